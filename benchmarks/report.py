@@ -1,0 +1,200 @@
+"""Say what was measured: a table for the terminal, Markdown for the docs, JSON for machines."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import Settings, Spread
+from benchmarks.peers import PEERS, peer_version
+from benchmarks.runs import Limit, Outcome, Row
+
+HEAD = [
+    "entry", "peer", "ours", "peer's", "ratio, 1 thread", "floor", "",
+    "ratio, all cores", "ours worse by", "chunks",
+]  # fmt: skip
+
+
+def processor() -> str:
+    """Return the processor's name as the system gives it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Return the cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Return what the numbers depend on."""
+    ls = importlib.import_module("logsuper")
+    try:
+        importlib.import_module("logsuper._kernels")
+        kernels = "compiled"
+    except ImportError:
+        kernels = "MISSING: the slow fallback is measured"
+    try:
+        version = metadata.version("logsuper")
+    except metadata.PackageNotFoundError:
+        version = getattr(ls, "__version__", "source tree")
+    found = {
+        "processor": f"{processor()}, {usable_cores()} cores usable",
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "logsuper": f"{version}, kernels {kernels}",
+        "numpy": metadata.version("numpy"),
+    }
+    for name in PEERS:
+        package = PEERS[name].package
+        found[package] = peer_version(name) or "not installed, not measured"
+    load = " ".join(f"{x:.2f}" for x in os.getloadavg()) if hasattr(os, "getloadavg") else "unknown"
+    found["threads"] = f"ours 1 and {settings.cores}; the peers 1 (they have no more)"
+    found["clock"] = (
+        f"{settings.clock} on one thread, wall on all cores; load before the run {load}"
+    )
+    return found
+
+
+def duration(seconds: float) -> str:
+    """Format a time with three digits and a fitting unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _spread(spread: Spread) -> str:
+    return f"{spread.median:.3g}x [{spread.low:.3g}, {spread.high:.3g}]"
+
+
+def _verdict(passed: bool | None, target: bool = False) -> str:
+    if passed is None:
+        return ""
+    return "pass" if passed else ("below target" if target else "FAIL")
+
+
+def _cells(row: Row) -> list[str]:
+    comparison = row.comparison
+    floor = "" if row.floor is None else f"{'target ' if row.target else ''}{row.floor:g}x"
+    worse = f"{row.worst:.1e}"
+    if row.best < -1e-9:
+        worse += f" (peer by {-row.best:.1e})"
+    return [
+        row.title,
+        comparison.peer,
+        duration(Spread.of(comparison.ours).median),
+        duration(Spread.of(comparison.theirs).median),
+        _spread(comparison.ratio),
+        floor,
+        _verdict(row.passed, row.target),
+        _spread(comparison.ratio_all),
+        f"{worse}, {row.compared} compared{'; ' + row.note if row.note else ''}",
+        str(len(comparison.theirs)),
+    ]
+
+
+def _limit_cells(limit: Limit) -> list[str]:
+    bound = "" if limit.limit is None else f"at most {limit.limit:g}"
+    return [
+        limit.title,
+        f"{limit.value:.3g} {limit.unit}",
+        bound,
+        _verdict(limit.passed),
+        limit.note,
+    ]
+
+
+LIMIT_HEAD = ["quantity", "measured", "limit", "", "note"]
+
+LEGEND = (
+    "Times are medians a solve (for min-norm a point, for perturbed solves 100 samples). Ratios "
+    "are the peer's time over ours: the median over pairs of neighbouring chunks, with quartiles. "
+    "Floors are for one thread and PyMaxflow with a new graph a field. 'ours worse by': the "
+    "largest relative loss of energy against the peer (negative: ours is better), recomputed "
+    "in float64 from the labels."
+)
+
+
+def show(console: Console, settings_: dict[str, str], outcome: Outcome) -> None:
+    """Print everything to a terminal."""
+    for key, value in settings_.items():
+        console.print(f"{key:>10}  {value}", highlight=False, markup=False)
+    for head, cells in _tables(outcome):
+        table = Table(show_lines=False, header_style="bold")
+        for name in head:
+            table.add_column(name, overflow="fold")
+        last = ""
+        for line in cells:
+            if last and line[0] != last:
+                table.add_section()
+            shown = ["" if line[0] == last else line[0], *line[1:]]
+            last = line[0]
+            table.add_row(*[_coloured(cell) for cell in shown])
+        console.print(table)
+    console.print(LEGEND, style="dim", highlight=False, markup=False)
+    for failure in outcome.failures:
+        console.print(f"WRONG: {failure}", style="bold red", highlight=False, markup=False)
+
+
+def _coloured(cell: str) -> str:
+    style = {"pass": "green", "FAIL": "bold red", "below target": "yellow"}.get(cell)
+    escaped = cell.replace("[", "\\[")
+    return f"[{style}]{escaped}[/]" if style else escaped
+
+
+def _tables(outcome: Outcome) -> list[tuple[list[str], list[list[str]]]]:
+    tables = []
+    if outcome.rows:
+        tables.append((HEAD, [_cells(row) for row in outcome.rows]))
+    if outcome.limits:
+        tables.append((LIMIT_HEAD, [_limit_cells(limit) for limit in outcome.limits]))
+    return tables
+
+
+def markdown(settings_: dict[str, str], outcome: Outcome) -> str:
+    """Return everything as Markdown."""
+    lines = ["# Benchmark", "", *[f"- {key}: {value}" for key, value in settings_.items()], ""]
+    for head, cells in _tables(outcome):
+        lines.append("| " + " | ".join(head) + " |")
+        lines.append("|" + "---|" * len(head))
+        lines += [
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in cells
+        ]
+        lines.append("")
+    lines += [LEGEND, ""]
+    lines += [f"**Wrong:** {failure}" for failure in outcome.failures]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def as_json(settings_: dict[str, str], settings: Settings, outcome: Outcome) -> dict[str, Any]:
+    """Return everything, each chunk's seconds included, as plain data."""
+    rows = []
+    for row in outcome.rows:
+        plain = asdict(row)
+        plain["passed"] = row.passed
+        plain["ratio"] = asdict(row.comparison.ratio)
+        plain["ratio_all"] = asdict(row.comparison.ratio_all)
+        rows.append(plain)
+    return {
+        "environment": settings_,
+        "settings": asdict(settings),
+        "command": sys.argv[1:],
+        "rows": rows,
+        "limits": [asdict(limit) | {"passed": limit.passed} for limit in outcome.limits],
+        "failures": outcome.failures,
+    }

@@ -1,0 +1,241 @@
+// Batches: threads over problems (and samples), every result independent of their number.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "noise.hpp"
+#include "structure.hpp"
+
+namespace LOGSUPER_ISA {
+
+// theta'y over the finite entries of theta; four partial sums, whatever the machine.
+inline double dot(const double* theta, const uint8_t* y, int64_t n) {
+    constexpr double kLargest = std::numeric_limits<double>::max();
+    Double4 sum = {};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        Double4 t;
+        std::memcpy(&t, theta + i, sizeof t);
+        const Long4 chosen = -Long4{y[i], y[i + 1], y[i + 2], y[i + 3]} & (Long4)(t <= kLargest);
+        sum += (Double4)((Long4)t & chosen);
+    }
+    for (; i < n; ++i)
+        if (y[i] && theta[i] <= kLargest) sum[0] += theta[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+struct Batch {
+    int64_t problems = 0;
+    const double* theta = nullptr;  // (problems or 1, nodes)
+    bool theta_shared = false;
+    const double* alpha = nullptr;  // (problems or 1, functions)
+    bool alpha_shared = false;
+    const double* factors = nullptr;  // null, or (problems or 1, [functions,] edges)
+    bool factors_shared = false, factors_per_function = false;
+    bool wide = false;
+    Tie tie = Tie::kMinimal;
+    int64_t outputs = 0;  // labels wanted: the first `outputs` nodes
+    int threads = 1;
+
+    bool same_weights() const { return alpha_shared && (!factors || factors_shared); }
+};
+
+// Workers of a structure, handed to threads and taken back, so that no solve allocates.
+class WorkerPool {
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Worker>> idle_;
+
+   public:
+    std::unique_ptr<Worker> take(const Structure& structure) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (!idle_.empty()) {
+                auto worker = std::move(idle_.back());
+                idle_.pop_back();
+                return worker;
+            }
+        }
+        return structure.worker();
+    }
+    void give(std::unique_ptr<Worker> worker) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        idle_.push_back(std::move(worker));
+    }
+};
+
+// Run job(worker, scratch, unit) for all units; the first exception is thrown again by the caller.
+template <class Job>
+void run_units(const Structure& structure, WorkerPool& pool, int64_t units, int threads, Job&& job) {
+    std::atomic<int64_t> next{0};
+    std::exception_ptr failure;
+    std::mutex failure_mutex;
+    auto work = [&] {
+        try {
+            auto worker = pool.take(structure);
+            auto state = job.start();
+            for (int64_t unit; (unit = next.fetch_add(1)) < units;) job.run(*worker, state, unit);
+            pool.give(std::move(worker));
+        } catch (...) {
+            std::lock_guard<std::mutex> lock(failure_mutex);
+            if (!failure) failure = std::current_exception();
+            next.store(units);
+        }
+    };
+    const int extra = static_cast<int>(std::min<int64_t>(threads, units)) - 1;
+    std::vector<std::thread> team;
+    try {
+        for (int i = 0; i < extra; ++i) team.emplace_back(work);
+    } catch (const std::system_error&) {
+        // No more threads to be had: the ones there are do the work.
+    }
+    work();
+    for (auto& thread : team) thread.join();
+    if (failure) std::rethrow_exception(failure);
+}
+
+class BatchJob {
+   protected:
+    const Structure& structure_;
+    const Batch& batch_;
+    const int64_t nodes_, functions_;
+
+   public:
+    struct State {
+        int64_t weights_of = -1;
+        std::vector<double> field;
+        std::vector<uint8_t> labels;
+        std::vector<uint32_t> counts;
+    };
+    BatchJob(const Structure& structure, const Batch& batch)
+        : structure_(structure),
+          batch_(batch),
+          nodes_(structure.nodes()),
+          functions_(structure.functions()) {}
+
+    State start() const { return {}; }
+
+   protected:
+    const double* theta(int64_t m) const { return batch_.theta + (batch_.theta_shared ? 0 : m * nodes_); }
+    const double* alpha(int64_t m) const {
+        return batch_.alpha + (batch_.alpha_shared ? 0 : m * functions_);
+    }
+    void set_weights(Worker& worker, State& state, int64_t m) const {
+        const int64_t which = batch_.same_weights() ? 0 : m;
+        if (state.weights_of == which) return;
+        const double* factors = batch_.factors;
+        if (factors && !batch_.factors_shared)
+            factors += m * structure_.edges() * (batch_.factors_per_function ? functions_ : 1);
+        worker.set_weights(alpha(m), factors, batch_.factors_per_function, batch_.wide);
+        state.weights_of = which;
+    }
+    double value(int64_t m, const double* field, const uint8_t* labels, const double* stats) const {
+        double cut = 0;
+        for (int64_t k = 0; k < functions_; ++k) cut += alpha(m)[k] * stats[k];
+        return dot(field, labels, nodes_) - cut;
+    }
+};
+
+// y, values and statistics of every problem.
+class MaximizeJob : public BatchJob {
+    uint8_t* const y_;
+    double *const values_, *const stats_;
+
+   public:
+    MaximizeJob(const Structure& s, const Batch& b, uint8_t* y, double* values, double* stats)
+        : BatchJob(s, b), y_(y), values_(values), stats_(stats) {}
+
+    void run(Worker& worker, State& state, int64_t m) const {
+        set_weights(worker, state, m);
+        worker.solve(theta(m), batch_.tie);
+        uint8_t* labels = y_ + m * batch_.outputs;
+        if (batch_.outputs < nodes_) {
+            state.labels.resize(nodes_);
+            worker.labels(state.labels.data(), nodes_);
+            std::memcpy(labels, state.labels.data(), batch_.outputs);
+            labels = state.labels.data();
+        } else {
+            worker.labels(labels, nodes_);
+        }
+        double* stats = stats_ + m * functions_;
+        worker.statistics(stats);
+        values_[m] = value(m, theta(m), labels, stats);
+    }
+};
+
+// The same for `samples` logistic perturbations of each problem's field, reduced to counts of y.
+class PerturbJob : public BatchJob {
+    const int64_t samples_, noisy_;
+    const uint64_t key_, first_problem_;
+    const uint32_t first_sample_;
+    uint32_t* const counts_;
+    double *const values_, *const stats_;
+    uint8_t* const y_;  // null unless the samples themselves are wanted
+    mutable std::mutex mutex_;
+
+   public:
+    static constexpr int64_t kBlock = 8;  // samples a unit
+
+    PerturbJob(const Structure& s, const Batch& b, int64_t samples, int64_t noisy, uint64_t key,
+               uint64_t first_problem, uint32_t first_sample, uint32_t* counts, double* values,
+               double* stats, uint8_t* y)
+        : BatchJob(s, b),
+          samples_(samples),
+          noisy_(noisy),
+          key_(key),
+          first_problem_(first_problem),
+          first_sample_(first_sample),
+          counts_(counts),
+          values_(values),
+          stats_(stats),
+          y_(y) {}
+
+    int64_t blocks() const { return (samples_ + kBlock - 1) / kBlock; }
+
+    void run(Worker& worker, State& state, int64_t unit) const {
+        const int64_t m = unit / blocks(), first = unit % blocks() * kBlock;
+        const int64_t last = std::min(samples_, first + kBlock), outputs = batch_.outputs;
+        set_weights(worker, state, m);
+        state.field.resize(nodes_);
+        state.labels.resize(nodes_);
+        state.counts.assign(outputs, 0);
+        for (int64_t sample = first; sample < last; ++sample) {
+            perturb_field(theta(m), nodes_, noisy_, key_, first_problem_ + m,
+                          static_cast<uint32_t>(first_sample_ + sample), state.field.data());
+            worker.solve(state.field.data(), batch_.tie);
+            uint8_t* const labels = state.labels.data();
+            worker.labels(labels, nodes_);
+            const int64_t at = m * samples_ + sample;
+            worker.statistics(stats_ + at * functions_);
+            values_[at] = value(m, state.field.data(), labels, stats_ + at * functions_);
+            for (int64_t i = 0; i < outputs; ++i) state.counts[i] += labels[i];
+            if (y_) std::memcpy(y_ + at * outputs, labels, outputs);
+        }
+        std::lock_guard<std::mutex> lock(mutex_);
+        uint32_t* const total = counts_ + m * outputs;
+        for (int64_t i = 0; i < outputs; ++i) total[i] += state.counts[i];
+    }
+};
+
+class MinNormJob : public BatchJob {
+    double *const s_, *const gaps_;
+    int64_t* const levels_;
+
+   public:
+    MinNormJob(const Structure& s, const Batch& b, double* points, double* gaps, int64_t* levels)
+        : BatchJob(s, b), s_(points), gaps_(gaps), levels_(levels) {}
+
+    void run(Worker& worker, State& state, int64_t m) const {
+        state.weights_of = -1;  // the search erases weights as it divides
+        set_weights(worker, state, m);
+        const ParametricResult result = worker.min_norm_point(theta(m), s_ + m * nodes_);
+        gaps_[m] = result.gap;
+        levels_[m] = result.levels;
+    }
+};
+
+}  // namespace LOGSUPER_ISA

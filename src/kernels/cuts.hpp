@@ -1,0 +1,55 @@
+// What the three max-flow solvers share: weights, quantisation, results.
+//
+// Every solver answers  argmax_y theta'y - sum_e w_e |y_i - y_j|  for w >= 0. A node holds an
+// `excess` (what is left of theta), an undirected edge one signed `flow` with residuals w - flow
+// and w + flow; theta > 0 is a source, theta < 0 a sink. Everything is an integer:
+//     w -> round(w * scale),  theta -> round(clip(theta * scale, -bound, bound)),
+// with scale a power of two (so that numbers with few bits, and ties between them, stay exact)
+// and bound = (largest sum of weights at a node) + 1: beyond it a node's label is its sign.
+// The bound limits excess and flow, hence nothing can overflow whatever theta is.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace LOGSUPER_ISA {
+
+enum class Tie { kMinimal = 0, kMaximal = 1 };
+
+struct WeightRange {
+    double largest_degree = 0;  // bound on the sum of the weights at one node
+    double smallest = std::numeric_limits<double>::infinity();  // smallest positive weight
+};
+
+template <class T>
+struct Quantiser {
+    double scale = 1;
+    double bound = 1;  // in integer units
+
+    // |flow + excess| <= 3 * degree + 1 must fit: 2^29 * 3 < 2^31 and 2^60 * 3 < 2^63.
+    static constexpr int kBits = sizeof(T) == 4 ? 29 : 60;
+
+    explicit Quantiser(const WeightRange& range) {
+        int exponent = 0;
+        if (range.largest_degree > 0) {
+            std::frexp(range.largest_degree, &exponent);  // degree <= 2^exponent
+            scale = std::ldexp(1.0, std::clamp(kBits - exponent, -1000, 1000));
+        }
+        // Above the sum of the *rounded* weights (64), and in float64 (the factor), which has
+        // no integers next to each other beyond 2^53.
+        bound = std::ceil(range.largest_degree * scale * (1 + 0x1p-40)) + 64;
+    }
+    T weight(double w) const { return static_cast<T>(std::nearbyint(w * scale)); }
+    T field(double theta) const {
+        return static_cast<T>(std::nearbyint(std::clamp(theta * scale, -bound, bound)));
+    }
+    // Narrow integers lose nothing that matters while the quantum is below 1e-7 of every weight.
+    static bool narrow_is_enough(const WeightRange& range) {
+        return range.largest_degree == 0 ||
+               range.smallest * Quantiser<int32_t>(range).scale >= 1e7;
+    }
+};
+
+}  // namespace LOGSUPER_ISA

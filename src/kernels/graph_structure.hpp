@@ -1,0 +1,183 @@
+// Arbitrary graphs as structures: the sparse and the dense solver behind one edge list.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "dense.hpp"
+#include "divide.hpp"
+#include "sparse.hpp"
+#include "structure.hpp"
+
+namespace LOGSUPER_ISA {
+
+class GraphStructure final : public Structure {
+   public:
+    SparseShape graph;
+    bool dense;
+    int n_functions;
+    std::vector<int64_t> ends;  // (m, 2)
+    // Function k has weight[t] on edge edge[t] for start[k] <= t < start[k + 1].
+    std::vector<int64_t> start;
+    std::vector<int32_t> edge;
+    std::vector<double> weight;
+
+    GraphStructure(int64_t nodes, const int64_t* edges, int64_t count, bool use_dense,
+                   std::vector<int64_t> starts, std::vector<int32_t> edge_of, std::vector<double> weights)
+        : graph(nodes, edges, count),
+          dense(use_dense),
+          n_functions(static_cast<int>(starts.size()) - 1),
+          ends(edges, edges + 2 * count),
+          start(std::move(starts)),
+          edge(std::move(edge_of)),
+          weight(std::move(weights)) {}
+    int64_t nodes() const override { return graph.n; }
+    int64_t edges() const override { return graph.m; }
+    int functions() const override { return n_functions; }
+    std::unique_ptr<Worker> worker() const override;
+};
+
+template <class T>
+struct SparseView : SparseSolver<T> {
+    using Edge = int64_t;
+    const GraphStructure& structure;
+    explicit SparseView(const GraphStructure& s) : SparseSolver<T>(s.graph), structure(s) {}
+    void apply(const WeightRange& range, const std::vector<double>& w) {
+        this->set_weights(range, [&](int64_t e) { return w[e]; });
+    }
+    T edge_weight(int64_t e) const { return this->weight(e); }
+    void erase_edge(int64_t e) { this->erase(e); }
+};
+
+template <class T>
+struct DenseView : DenseSolver<T> {
+    const GraphStructure& structure;
+    explicit DenseView(const GraphStructure& s) : DenseSolver<T>(s.graph.n), structure(s) {}
+    void apply(const WeightRange& range, const std::vector<double>& w) {
+        this->set_weights(range, [&](auto&& put) {
+            for (int64_t e = 0; e < structure.graph.m; ++e)
+                put(structure.ends[2 * e], structure.ends[2 * e + 1], w[e]);
+        });
+    }
+    T edge_weight(int64_t e) const { return this->weight(structure.ends[2 * e], structure.ends[2 * e + 1]); }
+    void erase_edge(int64_t e) { this->erase(structure.ends[2 * e], structure.ends[2 * e + 1]); }
+};
+
+// The graph as `divide` wants to see it.
+template <class Solver>
+struct GraphRegions {
+    Solver& solver;
+    const GraphStructure& structure;
+    int64_t nodes() const { return structure.graph.n; }
+    void solve(const double* field) { solver.solve(field, Tie::kMinimal); }
+    void read(uint8_t* y, double* outflow, const double* field) const {
+        const double limit = solver.bound / solver.scale;
+        for (int64_t i = 0; i < structure.graph.n; ++i) {
+            y[i] = solver.label(i);
+            outflow[i] = std::clamp(field[i], -limit, limit) -
+                         static_cast<double>(solver.excess(i)) / solver.scale;
+        }
+    }
+    template <class Found>
+    void visit_cut(Found&& found) const {
+        for (int64_t e = 0; e < structure.graph.m; ++e) {
+            const int64_t i = structure.ends[2 * e], j = structure.ends[2 * e + 1];
+            if (solver.label(i) == solver.label(j)) continue;
+            const int64_t w = solver.edge_weight(e);
+            if (w) found(i, j, static_cast<double>(w) / solver.scale, e);
+        }
+    }
+    void erase(int64_t e) { solver.erase_edge(e); }
+    void erased() {}
+};
+
+template <template <class> class View>
+class GraphWorker final : public Worker {
+    const GraphStructure& structure_;
+    std::unique_ptr<View<int32_t>> narrow_;
+    std::unique_ptr<View<int64_t>> wide_;
+    bool use_wide_ = false;
+    const double* factors_ = nullptr;
+    bool per_function_ = false;
+    std::vector<double> weights_, degrees_;
+
+   public:
+    explicit GraphWorker(const GraphStructure& structure)
+        : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n) {}
+
+    void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
+        factors_ = factors;
+        per_function_ = per_function;
+        std::fill(weights_.begin(), weights_.end(), 0.0);
+        std::fill(degrees_.begin(), degrees_.end(), 0.0);
+        for (int k = 0; k < structure_.n_functions; ++k)
+            for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t)
+                weights_[structure_.edge[t]] += alpha[k] * structure_.weight[t] * factor(k, structure_.edge[t]);
+        WeightRange range;
+        for (int64_t e = 0; e < structure_.graph.m; ++e) {
+            const double w = weights_[e];
+            if (w > 0) range.smallest = std::min(range.smallest, w);
+            degrees_[structure_.ends[2 * e]] += w;
+            degrees_[structure_.ends[2 * e + 1]] += w;
+        }
+        for (double degree : degrees_) range.largest_degree = std::max(range.largest_degree, degree);
+        use_wide_ = wide || !Quantiser<int32_t>::narrow_is_enough(range);
+        if (use_wide_)
+            apply(wide_, range);
+        else
+            apply(narrow_, range);
+    }
+
+    void solve(const double* theta, Tie tie) override {
+        with_solver([&](auto& solver) { solver.solve(theta, tie); });
+    }
+    void labels(uint8_t* out, int64_t n) const override {
+        with_solver([&](const auto& solver) {
+            for (int64_t i = 0; i < n; ++i) out[i] = solver.label(i);
+        });
+    }
+    void statistics(double* stats) const override {
+        with_solver([&](const auto& solver) {
+            for (int k = 0; k < structure_.n_functions; ++k) {
+                double sum = 0;
+                for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t) {
+                    const int64_t e = structure_.edge[t];
+                    if (solver.label(structure_.ends[2 * e]) != solver.label(structure_.ends[2 * e + 1]))
+                        sum += structure_.weight[t] * factor(k, e);
+                }
+                stats[k] = sum;
+            }
+        });
+    }
+
+    ParametricResult min_norm_point(const double* theta, double* s) override {
+        if (std::all_of(weights_.begin(), weights_.end(), [](double w) { return w == 0; }))
+            return without_edges(theta, structure_.graph.n, s);
+        GraphRegions<View<int64_t>> view{*wide_, structure_};
+        return divide(view, theta, s);
+    }
+
+   private:
+    double factor(int function, int64_t e) const {
+        return factors_ ? factors_[(per_function_ ? function * structure_.graph.m : 0) + e] : 1.0;
+    }
+    template <class Solver>
+    void apply(std::unique_ptr<Solver>& solver, const WeightRange& range) {
+        if (!solver) solver = std::make_unique<Solver>(structure_);
+        solver->apply(range, weights_);
+    }
+    template <class Use>
+    void with_solver(Use&& use) const {
+        if (use_wide_)
+            use(*wide_);
+        else
+            use(*narrow_);
+    }
+};
+
+inline std::unique_ptr<Worker> GraphStructure::worker() const {
+    if (dense) return std::make_unique<GraphWorker<DenseView>>(*this);
+    return std::make_unique<GraphWorker<SparseView>>(*this);
+}
+
+}  // namespace LOGSUPER_ISA

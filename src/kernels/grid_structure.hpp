@@ -1,0 +1,259 @@
+// Grids as structures: which weights, which integers, and what the labels cost.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "divide.hpp"
+#include "grid.hpp"
+#include "structure.hpp"
+
+namespace LOGSUPER_ISA {
+
+class GridStructure final : public Structure {
+   public:
+    GridShape shape;
+    std::vector<GridPlane> planes;
+    int n_functions = 0;
+    bool all_uniform = true;
+    std::vector<int64_t> row_base[kMaxOffsets];  // first edge of offset k in each row
+    int64_t n_edges = 0;
+
+    // steps: (depth, height, width) of each offset; the first one is (0, 0, 1).
+    GridStructure(int64_t depth, int64_t height, int64_t width, const int64_t* steps, int offsets,
+                  int functions, std::vector<GridPlane> weights)
+        : planes(std::move(weights)), n_functions(functions) {
+        shape.depth = depth;
+        shape.height = height;
+        shape.width = width;
+        shape.rows = depth * height;
+        shape.words = (width + 63) / 64;
+        shape.stride = shape.words * 64;
+        shape.offsets = offsets;
+        for (int k = 0; k < offsets; ++k) {
+            shape.depth_step[k] = steps[3 * k];
+            shape.height_step[k] = steps[3 * k + 1];
+            shape.column_step[k] = steps[3 * k + 2];
+            shape.row_step[k] = steps[3 * k] * height + steps[3 * k + 1];
+            shape.guard_rows = std::max(shape.guard_rows, shape.row_step[k]);
+            row_base[k].resize(shape.rows);
+            for (int64_t r = 0; r < shape.rows; ++r) {
+                int64_t first, last;
+                shape.range(k, r, first, last);
+                row_base[k][r] = n_edges - first;
+                n_edges += std::max<int64_t>(0, last - first);
+            }
+        }
+        for (const auto& plane : planes) all_uniform &= plane.array.empty();
+    }
+    int64_t nodes() const override { return shape.size(); }
+    int64_t edges() const override { return n_edges; }
+    int functions() const override { return n_functions; }
+    std::unique_ptr<Worker> worker() const override;
+};
+
+// The grid as `divide` wants to see it: nodes in row-major order, edges by their bits.
+template <int K>
+struct GridRegions {
+    GridSolver<int64_t, K>& solver;
+    const GridShape& shape;
+    int64_t nodes() const { return shape.size(); }
+    void solve(const double* field) { solver.solve(field, Tie::kMinimal); }
+    void read(uint8_t* y, double* outflow, const double* field) const {
+        for (int64_t r = 0, i = 0; r < shape.rows; ++r)
+            for (int64_t c = 0; c < shape.width; ++c, ++i) {
+                const int64_t b = r * shape.stride + c;
+                y[i] = solver.labels()[b >> 6] >> (b & 63) & 1;
+                const double kept = static_cast<double>(solver.excess(b)) / solver.scale;
+                outflow[i] = std::clamp(field[i], -solver.bound / solver.scale,
+                                        solver.bound / solver.scale) - kept;
+            }
+    }
+    template <class Found>
+    void visit_cut(Found&& found) const {
+        solver.visit_cut([&](int k, int64_t b) {
+            const int64_t w = solver.weight(k, b);
+            if (w == 0) return;
+            const int64_t other = b + shape.step(k);
+            found(b / shape.stride * shape.width + b % shape.stride,
+                  other / shape.stride * shape.width + other % shape.stride,
+                  static_cast<double>(w) / solver.scale, std::pair<int, int64_t>(k, b));
+        });
+    }
+    void erase(const std::pair<int, int64_t>& edge) { solver.erase(edge.first, edge.second); }
+    void erased() { solver.refresh_weights(); }
+};
+
+template <int K>
+class GridWorker final : public Worker {
+    const GridStructure& structure_;
+    const GridShape& shape_;
+    std::unique_ptr<GridSolver<int32_t, K>> narrow_;
+    std::unique_ptr<GridSolver<int64_t, K>> wide_;
+    bool use_wide_ = false, may_be_isolated_ = false, no_edges_ = false;
+    const double* factors_ = nullptr;
+    bool per_function_ = false;
+
+   public:
+    explicit GridWorker(const GridStructure& structure) : structure_(structure), shape_(structure.shape) {}
+
+    void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
+        factors_ = factors;
+        per_function_ = per_function;
+        WeightRange range;
+        const bool uniform = structure_.all_uniform && !factors;
+        double by_offset[K] = {};
+        if (uniform) {
+            for (const auto& plane : structure_.planes)
+                by_offset[plane.offset] += alpha[plane.function] * plane.value;
+            for (double w : by_offset) note(range, w, w);
+        } else {
+            for (int k = 0; k < K; ++k) {
+                double largest = 0, smallest = std::numeric_limits<double>::infinity();
+                visit(k, [&](int64_t node, int64_t edge) {
+                    const double w = weight(alpha, k, node, edge);
+                    largest = std::max(largest, w);
+                    if (w > 0) smallest = std::min(smallest, w);
+                });
+                note(range, largest, smallest);
+            }
+        }
+        no_edges_ = range.largest_degree == 0;
+        may_be_isolated_ = !uniform || !touches_all(by_offset);
+        use_wide_ = wide || !Quantiser<int32_t>::narrow_is_enough(range);
+        if (use_wide_)
+            apply(wide_, range, uniform, by_offset, alpha);
+        else
+            apply(narrow_, range, uniform, by_offset, alpha);
+    }
+
+    void solve(const double* theta, Tie tie) override {
+        with_solver([&](auto& solver) {
+            if (!no_edges_) solver.solve(theta, tie);
+            if (may_be_isolated_) solver.label_isolated(theta, tie);
+        });
+    }
+
+    void labels(uint8_t* out, int64_t) const override {
+        with_solver([&](const auto& solver) {
+            for (int64_t r = 0; r < shape_.rows; ++r) {
+                const uint64_t* bits = solver.labels() + r * shape_.words;
+                int64_t c = 0;
+                for (; c + 8 <= shape_.width; c += 8) {
+                    const uint64_t spread = spread_bits(bits[c >> 6] >> (c & 63) & 0xff);
+                    std::memcpy(out + c, &spread, 8);
+                }
+                for (; c < shape_.width; ++c) out[c] = bits[c >> 6] >> (c & 63) & 1;
+                out += shape_.width;
+            }
+        });
+    }
+
+    void statistics(double* stats) const override {
+        std::fill(stats, stats + structure_.n_functions, 0.0);
+        with_solver([&](const auto& solver) {
+            if (structure_.all_uniform && !factors_) {
+                int64_t counts[K];
+                solver.count_cut(counts);
+                for (const auto& plane : structure_.planes)
+                    stats[plane.function] += plane.value * static_cast<double>(counts[plane.offset]);
+                return;
+            }
+            solver.visit_cut([&](int k, int64_t b) {
+                const int64_t row = b / shape_.stride, column = b % shape_.stride;
+                const int64_t edge = structure_.row_base[k][row] + column;
+                const int64_t node = row * shape_.width + column;
+                for (const auto& plane : structure_.planes)
+                    if (plane.offset == k)
+                        stats[plane.function] += of_plane(plane, node) * factor(plane.function, edge);
+            });
+        });
+    }
+
+    ParametricResult min_norm_point(const double* theta, double* s) override;
+
+   private:
+    static void note(WeightRange& range, double largest, double smallest) {
+        range.largest_degree += 2 * largest;
+        if (smallest > 0) range.smallest = std::min(range.smallest, smallest);
+    }
+    bool touches_all(const double* by_offset) const {
+        if (by_offset[0] > 0 && shape_.width > 1) return true;
+        for (int k = 1; k < K; ++k) {
+            if (!(by_offset[k] > 0) || shape_.column_step[k]) continue;
+            if (!shape_.depth_step[k] && shape_.height > 1) return true;
+            if (!shape_.height_step[k] && shape_.depth > 1) return true;
+        }
+        return false;
+    }
+    template <class Visit>
+    void visit(int k, Visit&& see) const {
+        for (int64_t r = 0; r < shape_.rows; ++r) {
+            int64_t first, last;
+            shape_.range(k, r, first, last);
+            for (int64_t c = first; c < last; ++c)
+                see(r * shape_.width + c, structure_.row_base[k][r] + c);
+        }
+    }
+    static double of_plane(const GridPlane& plane, int64_t node) {
+        return plane.array.empty() ? plane.value : plane.array[node];
+    }
+    double factor(int function, int64_t edge) const {
+        if (!factors_) return 1;
+        return factors_[(per_function_ ? function * structure_.n_edges : 0) + edge];
+    }
+    double weight(const double* alpha, int k, int64_t node, int64_t edge) const {
+        double w = 0;
+        for (const auto& plane : structure_.planes)
+            if (plane.offset == k)
+                w += alpha[plane.function] * of_plane(plane, node) * factor(plane.function, edge);
+        return w;
+    }
+    template <class Solver>
+    void apply(std::unique_ptr<Solver>& solver, const WeightRange& range, bool uniform,
+               const double* by_offset, const double* alpha) {
+        if (!solver) solver = std::make_unique<Solver>(shape_);
+        if (uniform) {
+            solver->set_uniform_weights(range, by_offset);
+            return;
+        }
+        solver->set_weights(range, [&](int k, int64_t node) {
+            const int64_t row = node / shape_.width, column = node % shape_.width;
+            return weight(alpha, k, node, structure_.row_base[k][row] + column);
+        });
+    }
+    template <class Use>
+    void with_solver(Use&& use) const {
+        if (use_wide_)
+            use(*wide_);
+        else
+            use(*narrow_);
+    }
+    // Eight bits to eight bytes of 0 or 1.
+    static uint64_t spread_bits(uint64_t byte) {
+        const uint64_t copies = byte * 0x0101010101010101ull & 0x8040201008040201ull;
+        return ((copies + 0x00406070787c7e7full) & 0x8080808080808080ull) >> 7;
+    }
+};
+
+inline std::unique_ptr<Worker> GridStructure::worker() const {
+    switch (shape.offsets) {
+        case 2:
+            return std::make_unique<GridWorker<2>>(*this);
+        case 3:
+            return std::make_unique<GridWorker<3>>(*this);
+        case 4:
+            return std::make_unique<GridWorker<4>>(*this);
+        default:
+            return std::make_unique<GridWorker<13>>(*this);
+    }
+}
+
+template <int K>
+ParametricResult GridWorker<K>::min_norm_point(const double* theta, double* s) {
+    if (no_edges_) return without_edges(theta, shape_.size(), s);
+    GridRegions<K> view{*wide_, shape_};
+    return divide(view, theta, s);
+}
+
+}  // namespace LOGSUPER_ISA

@@ -1,0 +1,281 @@
+// Max-flow on any sparse graph: index-order sweeps, then Boykov & Kolmogorov (2004).
+//
+// Arcs lie in the order of their tails, so that the arcs of a node are neighbours in memory; each
+// has its residual capacity, its head and the position of its reverse.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "cuts.hpp"
+
+namespace LOGSUPER_ISA {
+
+struct SparseShape {
+    int64_t n = 0, m = 0;
+    std::vector<int32_t> first;          // (n + 1) arcs of node i: first[i] .. first[i + 1]
+    std::vector<int32_t> head, reverse;  // (2 m)
+    std::vector<int32_t> arc;            // (m) arc of edge e that leaves its smaller end
+    std::vector<int32_t> tail;           // (m) smaller end of edge e
+
+    SparseShape(int64_t nodes, const int64_t* edges, int64_t count) : n(nodes), m(count) {
+        first.assign(n + 1, 0);
+        for (int64_t e = 0; e < 2 * m; ++e) ++first[edges[e] + 1];
+        for (int64_t i = 0; i < n; ++i) first[i + 1] += first[i];
+        std::vector<int32_t> at(first.begin(), first.end() - 1);
+        head.resize(2 * m);
+        reverse.resize(2 * m);
+        arc.resize(m);
+        tail.resize(m);
+        for (int64_t e = 0; e < m; ++e) {
+            const int64_t i = edges[2 * e], j = edges[2 * e + 1];
+            const int32_t a = at[i]++, b = at[j]++;
+            head[a] = static_cast<int32_t>(j);
+            head[b] = static_cast<int32_t>(i);
+            reverse[a] = b;
+            reverse[b] = a;
+            arc[e] = a;
+            tail[e] = static_cast<int32_t>(i);
+        }
+    }
+};
+
+template <class T>
+class SparseSolver {
+    enum : uint8_t { kFree = 0, kSource = 1, kSink = 2 };
+
+    const SparseShape& g_;
+    std::vector<T> capacity_, residual_, excess_;
+    std::vector<uint8_t> tree_, orphaned_, queued_;
+    std::vector<int32_t> parent_, stamp_, distance_;  // parent_: arc from the node to its parent
+    std::vector<int32_t> queue_, orphans_;
+    size_t queue_head_ = 0, queue_size_ = 0;
+    int32_t time_ = 0;
+
+   public:
+    double scale = 1, bound = 1;
+
+    explicit SparseSolver(const SparseShape& graph)
+        : g_(graph),
+          capacity_(2 * graph.m),
+          residual_(2 * graph.m),
+          excess_(graph.n),
+          tree_(graph.n),
+          orphaned_(graph.n),
+          queued_(graph.n),
+          parent_(graph.n),
+          stamp_(graph.n),
+          distance_(graph.n),
+          queue_(graph.n + 1) {}
+
+    template <class Weight>
+    void set_weights(const WeightRange& range, Weight&& weight) {
+        const Quantiser<T> q(range);
+        scale = q.scale;
+        bound = q.bound;
+        for (int64_t e = 0; e < g_.m; ++e) {
+            const int32_t a = g_.arc[e];
+            capacity_[a] = capacity_[g_.reverse[a]] = q.weight(weight(e));
+        }
+    }
+
+    bool label(int64_t i) const { return tree_[i] == kSource; }
+    T excess(int64_t i) const { return excess_[i]; }
+    T weight(int64_t e) const { return capacity_[g_.arc[e]]; }
+    void erase(int64_t e) { capacity_[g_.arc[e]] = capacity_[g_.reverse[g_.arc[e]]] = 0; }
+
+    void solve(const double* theta, Tie tie) {
+        std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
+        for (int64_t i = 0; i < g_.n; ++i)
+            excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
+        sweep();
+        plant();
+        search();
+        if (tie == Tie::kMaximal)
+            for (auto& tree : tree_) tree = tree == kSink ? kFree : kSource;
+        label_isolated(theta, tie);
+    }
+
+   private:
+    void label_isolated(const double* theta, Tie tie) {
+        for (int64_t i = 0; i < g_.n; ++i) {
+            T degree = 0;
+            for (int32_t a = g_.first[i]; a < g_.first[i + 1] && !degree; ++a) degree = capacity_[a];
+            if (!degree)
+                tree_[i] = theta[i] > 0 || (theta[i] == 0 && tie == Tie::kMaximal) ? kSource : kFree;
+        }
+    }
+
+    // Push what a node has towards later nodes, then towards earlier ones: a path in index order is
+    // solved exactly, and most of any graph is settled.
+    void sweep() {
+        for (int64_t i = 0; i < g_.n; ++i) push_from(i, [i](int32_t j) { return j > i; });
+        for (int64_t i = g_.n - 1; i >= 0; --i) push_from(i, [i](int32_t j) { return j < i; });
+    }
+    template <class Wanted>
+    void push_from(int64_t i, Wanted&& wanted) {
+        T have = excess_[i];
+        for (int32_t a = g_.first[i]; a < g_.first[i + 1] && have; ++a) {
+            if (!wanted(g_.head[a])) continue;
+            T& forth = residual_[a];
+            T& back = residual_[g_.reverse[a]];
+            const T moved = have > 0 ? std::min(have, forth) : std::max(have, static_cast<T>(-back));
+            forth -= moved;
+            back += moved;
+            have -= moved;
+            excess_[g_.head[a]] += moved;
+        }
+        excess_[i] = have;
+    }
+
+    void plant() {
+        std::fill(parent_.begin(), parent_.end(), -1);
+        for (int64_t i = 0; i < g_.n; ++i) {
+            tree_[i] = excess_[i] > 0 ? kSource : excess_[i] < 0 ? kSink : kFree;
+            if (tree_[i]) push_active(static_cast<int32_t>(i));
+        }
+    }
+
+    void push_active(int32_t i) {
+        if (queued_[i]) return;
+        queued_[i] = 1;
+        size_t at = queue_head_ + queue_size_++;
+        if (at >= queue_.size()) at -= queue_.size();
+        queue_[at] = i;
+    }
+    int32_t pop_active() {
+        const int32_t i = queue_[queue_head_];
+        if (++queue_head_ == queue_.size()) queue_head_ = 0;
+        --queue_size_;
+        queued_[i] = 0;
+        return i;
+    }
+
+    void search() {
+        if (time_ > std::numeric_limits<int32_t>::max() / 2) {
+            time_ = 0;
+            std::fill(stamp_.begin(), stamp_.end(), 0);
+        }
+        while (queue_size_) {
+            const int32_t p = pop_active();
+            if (tree_[p]) extend(p);
+        }
+    }
+
+    // Residual capacity of arc a in the direction in which a tree of this kind grows along it.
+    T growth(uint8_t tree, int32_t a) const { return residual_[tree == kSource ? a : g_.reverse[a]]; }
+
+    void extend(int32_t p) {
+        const uint8_t mine = tree_[p];
+        for (int32_t a = g_.first[p]; a < g_.first[p + 1]; ++a) {
+            const int32_t q = g_.head[a];
+            while (tree_[q] != mine && growth(mine, a)) {
+                if (tree_[q] == kFree) {
+                    tree_[q] = mine;
+                    parent_[q] = g_.reverse[a];
+                    stamp_[q] = stamp_[p];
+                    distance_[q] = distance_[p] + 1;
+                    push_active(q);
+                    break;
+                }
+                augment(mine == kSource ? a : g_.reverse[a]);
+                adopt();
+                if (tree_[p] != mine) return;
+            }
+        }
+    }
+
+    void make_orphan(int32_t i) {
+        orphaned_[i] = 1;
+        orphans_.push_back(i);
+    }
+
+    // Send what fits along arc a, from the root above its tail to the root above its head.
+    void augment(int32_t a) {
+        const int32_t p = g_.head[g_.reverse[a]], q = g_.head[a];
+        T amount = residual_[a];
+        int32_t i = p;
+        for (; !excess_[i]; i = g_.head[parent_[i]])
+            amount = std::min(amount, residual_[g_.reverse[parent_[i]]]);
+        amount = std::min(amount, excess_[i]);
+        i = q;
+        for (; !excess_[i]; i = g_.head[parent_[i]]) amount = std::min(amount, residual_[parent_[i]]);
+        amount = std::min(amount, static_cast<T>(-excess_[i]));
+
+        residual_[a] -= amount;
+        residual_[g_.reverse[a]] += amount;
+        for (i = p; !excess_[i]; i = g_.head[parent_[i]]) {
+            const int32_t up = parent_[i], down = g_.reverse[up];
+            residual_[up] += amount;
+            if ((residual_[down] -= amount) == 0) make_orphan(i);
+        }
+        if ((excess_[i] -= amount) == 0) make_orphan(i);
+        for (i = q; !excess_[i]; i = g_.head[parent_[i]]) {
+            const int32_t up = parent_[i];
+            residual_[g_.reverse[up]] += amount;
+            if ((residual_[up] -= amount) == 0) make_orphan(i);
+        }
+        if ((excess_[i] += amount) == 0) make_orphan(i);
+    }
+
+    // Distance of i from its root, or -1 if its tree has lost the root. Marks the path.
+    int32_t depth(int32_t i) {
+        int32_t length = 0, x = i;
+        for (;;) {
+            if (stamp_[x] == time_) {
+                length += distance_[x];
+                break;
+            }
+            if (excess_[x]) {
+                stamp_[x] = time_;
+                distance_[x] = 0;
+                break;
+            }
+            if (orphaned_[x]) return -1;
+            x = g_.head[parent_[x]];
+            ++length;
+        }
+        for (int32_t left = length; stamp_[i] != time_; i = g_.head[parent_[i]]) {
+            stamp_[i] = time_;
+            distance_[i] = left--;
+        }
+        return length;
+    }
+
+    void adopt() {
+        ++time_;
+        for (size_t k = 0; k < orphans_.size(); ++k) {
+            const int32_t i = orphans_[k];
+            const uint8_t mine = tree_[i];
+            int32_t best = -1, shortest = std::numeric_limits<int32_t>::max();
+            for (int32_t a = g_.first[i]; a < g_.first[i + 1]; ++a) {
+                if (tree_[g_.head[a]] != mine || !growth(mine, g_.reverse[a])) continue;
+                const int32_t length = depth(g_.head[a]);
+                if (length >= 0 && length < shortest) {
+                    shortest = length;
+                    best = a;
+                    if (length == 0) break;
+                }
+            }
+            orphaned_[i] = 0;
+            parent_[i] = best;
+            if (best >= 0) {
+                stamp_[i] = time_;
+                distance_[i] = shortest + 1;
+                continue;
+            }
+            tree_[i] = kFree;
+            for (int32_t a = g_.first[i]; a < g_.first[i + 1]; ++a) {
+                const int32_t q = g_.head[a];
+                if (tree_[q] != mine) continue;
+                if (growth(mine, g_.reverse[a])) push_active(q);
+                if (!excess_[q] && !orphaned_[q] && parent_[q] == g_.reverse[a]) make_orphan(q);
+            }
+        }
+        orphans_.clear();
+    }
+};
+
+}  // namespace LOGSUPER_ISA

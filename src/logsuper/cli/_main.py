@@ -1,0 +1,59 @@
+"""The `logsuper` group; each command has a module of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from logsuper import __version__
+from logsuper.cli._demo import demo
+
+__all__ = ["main"]
+
+
+class _Group(click.Group):
+    """A group that answers bad input with one line and exit code 2."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, with click's own standalone mode replaced by one that is less wordy."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            # Outside its standalone mode click raises its errors and returns exit codes.
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            click.echo(f"Error: {error.format_message()}", err=True)
+            sys.exit(2)
+        except click.Abort:
+            click.echo("Aborted.", err=True)
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(
+    cls=_Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="logsuper")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Exact, fast work with log-supermodular models: p(x) ~ exp(-f(x)), f submodular.
+
+    Try "logsuper demo" first; "logsuper COMMAND --help" explains a command.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+main.add_command(demo)

@@ -1,0 +1,34 @@
+"""What f is: submodular functions on {0,1}^n, 0 at 0, one family a file."""
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._callable import SetFunction
+from logsuper.functions._cardinality import ConcaveCardinality, ConcaveOfModular
+from logsuper.functions._check import SubmodularityReport, check_submodular
+from logsuper.functions._coverage import Coverage, FacilityLocation
+from logsuper.functions._cut import Cut
+from logsuper.functions._gaussian import GaussianInformation, LogDet
+from logsuper.functions._graph import PairwiseGraph
+from logsuper.functions._grid import grid_cuts
+from logsuper.functions._hyperedge import PnPotts, RobustPn
+from logsuper.functions._modular import Modular
+from logsuper.functions._sum import Sum
+
+__all__ = [
+    "ConcaveCardinality",
+    "ConcaveOfModular",
+    "Coverage",
+    "Cut",
+    "FacilityLocation",
+    "GaussianInformation",
+    "LogDet",
+    "Modular",
+    "PairwiseGraph",
+    "PnPotts",
+    "RobustPn",
+    "SetFunction",
+    "SubmodularFunction",
+    "SubmodularityReport",
+    "Sum",
+    "check_submodular",
+    "grid_cuts",
+]

@@ -1,0 +1,263 @@
+"""The interface of every submodular function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    check_binary,
+    check_field,
+    check_fixed,
+    check_number,
+)
+
+if TYPE_CHECKING:
+    from logsuper.functions._graph import PairwiseGraph
+
+# Scratch numbers that one block of a batch may use: a megabyte, which stays in the cache.
+_BLOCK = 1 << 17
+
+
+class SubmodularFunction(ABC):
+    r"""A submodular function :math:`f:\{0,1\}^n\to\mathbb{R}` with :math:`f(0)=0`.
+
+    Submodular means :math:`f(x)+f(y)\ge f(x\vee y)+f(x\wedge y)`: the gain of switching an element
+    on can only fall as others are switched on.  The log-supermodular model built on it is
+    :math:`p(x)\propto e^{-f(x)}`.
+
+    Functions are immutable.  They add (``f + g``), scale by a number >= 0 (``2.0 * f``), and a
+    `Modular`, and nothing else, can be subtracted (``f - Modular(t)``).
+
+    Attributes
+    ----------
+    n : int
+        Size of the ground set; 0 is legal.
+
+    Notes
+    -----
+    A new family needs `n` and `_evaluate`.  Everything else has a general implementation in terms
+    of these; override `_gains`, `_chain` (or `_greedy`), `_condition` and `graph` where a closed
+    form is faster.  A subclass may count on its input being checked, two-dimensional and float64,
+    and on n > 0.
+    """
+
+    n: int
+
+    # numpy scalars must leave `2.0 * f` to us instead of looking inside f
+    __array_ufunc__ = None
+
+    # ---------------------------------------------------------------- what a family implements
+
+    @abstractmethod
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        """Return the values (M,) at the rows of X (M, n), whose entries are 0.0 or 1.0."""
+
+    def _gains(self, X: FloatArray) -> FloatArray:
+        """Return ``f(x, x_d=1) - f(x, x_d=0)`` for each entry of X (M, n)."""
+        gains = np.empty_like(X)
+        values = self._evaluate(X)
+        for d in range(self.n):
+            flipped = X.copy()
+            flipped[:, d] = 1.0 - X[:, d]
+            gains[:, d] = (self._evaluate(flipped) - values) * (1.0 - 2.0 * X[:, d])
+        return gains
+
+    def _chain(self, order: IntArray) -> FloatArray:
+        """Return what each element adds when elements enter in the given order, rows (M, n)."""
+        steps = np.empty(order.shape)
+        rows = max(1, _BLOCK // self._row_size())
+        for m, row in enumerate(order):
+            rank = np.empty(self.n, dtype=np.int64)
+            rank[row] = np.arange(self.n)
+            values = np.zeros(self.n + 1)
+            for start in range(1, self.n + 1, rows):
+                sizes = np.arange(start, min(start + rows, self.n + 1))
+                values[sizes] = self._evaluate((rank < sizes[:, None]).astype(np.float64))
+            steps[m] = np.diff(values)
+        return steps
+
+    def _greedy(self, W: FloatArray) -> FloatArray:
+        """Return the vertex of the base polytope that maximises each row of W (M, n)."""
+        order = np.argsort(-W, axis=1, kind="stable").astype(np.int64, copy=False)
+        vertex = np.empty_like(W)
+        np.put_along_axis(vertex, order, self._chain(order), axis=1)
+        return vertex
+
+    def _lovasz(self, W: FloatArray) -> FloatArray:
+        """Return the Lovász extension at the rows of W (M, n)."""
+        return np.asarray((self._greedy(W) * W).sum(axis=1))
+
+    def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
+        """Return ``f(point + x) - f(point)`` for x on the elements `free`, where point is 0."""
+        from logsuper.functions._conditioned import Conditioned
+
+        return Conditioned(self, free, point)
+
+    def _row_size(self) -> int:
+        """Return about how many scratch numbers `_evaluate` needs for one row."""
+        return self.n
+
+    def graph(self) -> PairwiseGraph | None:
+        """Return f as a pairwise graph with auxiliary nodes, or None when it has no such form."""
+        return None
+
+    def terms(self) -> tuple[tuple[float, SubmodularFunction], ...]:
+        """Return the ``(weight, atom)`` pairs whose sum is f; an atom is its own only term."""
+        return ((1.0, self),)
+
+    # ------------------------------------------------------------------------ what users call
+
+    def __call__(self, X: ArrayLike) -> Any:
+        """Evaluate f at 0/1 vectors.
+
+        Parameters
+        ----------
+        X : array-like of shape (..., n)
+            Entries 0 or 1, of any numeric or boolean dtype.
+
+        Returns
+        -------
+        float or ndarray of shape (...)
+            A float for a single vector.
+        """
+        X = check_binary(X, self.n)
+        values = self._in_blocks(self._evaluate, X, ())
+        return float(values) if X.ndim == 1 else values
+
+    def gains(self, X: ArrayLike) -> FloatArray:
+        """Return what switching each element on adds, given the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (..., n)
+            Entries 0 or 1.
+
+        Returns
+        -------
+        ndarray of shape (..., n)
+            Entry d is ``f(x with x_d = 1) - f(x with x_d = 0)``, whatever x_d is.
+        """
+        return self._in_blocks(self._gains, check_binary(X, self.n), (self.n,))
+
+    def greedy(self, w: ArrayLike) -> FloatArray:
+        r"""Return a vertex of the base polytope :math:`B(f)` that maximises :math:`w^\top s`.
+
+        Elements enter in decreasing order of `w`, equal ones by index (Edmonds).
+
+        Parameters
+        ----------
+        w : array-like of shape (..., n)
+
+        Returns
+        -------
+        ndarray of shape (..., n)
+        """
+        return self._in_blocks(self._greedy, check_field(w, self.n), (self.n,))
+
+    def lovasz(self, w: ArrayLike) -> Any:
+        r"""Return the Lovász extension :math:`\max_{s\in B(f)} w^\top s`, equal to f on 0/1.
+
+        Parameters
+        ----------
+        w : array-like of shape (..., n)
+
+        Returns
+        -------
+        float or ndarray of shape (...)
+        """
+        field = check_field(w, self.n)
+        values = self._in_blocks(self._lovasz, field, ())
+        return float(values) if field.ndim == 1 else values
+
+    def condition(self, fixed: Mapping[int, int]) -> tuple[SubmodularFunction, float]:
+        r"""Fix some elements and return the function of the others, and its constant.
+
+        Parameters
+        ----------
+        fixed : mapping of int to {0, 1}
+            Elements and their values :math:`a`.
+
+        Returns
+        -------
+        g : SubmodularFunction
+            On the free elements in increasing order: :math:`g(x)=f(a,x)-f(a,0)`.
+        constant : float
+            :math:`f(a,0)`.
+        """
+        elements, values = check_fixed(fixed, self.n)
+        if len(elements) == 0:
+            return self, 0.0
+        free = np.setdiff1d(np.arange(self.n, dtype=np.int64), elements)
+        point = np.zeros(self.n)
+        point[elements] = values
+        return self._condition(free, point), float(self(point))
+
+    def _in_blocks(
+        self,
+        compute: Callable[[FloatArray], FloatArray],
+        X: NDArray[Any],
+        tail: tuple[int, ...],
+    ) -> FloatArray:
+        """Apply `compute` to blocks of rows, so that a large batch needs little scratch."""
+        if self.n == 0:
+            return np.zeros(X.shape[:-1] + tail)
+        rows = X.reshape(int(np.prod(X.shape[:-1], dtype=np.int64)), self.n)
+        out = np.empty((len(rows), *tail))
+        step = max(1, _BLOCK // self._row_size())
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step].astype(np.float64, copy=False)
+            out[start : start + step] = compute(block)
+        return out.reshape(X.shape[:-1] + tail)
+
+    # ------------------------------------------------------------------------------ arithmetic
+
+    def __add__(self, other: object) -> SubmodularFunction:
+        """Return the sum of two functions on the same ground set."""
+        from logsuper.functions._sum import combine
+
+        if not isinstance(other, SubmodularFunction):
+            return NotImplemented
+        return combine((*self.terms(), *other.terms()))
+
+    def __radd__(self, other: object) -> SubmodularFunction:
+        """Let ``sum(functions)`` start from 0."""
+        if isinstance(other, int) and other == 0:
+            return self
+        return NotImplemented
+
+    def __mul__(self, weight: object) -> SubmodularFunction:
+        """Return the function scaled by a number >= 0."""
+        from logsuper.functions._sum import combine
+
+        if isinstance(weight, SubmodularFunction):
+            raise TypeError("the product of two submodular functions is not submodular in general")
+        factor = check_number(weight, "the weight of a function")
+        if factor < 0:
+            raise ValueError(
+                f"cannot scale {self!r} by {factor:g}: a negative weight makes it supermodular"
+            )
+        return combine([(factor * own, atom) for own, atom in self.terms()])
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: object) -> SubmodularFunction:
+        """Return the difference; only a `Modular` can be subtracted."""
+        from logsuper.functions._modular import Modular
+
+        if isinstance(other, Modular):
+            return self + (-other)
+        if isinstance(other, SubmodularFunction):
+            raise TypeError(
+                f"only a Modular can be subtracted; minus {other!r} would not be submodular"
+            )
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n})"

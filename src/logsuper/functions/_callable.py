@@ -1,0 +1,79 @@
+"""Any Python function of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._check import check_submodular
+from logsuper.functions._checks import FloatArray, check_size, first_index
+
+
+class SetFunction(SubmodularFunction):
+    """A submodular function given by a Python callable.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a uint8 vector of shape (n,) and returns a number; with `vectorized`, an array of
+        shape (M, n) and returns M numbers.  The value at 0 is subtracted.  To pickle the result,
+        use a function defined at the top of a module.
+    n : int
+        Number of elements.
+    check : bool, default True
+        Run `check_submodular` and refuse a function that fails.  It is a proof up to 12 elements
+        and a spot check beyond; switch it off when the function is slow.
+    vectorized : bool, default False
+        Whether `function` takes a whole batch.
+
+    Examples
+    --------
+    >>> from logsuper.functions import SetFunction
+    >>> f = SetFunction(lambda x: 1.0 if x.any() else 0.0, 3)
+    >>> f([[0, 0, 0], [0, 1, 1]])
+    array([0., 1.])
+    >>> SetFunction(lambda x: float(x.all()), 2)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: function is not submodular: given [], elements 0 and 1 gain 1 more ...
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        n: int,
+        check: bool = True,
+        vectorized: bool = False,
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"function must be callable, got {type(function).__name__}")
+        self.n = check_size(n)
+        self.function = function
+        self.vectorized = bool(vectorized)
+        self._offset = 0.0
+        self._offset = float(self._evaluate(np.zeros((1, self.n)))[0])
+        if check and not (report := check_submodular(self)):
+            raise ValueError(f"function is not submodular: {report.violated}")
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        points = X.astype(np.uint8)
+        if self.vectorized:
+            values = np.asarray(self.function(points), dtype=np.float64)
+            if values.shape != (len(X),):
+                raise ValueError(
+                    f"a vectorized function must return shape ({len(X)},) for an input of shape "
+                    f"{X.shape}, got {values.shape}"
+                )
+        else:
+            values = np.array([float(self.function(point)) for point in points])
+        if not np.isfinite(values).all():
+            [k] = first_index(~np.isfinite(values))
+            raise ValueError(f"function returned {values[k]} at x = {points[k].tolist()}")
+        return values - self._offset
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"SetFunction({name}, n={self.n})"

@@ -1,0 +1,314 @@
+"""Concave functions of a count, and of a non-negative modular function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    as_float,
+    as_members,
+    as_vector,
+    check_size,
+    first_index,
+    frozen,
+    refuse_negative,
+)
+from logsuper.functions._graph import PairwiseGraph
+
+# Larger ground sets are not enumerated when a callable is checked for concavity.
+_ENUMERATED = 10
+_GRID = 257
+
+# How far below its chord a point may lie, relative to the largest value: rounding, not convexity.
+_ROUNDING = 1e-12
+
+
+class ConcaveCardinality(SubmodularFunction):
+    r"""A concave function of the number of ones, :math:`f(x)=g(\sum_{i\in C}x_i)-g(0)`.
+
+    Parameters
+    ----------
+    g : array-like of shape (m + 1,) or callable
+        The values at 0, 1, ..., m, where m is the size of the subset (or n); or a function of
+        the count.  Concave; it need neither start at 0 nor increase.
+    n : int, optional
+        Number of elements; needed with a callable or a subset.
+    subset : array-like of int, optional
+        The elements that count, all of them by default.
+
+    Attributes
+    ----------
+    g : ndarray of shape (m + 1,)
+        Normalised, ``g[0] == 0``.
+    subset : ndarray of shape (m,), int64
+        In increasing order.
+
+    Examples
+    --------
+    >>> from logsuper.functions import ConcaveCardinality
+    >>> f = ConcaveCardinality([0.0, 3.0, 4.0, 4.0])
+    >>> f([[1, 0, 0], [1, 1, 1]])
+    array([3., 4.])
+    >>> ConcaveCardinality(lambda k: k * (5 - k), n=5)
+    ConcaveCardinality(n=5)
+    """
+
+    def __init__(
+        self,
+        g: ArrayLike | Callable[[int], float],
+        n: int | None = None,
+        subset: ArrayLike | None = None,
+    ) -> None:
+        if n is None and (callable(g) or subset is not None):
+            raise ValueError("n is needed when g is a callable or a subset is given")
+        if n is None:
+            self.n = as_vector(g, "g").size - 1  # type: ignore[arg-type]
+            if self.n < 0:
+                raise ValueError("g must hold at least the value at 0")
+        else:
+            self.n = check_size(n)
+        chosen = np.arange(self.n) if subset is None else as_members(subset, self.n, "subset")
+        size = len(chosen)
+        values = as_vector([g(k) for k in range(size + 1)] if callable(g) else g, "g")
+        if len(values) != size + 1:
+            raise ValueError(f"g must have {size + 1} values, at 0 to {size}, got {len(values)}")
+        _check_concave(np.arange(size + 1.0), values)
+        self._build(self.n, np.sort(chosen), values)
+
+    def _build(self, n: int, subset: IntArray, g: FloatArray) -> None:
+        self.n = n
+        self.subset = frozen(subset)
+        self.g = frozen(g - g[0])
+        self._slopes = np.diff(g)
+        self._member = np.zeros(n, dtype=bool)
+        self._member[subset] = True
+
+    def _count(self, X: FloatArray) -> IntArray:
+        return np.asarray(X[:, self._member].sum(axis=1), dtype=np.int64)
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        return self.g[self._count(X)]
+
+    def _gains(self, X: FloatArray) -> FloatArray:
+        gains = np.zeros_like(X)
+        members = X[:, self._member].astype(np.int64)
+        gains[:, self._member] = self._slopes[members.sum(axis=1, keepdims=True) - members]
+        return gains
+
+    def _chain(self, order: IntArray) -> FloatArray:
+        entering = self._member[order]
+        steps = np.zeros(order.shape)
+        steps[entering] = self._slopes[np.cumsum(entering, axis=1)[entering] - 1]
+        return steps
+
+    def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
+        other = object.__new__(ConcaveCardinality)
+        place = np.flatnonzero(self._member[free])
+        start = int(self._count(point[None])[0])
+        other._build(len(free), place, self.g[start : start + len(place) + 1])
+        return other
+
+    def graph(self) -> PairwiseGraph:
+        """Return a graph with one auxiliary node for every change of slope."""
+        ends = np.arange(1.0, len(self.g))
+        return _concave_graph(self._member.astype(np.float64), ends, self._slopes)
+
+    def __repr__(self) -> str:
+        size = "" if len(self.subset) == self.n else f", subset of {len(self.subset)}"
+        return f"ConcaveCardinality(n={self.n}{size})"
+
+
+class ConcaveOfModular(SubmodularFunction):
+    r"""A concave function of a non-negative modular one, :math:`f(x)=g(w^\top x)-g(0)`.
+
+    Parameters
+    ----------
+    g : callable, or pair of array-like (breakpoints, values)
+        Concave on :math:`[0,\sum_i w_i]`.  A callable takes an array (a function of a single
+        number works, more slowly), and is checked at all reachable points when these are few and
+        on a fine grid otherwise.  A pair is interpolated linearly; the breakpoints increase and
+        cover the whole interval.  Only the pair can be written as a graph.
+    w : array-like of shape (n,)
+        Non-negative.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.functions import ConcaveOfModular
+    >>> f = ConcaveOfModular(np.sqrt, [1.0, 3.0, 5.0])
+    >>> f([[1, 1, 0], [1, 1, 1]])
+    array([2., 3.])
+    >>> truncated = ConcaveOfModular(([0.0, 4.0, 9.0], [0.0, 4.0, 4.0]), [1.0, 3.0, 5.0])
+    >>> truncated([1, 0, 1])
+    4.0
+    """
+
+    def __init__(
+        self,
+        g: Callable[[Any], Any] | tuple[ArrayLike, ArrayLike],
+        w: ArrayLike,
+    ) -> None:
+        weights = as_vector(w, "w")
+        refuse_negative(weights, "w", "g(w'x) is then not submodular")
+        total = float(weights.sum())
+        function: _Curve | _PiecewiseLinear
+        if callable(g):
+            points = _reachable(weights)
+            function = _Curve(g, points)
+            _check_concave(points, function(points))
+        else:
+            function = _PiecewiseLinear(g, total)
+        self._build(weights, function, 0.0)
+
+    def _build(self, weights: FloatArray, g: _Curve | _PiecewiseLinear, start: float) -> None:
+        self.n = len(weights)
+        self.weights = frozen(weights)
+        self._total = float(weights.sum())
+        self._function = g
+        self._start = start
+
+    def g(self, v: ArrayLike) -> FloatArray:
+        r"""Return g, shifted to 0 at 0, at values of :math:`w^\top x`."""
+        # sums of the same weights in another order may leave the interval by a rounding error
+        inside = np.clip(np.asarray(v, dtype=np.float64), 0.0, self._total) + self._start
+        return self._function(inside) - self._function(np.float64(self._start))
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        return self.g(X @ self.weights)
+
+    def _gains(self, X: FloatArray) -> FloatArray:
+        without = (X @ self.weights)[:, None] - X * self.weights
+        return self.g(without + self.weights) - self.g(without)
+
+    def _chain(self, order: IntArray) -> FloatArray:
+        return np.diff(self.g(np.cumsum(self.weights[order], axis=1)), axis=1, prepend=0.0)
+
+    def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
+        other = object.__new__(ConcaveOfModular)
+        start = self._start + float(point @ self.weights)
+        other._build(self.weights[free], self._function, start)
+        return other
+
+    def graph(self) -> PairwiseGraph | None:
+        """Return a graph with an auxiliary node a breakpoint; None when g is a callable."""
+        if isinstance(self._function, _Curve):
+            return None
+        ends, slopes = self._function.pieces(self._start, self._start + self._total)
+        return _concave_graph(self.weights, ends, slopes)
+
+
+class _Curve:
+    """A callable g that takes arrays, whatever the one it is made from takes."""
+
+    def __init__(self, function: Callable[[Any], Any], points: FloatArray) -> None:
+        self.function = function
+        try:
+            self.vectorised = np.shape(function(points)) == points.shape
+        except (TypeError, ValueError):
+            self.vectorised = False
+        values = self(points)
+        if not np.isfinite(values).all():
+            [k] = first_index(~np.isfinite(values))
+            raise ValueError(f"g({points[k]:g}) = {values[k]} is not finite")
+
+    def __call__(self, v: FloatArray | np.float64) -> FloatArray:
+        if self.vectorised:
+            return np.asarray(self.function(v), dtype=np.float64)
+        flat = [float(self.function(float(value))) for value in np.ravel(v)]
+        return np.array(flat).reshape(np.shape(v))
+
+
+class _PiecewiseLinear:
+    """A concave piecewise-linear g on [0, total]."""
+
+    def __init__(self, pair: tuple[ArrayLike, ArrayLike], total: float) -> None:
+        try:
+            points, values = pair
+        except (TypeError, ValueError):
+            raise TypeError("g must be a callable or a pair (breakpoints, values)") from None
+        self.points = as_vector(points, "the breakpoints of g")
+        self.values = as_float(values, "the values of g")
+        if self.values.shape != self.points.shape or len(self.points) == 0:
+            raise ValueError(
+                f"g needs as many values as breakpoints and at least one, got "
+                f"{len(self.points)} breakpoints and values of shape {self.values.shape}"
+            )
+        if (np.diff(self.points) <= 0).any():
+            raise ValueError("the breakpoints of g must increase")
+        if self.points[0] > 0 or self.points[-1] < total * (1 - _ROUNDING):
+            raise ValueError(
+                f"the breakpoints of g must cover [0, {total:g}], the range of w'x; they cover "
+                f"[{self.points[0]:g}, {self.points[-1]:g}]"
+            )
+        _check_concave(self.points, self.values)
+
+    def __call__(self, v: FloatArray | np.float64) -> FloatArray:
+        return np.asarray(np.interp(v, self.points, self.values))
+
+    def pieces(self, start: float, stop: float) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the linear pieces of [start, stop], from start, and their slopes."""
+        slopes = np.diff(self.values) / np.diff(self.points)
+        inside = (self.points[1:] > start) & (self.points[:-1] < stop)
+        return self.points[1:][inside] - start, slopes[inside]
+
+
+def _reachable(weights: FloatArray) -> FloatArray:
+    """Return the points at which g is checked: all values of w'x when that is possible."""
+    n, total = len(weights), float(weights.sum())
+    if n <= _ENUMERATED:
+        subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+        return np.unique(subsets @ weights)
+    if total <= 4096 and (weights == np.rint(weights)).all():
+        return np.arange(total + 1.0)
+    extra = np.random.default_rng(0).uniform(0.0, total, _GRID)
+    return np.unique(np.concatenate([np.linspace(0.0, total, _GRID), extra]))
+
+
+def _check_concave(points: FloatArray, values: FloatArray) -> None:
+    if len(points) < 3:
+        return
+    left, right = np.diff(points)[:-1], np.diff(points)[1:]
+    chord = (right * values[:-2] + left * values[2:]) / (left + right)
+    convex = values[1:-1] < chord - _ROUNDING * np.abs(values).max()
+    if convex.any():
+        k = first_index(convex)[0] + 1
+        raise ValueError(
+            f"g is not concave at {points[k]:g}: g({points[k]:g}) = {values[k]:g} lies below the "
+            f"line from g({points[k - 1]:g}) = {values[k - 1]:g} to "
+            f"g({points[k + 1]:g}) = {values[k + 1]:g}"
+        )
+
+
+def _concave_graph(weights: FloatArray, ends: FloatArray, slopes: FloatArray) -> PairwiseGraph:
+    r"""Return the graph of a concave piecewise-linear function of :math:`w^\top x`.
+
+    With slopes :math:`s_1\ge\dots\ge s_J` on pieces that end at :math:`t_1<\dots<t_J`,
+    :math:`g(v)=s_J v+\sum_{j<J}(s_j-s_{j+1})\min(v,t_j)`.
+    """
+    n = len(weights)
+    if len(slopes) == 0:
+        return PairwiseGraph.from_arcs(n)
+    bend = slopes[:-1] - slopes[1:]
+    bends = np.flatnonzero(bend > 0)
+    member = np.flatnonzero(weights)
+    group = np.repeat(np.arange(len(bends)), len(member))
+    return PairwiseGraph.from_truncations(
+        n,
+        thresholds=bend[bends] * ends[bends],
+        group=group,
+        member=np.tile(member, len(bends)),
+        weight=np.outer(bend[bends], weights[member]).ravel(),
+        side=np.ones(len(bends), dtype=np.int64),
+        unary=slopes[-1] * weights,
+    )

@@ -1,0 +1,177 @@
+"""Input checks shared by the function families: one clear error, before any work."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def check_size(n: object, name: str = "n") -> int:
+    """Return a ground-set size as an ``int >= 0``."""
+    try:
+        size = operator.index(n)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(n).__name__}") from None
+    if size < 0:
+        raise ValueError(f"{name} must be at least 0, got {size}")
+    return size
+
+
+def check_number(value: object, name: str) -> float:
+    """Return a finite real number as a ``float``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite, got {number}")
+    return number
+
+
+def as_float(values: ArrayLike, name: str) -> FloatArray:
+    """Return a fresh float64 array of finite numbers; complain about the first that is not."""
+    raw = _numeric(values, name)
+    array = np.array(raw, dtype=np.float64)
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = first_index(~finite)
+        raise ValueError(f"{_at(name, index)} = {array[index]} is not finite")
+    return array
+
+
+def as_vector(values: ArrayLike, name: str, size: int | None = None) -> FloatArray:
+    """Return a fresh finite float64 vector; with `size`, a scalar is repeated to that length."""
+    array = as_float(values, name)
+    if size is not None and array.ndim == 0:
+        return np.full(size, float(array))
+    if array.ndim != 1 or (size is not None and len(array) != size):
+        wanted = "one-dimensional" if size is None else f"a number or of shape ({size},)"
+        raise ValueError(f"{name} must be {wanted}, got shape {array.shape}")
+    return array
+
+
+def refuse_negative(values: FloatArray, name: str, why: str) -> None:
+    """Raise for the first negative entry, saying `why` it is refused."""
+    negative = values < 0
+    if negative.any():
+        index = first_index(negative)
+        raise ValueError(f"{_at(name, index)} = {values[index]:g} is negative: {why}")
+
+
+def as_indices(values: ArrayLike, n: int, name: str) -> IntArray:
+    """Return an int64 array of element indices, each in ``[0, n)``."""
+    raw = np.asarray(values)
+    if raw.size == 0:
+        return np.empty(raw.shape, dtype=np.int64)
+    if raw.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integer indices, got dtype {raw.dtype}")
+    outside = (raw < 0) | (raw >= n)
+    if outside.any():
+        index = first_index(outside)
+        raise ValueError(f"{_at(name, index)} = {raw[index]} is outside [0, {n})")
+    return np.array(raw, dtype=np.int64)
+
+
+def as_members(values: ArrayLike, n: int, name: str) -> IntArray:
+    """Return one set of distinct elements, in the order given."""
+    members = as_indices(values, n, name)
+    if members.ndim != 1:
+        raise ValueError(f"{name} must be a flat list of elements, got shape {members.shape}")
+    if len(np.unique(members)) < len(members):
+        order = np.sort(members)
+        twice = order[1:][order[1:] == order[:-1]][0]
+        raise ValueError(f"{name} names {twice} twice")
+    return members
+
+
+def as_hyperedges(members: Iterable[object], n: int) -> list[IntArray]:
+    """Return one or several sets of elements as a list of sets.
+
+    ``[0, 1, 2]`` is one set, ``[[0, 1], [1, 2, 3]]`` two.
+    """
+    groups = list(members)
+    if groups and all(np.ndim(group) == 0 for group in groups):  # type: ignore[arg-type]
+        return [as_members(groups, n, "members")]  # type: ignore[arg-type]
+    return [
+        as_members(group, n, f"members[{k}]")  # type: ignore[arg-type]
+        for k, group in enumerate(groups)
+    ]
+
+
+def check_binary(X: ArrayLike, n: int) -> NDArray[Any]:
+    """Check that X has shape (..., n) and 0/1 entries; keep its dtype."""
+    array = _numeric(X, "X")
+    if array.ndim == 0 or array.shape[-1] != n:
+        raise ValueError(f"X must have shape (..., {n}), got {array.shape}")
+    if array.dtype.kind != "b":
+        bad = (array != 0) & (array != 1)
+        if bad.any():
+            index = first_index(bad)
+            raise ValueError(f"{_at('X', index)} = {array[index]} is neither 0 nor 1")
+    return array
+
+
+def check_field(w: ArrayLike, n: int) -> FloatArray:
+    """Check that w has shape (..., n) and finite entries."""
+    array = as_float(w, "w")
+    if array.ndim == 0 or array.shape[-1] != n:
+        raise ValueError(f"w must have shape (..., {n}), got {array.shape}")
+    return array
+
+
+def check_fixed(fixed: Mapping[int, int], n: int) -> tuple[IntArray, FloatArray]:
+    """Return the fixed elements in increasing order and their values."""
+    if not isinstance(fixed, Mapping):
+        raise TypeError(
+            f"fixed must map elements to 0 or 1, as in {{3: 1}}, got {type(fixed).__name__}"
+        )
+    for index, value in fixed.items():
+        if isinstance(index, bool) or not isinstance(index, int | np.integer):
+            raise TypeError(f"fixed has the key {index!r}, which is not an element index")
+        if not 0 <= index < n:
+            raise ValueError(f"fixed has the key {index}, outside the ground set [0, {n})")
+        if value not in (0, 1):
+            raise ValueError(f"fixed[{index}] = {value!r} is neither 0 nor 1")
+    elements = np.array(sorted(int(index) for index in fixed), dtype=np.int64)
+    return elements, np.array([float(fixed[int(i)]) for i in elements], dtype=np.float64)
+
+
+def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Mark an array that a function owns as read-only, so that it cannot change under it."""
+    array.flags.writeable = False
+    return array
+
+
+def add_up(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Return the sums of the values that share an index, for the indices below `size`."""
+    return np.asarray(np.bincount(index, values, minlength=size), dtype=np.float64)
+
+
+def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the index of the first true entry."""
+    return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
+
+
+def _numeric(values: ArrayLike, name: str) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries; fill them first")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be a rectangular array of numbers") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    return array
+
+
+def _at(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, index))}]" if index else name

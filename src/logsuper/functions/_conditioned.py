@@ -1,0 +1,48 @@
+"""Conditioning of functions that have no closed form for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray, frozen
+
+
+class Conditioned(SubmodularFunction):
+    """A function with some elements fixed, as a function of the others that is 0 at 0.
+
+    Parameters
+    ----------
+    function : SubmodularFunction
+    free : ndarray of int
+        The elements that are left.
+    point : ndarray of shape (function.n,)
+        The fixed values, and 0 at the free elements.
+    """
+
+    def __init__(self, function: SubmodularFunction, free: IntArray, point: FloatArray) -> None:
+        self.function = function
+        self.free = frozen(free)
+        self.point = frozen(point)
+        self.n = len(free)
+        self._constant = float(function(point))
+
+    def _embed(self, X: FloatArray) -> FloatArray:
+        full = self.point[None, :].repeat(len(X), axis=0)
+        full[:, self.free] = X
+        return full
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        return np.asarray(self.function._evaluate(self._embed(X)) - self._constant)
+
+    def _gains(self, X: FloatArray) -> FloatArray:
+        return self.function._gains(self._embed(X))[:, self.free]
+
+    def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
+        return Conditioned(self.function, self.free[free], self._embed(point[None])[0])
+
+    def _row_size(self) -> int:
+        return self.function._row_size()
+
+    def __repr__(self) -> str:
+        return f"Conditioned({self.function!r}, n={self.n})"

@@ -1,0 +1,196 @@
+"""Coverage and facility location: what a set of elements reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    add_up,
+    as_float,
+    as_members,
+    as_vector,
+    frozen,
+    refuse_negative,
+)
+from logsuper.functions._graph import PairwiseGraph
+from logsuper.functions._groups import GroupedFunction
+
+
+class Coverage(GroupedFunction):
+    r"""The weight of what is covered, :math:`\sum_u w_u[\,\text{some }i\text{ on covers }u\,]`.
+
+    Parameters
+    ----------
+    sets : list of lists of int, or boolean array-like of shape (n, n_items)
+        ``sets[i]`` are the items that element i covers, or their indicator.
+    weights : float or array-like of shape (n_items,), default 1.0
+        Worth of each item, non-negative.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_items,)
+
+    Examples
+    --------
+    >>> from logsuper.functions import Coverage
+    >>> f = Coverage([[0, 1], [1, 2], []], weights=[1.0, 2.0, 4.0])
+    >>> f([[1, 0, 0], [1, 1, 0], [0, 0, 1]])
+    array([3., 7., 0.])
+    """
+
+    def __init__(self, sets: Iterable[Any], weights: ArrayLike = 1.0) -> None:
+        worth = as_float(weights, "weights")
+        rows = list(sets)
+        if rows and all(np.asarray(row).dtype == bool and np.ndim(row) == 1 for row in rows):
+            if len({len(row) for row in rows}) > 1:
+                raise ValueError("the rows of a boolean sets matrix must have the same length")
+            items = len(rows[0])
+            rows = [np.flatnonzero(row) for row in rows]
+        elif worth.ndim == 1:
+            items = len(worth)
+        else:
+            items = 1 + max((int(np.max(row)) for row in rows if np.size(row)), default=-1)
+        covered = [as_members(row, items, f"sets[{i}]") for i, row in enumerate(rows)]
+        worth = as_vector(weights, "weights", items)
+        refuse_negative(worth, "weights", "covering this item would be punished, not submodular")
+        element = np.repeat(np.arange(len(rows)), [len(row) for row in covered])
+        item = np.concatenate([np.empty(0, dtype=np.int64), *covered])
+        self._build(len(rows), item, element, worth)
+
+    def _build(self, n: int, item: IntArray, element: IntArray, weights: FloatArray) -> None:
+        order = np.argsort(item, kind="stable")
+        self.n = n
+        self.n_groups = len(weights)
+        self.group = item[order]
+        self.member = element[order]
+        self.weight = np.ones(len(item))
+        self.weights = frozen(weights)
+
+    def _profile(self, V: FloatArray, group: IntArray | slice) -> FloatArray:
+        return self.weights[group] * (V > 0)
+
+    def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
+        covered = np.zeros(self.n_groups, dtype=bool)
+        covered[self.group[point[self.member] > 0]] = True
+        place = np.full(self.n, -1, dtype=np.int64)
+        place[free] = np.arange(len(free))
+        left = (place[self.member] >= 0) & ~covered[self.group]
+        number = np.cumsum(~covered) - 1
+        other = object.__new__(Coverage)
+        other._build(
+            len(free),
+            number[self.group[left]],
+            place[self.member[left]],
+            self.weights[~covered],
+        )
+        return other
+
+    def graph(self) -> PairwiseGraph:
+        """Return a graph with one auxiliary node for every item that more than two cover."""
+        return PairwiseGraph.from_truncations(
+            self.n,
+            thresholds=self.weights,
+            group=self.group,
+            member=self.member,
+            weight=self.weights[self.group],
+            side=np.ones(self.n_groups, dtype=np.int64),
+        )
+
+    def __repr__(self) -> str:
+        return f"Coverage(n={self.n}, items={self.n_groups})"
+
+
+class FacilityLocation(SubmodularFunction):
+    r"""The benefit of the best open facility, :math:`\sum_u\max_{i:x_i=1}b_{ui}`, 0 if none is.
+
+    Parameters
+    ----------
+    benefits : array-like of shape (n_users, n)
+        Non-negative: what facility i is worth to user u.
+
+    Attributes
+    ----------
+    benefits : ndarray of shape (n_users, n)
+
+    Examples
+    --------
+    >>> from logsuper.functions import FacilityLocation
+    >>> f = FacilityLocation([[3.0, 1.0, 0.0], [0.0, 2.0, 5.0]])
+    >>> f([[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    array([3., 5., 8.])
+    """
+
+    def __init__(self, benefits: ArrayLike) -> None:
+        table = as_float(benefits, "benefits")
+        if table.ndim != 2:
+            raise ValueError(f"benefits must have shape (n_users, n), got {table.shape}")
+        refuse_negative(table, "benefits", "opening a facility cannot hurt a user")
+        self.benefits = frozen(table)
+        self.n = table.shape[1]
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        best = (X[:, None, :] * self.benefits).max(axis=2, initial=0.0)
+        return np.asarray(best.sum(axis=1))
+
+    def _gains(self, X: FloatArray) -> FloatArray:
+        open_ = X[:, None, :] * self.benefits
+        winner = open_.argmax(axis=2)[..., None]
+        best = np.take_along_axis(open_, winner, axis=2)
+        np.put_along_axis(open_, winner, 0.0, axis=2)
+        second = open_.max(axis=2, keepdims=True)
+        # what each user has without element d: the second best where d is the best
+        without = np.where(np.arange(self.n) == winner, second, best)
+        return np.asarray(np.maximum(self.benefits - without, 0.0).sum(axis=1))
+
+    def _chain(self, order: IntArray) -> FloatArray:
+        steps = np.empty(order.shape)
+        for m, row in enumerate(order):
+            best = np.maximum.accumulate(self.benefits[:, row], axis=1)
+            steps[m] = np.diff(best, axis=1, prepend=0.0).sum(axis=0)
+        return steps
+
+    def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
+        best = (self.benefits * point).max(axis=1, initial=0.0)
+        return FacilityLocation(np.maximum(self.benefits[:, free] - best[:, None], 0.0))
+
+    def _row_size(self) -> int:
+        return max(1, self.benefits.size)
+
+    def graph(self) -> PairwiseGraph:
+        r"""Return a graph with an auxiliary node for every user and distinct benefit.
+
+        With levels :math:`v_1>\dots>v_L>v_{L+1}=0` of one user, node :math:`b_l` says that a
+        facility of level l or better is open: it costs :math:`v_l-v_{l+1}`, and disobeying the
+        facilities of level l, or :math:`b_{l-1}`, costs :math:`v_l`.
+        """
+        none, nothing = np.empty(0, dtype=np.int64), np.empty(0)
+        arcs, nodes, costs = [(none, none, nothing)], [none], [nothing]
+        size = self.n
+        for benefit in self.benefits:
+            facility = np.flatnonzero(benefit)
+            if len(facility) == 0:
+                continue
+            negated, level = np.unique(-benefit[facility], return_inverse=True)
+            values = -negated
+            alone = facility[level == 0]  # a single best facility is its own first level
+            alone = alone if len(alone) == 1 else alone[:0]
+            node = np.concatenate([alone, size + np.arange(len(values) - len(alone))])
+            size += len(values) - len(alone)
+            own = node[level] != facility
+            arcs.append((facility[own], node[level][own], values[level][own]))
+            arcs.append((node[:-1], node[1:], values[1:]))
+            nodes.append(node)
+            costs.append(-np.diff(values, append=0.0))
+        tails, heads, prices = (np.concatenate(part) for part in zip(*arcs, strict=True))
+        unary = add_up(np.concatenate(nodes), np.concatenate(costs), size)
+        return PairwiseGraph.from_arcs(self.n, size - self.n, tails, heads, prices, unary)
+
+    def __repr__(self) -> str:
+        return f"FacilityLocation(n={self.n}, users={len(self.benefits)})"

@@ -1,0 +1,138 @@
+"""Cuts on the grids of images and volumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_size, frozen
+from logsuper.functions._cut import Cut
+
+# For 1, 2 and 3 axes: the number of neighbours, and how many axes a step may change at once.
+_NEIGHBORS = {1: {2: 1}, 2: {4: 1, 8: 2}, 3: {6: 1, 18: 2, 26: 3}}
+
+
+def grid_cuts(
+    shape: Sequence[int],
+    neighbors: int | None = None,
+    spacing: Sequence[float] | None = None,
+) -> tuple[Cut, ...]:
+    """Return the unit-weight cuts of a grid, one for each direction.
+
+    Parameters
+    ----------
+    shape : sequence of one to three int
+        Size of each axis of the image or volume; elements are numbered in row-major order.
+    neighbors : int, optional
+        4 (default) or 8 for images, 6 (default), 18 or 26 for volumes, 2 for a chain.
+    spacing : sequence of float, optional
+        Size of a pixel along each axis.  Weights are then one over the distance between the two
+        centres; without it all of them are 1, diagonals too.
+
+    Returns
+    -------
+    tuple of Cut
+        The axes first, the last axis leading: for an image horizontal, vertical, then the
+        diagonals down-right and down-left.
+
+    Examples
+    --------
+    >>> from logsuper.functions import grid_cuts
+    >>> horizontal, vertical = grid_cuts((2, 3))
+    >>> horizontal.edges.tolist()
+    [[0, 1], [1, 2], [3, 4], [4, 5]]
+    >>> len(grid_cuts((4, 4, 4), neighbors=26))
+    13
+    """
+    sizes = tuple(check_size(size, f"shape[{axis}]") for axis, size in enumerate(shape))
+    axes = len(sizes)
+    if axes not in _NEIGHBORS:
+        raise ValueError(f"shape must have one to three axes, got {axes}")
+    if 0 in sizes:
+        raise ValueError(f"shape[{sizes.index(0)}] is 0; a grid needs at least one element")
+    choices = _NEIGHBORS[axes]
+    reach = choices.get(min(choices) if neighbors is None else neighbors)
+    if reach is None:
+        listed = ", ".join(map(str, choices))
+        raise ValueError(f"neighbors must be one of {listed} for {axes} axes, got {neighbors!r}")
+    step = None
+    if spacing is not None:
+        step = as_vector(spacing, "spacing", axes)
+        if (step <= 0).any():
+            raise ValueError(f"spacing[{int((step <= 0).argmax())}] must be positive")
+
+    cuts = []
+    for offset in _offsets(axes, reach):
+        weight = 1.0 if step is None else 1.0 / float(np.linalg.norm(step * offset))
+        cuts.append(_GridCut(sizes, offset, weight))
+    return tuple(cuts)
+
+
+class _GridCut(Cut):
+    """The cut of one direction of a grid; slices instead of lists of indices."""
+
+    shape: tuple[int, ...]
+    offset: tuple[int, ...]
+
+    def __init__(self, shape: tuple[int, ...], offset: tuple[int, ...], weight: float) -> None:
+        self.n = math.prod(shape)
+        self.shape = shape
+        self.offset = offset
+        self._first = tuple(
+            slice(max(0, -o), size - max(0, o)) for o, size in zip(offset, shape, strict=True)
+        )
+        self._second = tuple(
+            slice(max(0, o), size - max(0, -o)) for o, size in zip(offset, shape, strict=True)
+        )
+        count = math.prod(size - abs(o) for o, size in zip(offset, shape, strict=True))
+        # one number in memory, however large the grid is
+        self.weights = np.broadcast_to(np.float64(weight), count)
+
+    @property
+    def edges(self) -> IntArray:
+        """Pairs of elements (E, 2) with ``i < j``, made when first asked for."""
+        return self._pairs
+
+    @cached_property
+    def _pairs(self) -> IntArray:
+        index = np.arange(self.n, dtype=np.int64).reshape(self.shape)
+        ends = [index[self._first].ravel(), index[self._second].ravel()]
+        return frozen(np.stack(ends, axis=1))
+
+    def _gather(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        grid = X.reshape(-1, *self.shape)
+        first, second = grid[:, *self._first], grid[:, *self._second]
+        size = (len(X), len(self.weights))
+        return first.reshape(size), second.reshape(size)
+
+    def _scatter(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        out = np.zeros((len(first), *self.shape))
+        inner = out[:, *self._first]
+        inner += first.reshape(inner.shape)
+        inner = out[:, *self._second]
+        inner += second.reshape(inner.shape)
+        return out.reshape(len(first), self.n)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_pairs"}
+
+    def __repr__(self) -> str:
+        return f"Cut(n={self.n}, edges={len(self.weights)}, shape={self.shape})"
+
+
+def _offsets(axes: int, reach: int) -> list[tuple[int, ...]]:
+    """Return half of the steps to the neighbours, those that increase the row-major index."""
+    steps = [
+        step
+        for step in product((-1, 0, 1), repeat=axes)
+        if any(step) and next(s for s in step if s) > 0 and sum(map(abs, step)) <= reach
+    ]
+    # fewer changed axes first, then the last axes first, then down-right before down-left
+    return sorted(
+        steps, key=lambda step: (sum(map(abs, step)), [*map(abs, step)], [-s for s in step])
+    )

@@ -1,0 +1,91 @@
+"""The common part of functions that add up over groups of elements."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
+
+
+class GroupedFunction(SubmodularFunction):
+    r"""A sum over groups, :math:`f(x)=\sum_g h_g(\sum_{i\in g}w_{gi}x_i)`, each h concave.
+
+    Entry p of the three arrays says that element `member[p]` is in group `group[p]` with weight
+    `weight[p]`; the entries are sorted by group.  A family says what h is, in `_profile`.
+    """
+
+    n: int
+    n_groups: int
+    group: IntArray
+    member: IntArray
+    weight: FloatArray
+
+    @abstractmethod
+    def _profile(self, V: FloatArray, group: IntArray | slice) -> FloatArray:
+        """Return :math:`h_g(v)`, with :math:`h_g(0)=0`; column p of V belongs to ``group[p]``."""
+
+    def _set_groups(self, n: int, groups: list[IntArray], weights: list[FloatArray]) -> None:
+        self.n = n
+        self.n_groups = len(groups)
+        sizes = [len(group) for group in groups]
+        self.group = np.repeat(np.arange(len(groups)), sizes)
+        self.member = np.concatenate([np.empty(0, dtype=np.int64), *groups])
+        self.weight = np.concatenate([np.empty(0), *weights])
+
+    def _keep(self, free: IntArray, keep: IntArray) -> tuple[list[IntArray], list[FloatArray]]:
+        """Return the free members, renumbered, and the weights, of the groups to keep."""
+        place = np.full(self.n, -1, dtype=np.int64)
+        place[free] = np.arange(len(free))
+        left = place[self.member]
+        entries = left >= 0
+        counts = np.bincount(self.group[entries], minlength=self.n_groups)
+        ends = np.cumsum(counts)[:-1]
+        members = np.split(left[entries], ends)
+        weights = np.split(self.weight[entries], ends)
+        return [members[g] for g in keep], [weights[g] for g in keep]
+
+    @cached_property
+    def _incidence(self) -> tuple[csr_array, csr_array]:
+        """From elements to groups, weighted, and from entries to elements."""
+        count = len(self.member)
+        to_group = csr_array((self.weight, (self.member, self.group)), (self.n, self.n_groups))
+        to_element = csr_array((np.ones(count), (np.arange(count), self.member)), (count, self.n))
+        return to_group, to_element
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        return np.asarray(self._profile(X @ self._incidence[0], slice(None)).sum(axis=1))
+
+    def _gains(self, X: FloatArray) -> FloatArray:
+        to_group, to_element = self._incidence
+        without = (X @ to_group)[:, self.group] - X[:, self.member] * self.weight
+        without = np.maximum(without, 0.0)
+        change = self._profile(without + self.weight, self.group)
+        change -= self._profile(without, self.group)
+        return np.asarray(change @ to_element)
+
+    def _chain(self, order: IntArray) -> FloatArray:
+        vertex = np.empty(order.shape)
+        first = np.searchsorted(self.group, self.group)  # where each entry's group begins
+        for m, row in enumerate(order):
+            rank = np.empty(self.n, dtype=np.int64)
+            rank[row] = np.arange(self.n)
+            entries = np.lexsort((rank[self.member], self.group))
+            weight = self.weight[entries]
+            before = np.cumsum(weight) - weight
+            before -= before[first]
+            step = self._profile((before + weight)[None], self.group)
+            step -= self._profile(before[None], self.group)
+            vertex[m] = np.bincount(self.member[entries], step[0], minlength=self.n)
+        return np.take_along_axis(vertex, order, axis=1)
+
+    def _row_size(self) -> int:
+        return max(self.n, len(self.member))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_incidence"}

@@ -1,0 +1,88 @@
+"""The compiled kernel's interface on top of scipy's max-flow, for machines without a compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper.solvers._fallback import solve_pairwise
+from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers._results import FloatArray, finite_dot
+
+IntArray = NDArray[np.int64]
+
+
+class FallbackKernel:
+    """One graph and the weights of several functions on its edges; see `EdgeList` for the layout.
+
+    Results go into the arrays that the caller brings. `wide` and `threads` change nothing: every
+    solve is exact in float64, and runs on one thread.
+    """
+
+    def __init__(
+        self, nodes: int, edges: IntArray, starts: IntArray, places: IntArray, weights: FloatArray
+    ) -> None:
+        self.nodes = nodes
+        self.edges = len(edges)
+        self.functions = len(starts) - 1
+        self._ends = edges
+        self._table = np.zeros((self.functions, len(edges)))
+        for k in range(self.functions):
+            terms = slice(int(starts[k]), int(starts[k + 1]))
+            np.add.at(self._table[k], places[terms], weights[terms])
+
+    def maximize(
+        self,
+        theta: FloatArray,
+        alpha: FloatArray,
+        factors: FloatArray | None,
+        maximal: bool,
+        wide: bool,
+        threads: int,
+        y: NDArray[np.uint8],
+        values: FloatArray,
+        stats: FloatArray,
+    ) -> None:
+        problems = len(y)
+        table = self._table[None] if factors is None else self._table * factors  # (M or 1, K, E)
+        weights = (alpha[:, :, None] * table).sum(axis=1)
+        field = np.broadcast_to(theta, (problems, self.nodes))
+        labels = solve_pairwise(
+            self.nodes, self._ends, weights, field, tie="max" if maximal else "min"
+        )
+        y[:] = labels[:, : y.shape[1]]
+        cut = (labels[:, self._ends[:, 0]] != labels[:, self._ends[:, 1]]).astype(np.float64)
+        stats[:] = (table * cut[:, None, :]).sum(axis=2)
+        values[:] = finite_dot(field, labels) - (alpha * stats).sum(axis=1)
+
+    def perturb(
+        self,
+        theta: FloatArray,
+        alpha: FloatArray,
+        factors: FloatArray | None,
+        noisy: int,
+        key: int,
+        first_problem: int,
+        first_sample: int,
+        threads: int,
+        counts: NDArray[np.uint32],
+        values: FloatArray,
+        stats: FloatArray,
+        samples: NDArray[np.uint8] | None,
+    ) -> None:
+        size = values.shape[1]
+        for m in range(len(counts)):
+            field = np.tile(theta[0 if len(theta) == 1 else m], (size, 1))
+            draws = np.arange(first_sample, first_sample + size)
+            field[:, :noisy] += logistic_noise(key, first_problem + m, draws, noisy)[0]
+            labels = np.empty((size, counts.shape[1]), dtype=np.uint8)
+            row = slice(0, 1) if len(alpha) == 1 else slice(m, m + 1)
+            edge = None
+            if factors is not None:
+                edge = factors if len(factors) == 1 else factors[m : m + 1]
+            self.maximize(
+                field, alpha[row], edge, False, True, threads, labels, values[m], stats[m]
+            )
+            counts[m] += labels.sum(axis=0, dtype=np.uint32)
+            if samples is not None:
+                samples[m] = labels

@@ -1,0 +1,115 @@
+"""Checks of what users hand to the solvers: one clear error, before any work is done."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+TIES = (None, "min", "max")
+
+
+def as_floats(values: ArrayLike, name: str) -> FloatArray:
+    """Return a float64 array; text, complex numbers and ragged lists are refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a rectangular array: {error}") from None
+    if array.dtype.kind not in "fiub" and array.size:
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> None:
+    """Raise a ValueError that names the first entry marked as bad."""
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = ", ".join(map(str, index))
+        raise ValueError(f"{name}[{place}] = {values[index]:g}: {why}")
+
+
+def check_theta(theta: ArrayLike, n: int) -> tuple[FloatArray, bool]:
+    """Return theta as (M, n) and whether it was a single field (n,)."""
+    field = as_floats(theta, "theta")
+    if field.ndim not in (1, 2) or field.shape[-1] != n:
+        raise ValueError(f"theta must have shape ({n},) or (M, {n}), got {field.shape}")
+    refuse(
+        np.isnan(field),
+        field,
+        "theta",
+        "give 0 for an element without information; +-inf fixes an element",
+    )
+    return field.reshape(-1, n) if field.ndim == 2 else field[None], field.ndim == 1
+
+
+def check_alpha(alpha: ArrayLike, k: int) -> FloatArray:
+    """Return the weights of the functions as (1, K) or (M, K)."""
+    array = as_floats(alpha, "alpha")
+    if array.ndim == 0 and k == 1:
+        array = array[None]
+    if array.ndim not in (1, 2) or array.shape[-1] != k:
+        raise ValueError(f"alpha must have shape ({k},) or (M, {k}), got {array.shape}")
+    refuse(~np.isfinite(array), array, "alpha", "weights of functions must be finite")
+    refuse(array < 0, array, "alpha", "a negative weight makes a function supermodular")
+    return array if array.ndim == 2 else array[None]
+
+
+def check_edge_weights(weights: ArrayLike, k: int, edges: int) -> FloatArray:
+    """Return the factors of the edges as (1 or M, 1 or K, E)."""
+    array = as_floats(weights, "edge_weights")
+    legal = f"({edges},), (M, {edges}) or (M, {k}, {edges})"
+    if array.ndim not in (1, 2, 3) or array.shape[-1] != edges:
+        raise ValueError(f"edge_weights must have shape {legal}, got {array.shape}")
+    if array.ndim == 3 and array.shape[1] not in (1, k):
+        raise ValueError(f"edge_weights must have shape {legal}, got {array.shape}")
+    refuse(~np.isfinite(array), array, "edge_weights", "weights of edges must be finite")
+    refuse(array < 0, array, "edge_weights", "a negative weight is repulsive, not submodular")
+    return array.reshape(-1, array.shape[1] if array.ndim == 3 else 1, edges)
+
+
+def check_batch(**lengths: int) -> int:
+    """Return the number of problems, given the lengths of the arguments (1 fits everything)."""
+    count, first = 1, ""
+    for name, length in lengths.items():
+        if length == 1:
+            continue
+        if first and length != count:
+            raise ValueError(
+                f"{name} has {length} rows, but {first} has {count}; give one row, or as many"
+            )
+        count, first = length, name
+    return count
+
+
+def check_tie(tie: str | None) -> None:
+    """Refuse anything but None, "min" and "max"."""
+    if tie not in TIES:
+        raise ValueError(f"tie must be None, 'min' or 'max', got {tie!r}")
+
+
+def check_integer(value: Any, name: str, low: int, high: int) -> int:
+    """Return an integer in [low, high)."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    number = int(value)
+    if not low <= number < high:
+        raise ValueError(f"{name} must be at least {low} and below {high}, got {number}")
+    return number
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Return the number of threads: None is 1, -1 all processors, -2 all but one, and so on."""
+    if n_jobs is None:
+        return 1
+    number = check_integer(n_jobs, "n_jobs", -(2**31), 2**31)
+    if number == 0:
+        raise ValueError("n_jobs must not be 0; use -1 for all processors")
+    if number > 0:
+        return min(number, 1024)
+    affinity = getattr(os, "sched_getaffinity", None)
+    available = len(affinity(0)) if affinity else (os.cpu_count() or 1)
+    return max(1, available + 1 + number)

@@ -1,0 +1,224 @@
+r"""Counter-based standard logistic noise, as plain NumPy.
+
+The noise of perturb-and-MAP is a *function* of four numbers: a key, the problem, the sample and the
+element. Nothing is carried from one draw to the next, so any part of the stream can be made alone,
+in any order, on any number of threads, and comes out the same. The compiled kernel evaluates the
+same function; this module is its reference, and the generator in use when the kernel is missing.
+
+The stream is Philox-4x32 with ten rounds [1]_. The 64-bit key gives the two key words (low word
+first). The four counter words are
+
+.. math:: (8 \lfloor d / 32 \rfloor + d \bmod 8,\; \text{sample},\;
+          \text{problem} \bmod 2^{32},\; \lfloor \text{problem} / 2^{32} \rfloor),
+
+and element :math:`d` takes output word :math:`\lfloor d / 8 \rfloor \bmod 4`: eight counters make
+32 neighbours, word by word, which suits vector units. An output word :math:`r` is turned into a uniform number that is never 0 or 1, and then into a logistic one,
+
+.. math:: u = \frac{r + 1/2}{2^{32}}, \qquad
+          z = \log u - \log(1 - u) = \log \frac{r + 1/2}{2^{32} - r - 1/2},
+
+so that :math:`|z| \le \log(2^{33} - 1) \approx 22.87`.
+
+References
+----------
+.. [1] J. K. Salmon, M. A. Moraes, R. O. Dror and D. E. Shaw, "Parallel random numbers: as easy as
+   1, 2, 3", SC'11, 2011. Section 3.3 and the known-answer vectors of the Random123 distribution.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["logistic_from_bits", "logistic_noise", "philox4x32"]
+
+_MULTIPLIER_0 = np.uint64(0xD2511F53)
+_MULTIPLIER_1 = np.uint64(0xCD9E8D57)
+_WEYL_0 = 0x9E3779B9
+_WEYL_1 = 0xBB67AE85
+_ROUNDS = 10
+_MASK_32 = 0xFFFFFFFF
+_LOW = np.uint64(_MASK_32)
+_SHIFT = np.uint64(32)
+
+# One chunk of counters keeps its temporaries (a handful of uint64 arrays) within a few megabytes.
+_CHUNK = 1 << 16
+
+
+def philox4x32(counter: ArrayLike, key: ArrayLike) -> NDArray[np.uint32]:
+    """Apply the ten-round Philox-4x32 bijection to 128-bit counters.
+
+    Parameters
+    ----------
+    counter : array_like of int, shape (..., 4)
+        Four 32-bit words a counter, in ``[0, 2**32)``.
+    key : array_like of int, shape (2,)
+        Two 32-bit key words, shared by all counters.
+
+    Returns
+    -------
+    ndarray of uint32, shape (..., 4)
+
+    Examples
+    --------
+    >>> [hex(int(r)) for r in philox4x32([0, 0, 0, 0], [0, 0])]
+    ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
+    """
+    words = np.asarray(counter, dtype=np.uint64)
+    if words.ndim == 0 or words.shape[-1] != 4:
+        raise ValueError(f"counter must end in an axis of 4 words, got shape {words.shape}")
+    keys = np.asarray(key, dtype=np.uint64)
+    if keys.shape != (2,):
+        raise ValueError(f"key must hold 2 words, got shape {keys.shape}")
+    if np.any(words > _LOW) or np.any(keys > _LOW):
+        raise ValueError("counter and key words must be below 2**32")
+    result = _rounds(words[..., 0], words[..., 1], words[..., 2], words[..., 3], keys)
+    return np.stack(result, axis=-1).astype(np.uint32)
+
+
+def _rounds(
+    c0: NDArray[np.uint64],
+    c1: NDArray[np.uint64],
+    c2: NDArray[np.uint64],
+    c3: NDArray[np.uint64],
+    key: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Run the rounds on words held in 64-bit lanes, of any shapes that broadcast."""
+    k0, k1 = int(key[0]), int(key[1])
+    for _ in range(_ROUNDS):
+        product_0 = _MULTIPLIER_0 * c0
+        product_1 = _MULTIPLIER_1 * c2
+        c0, c1, c2, c3 = (
+            (product_1 >> _SHIFT) ^ c1 ^ np.uint64(k0),
+            product_1 & _LOW,
+            (product_0 >> _SHIFT) ^ c3 ^ np.uint64(k1),
+            product_0 & _LOW,
+        )
+        k0 = (k0 + _WEYL_0) & _MASK_32
+        k1 = (k1 + _WEYL_1) & _MASK_32
+    return c0, c1, c2, c3
+
+
+def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
+    """Turn 32-bit words into standard logistic numbers, ``log((r + 1/2) / (2**32 - r - 1/2))``.
+
+    Parameters
+    ----------
+    bits : array_like of int
+        Words in ``[0, 2**32)``.
+
+    Returns
+    -------
+    ndarray of float64, of the same shape
+
+    Examples
+    --------
+    >>> z = logistic_from_bits([0, 2**31 - 1, 2**31, 2**32 - 1])
+    >>> [round(float(v), 4) for v in z]
+    [-22.8739, -0.0, 0.0, 22.8739]
+    """
+    low = np.asarray(bits, dtype=np.float64) + 0.5
+    # Both numbers are multiples of 1/2 below 2**32, hence exact: one rounding in the quotient and
+    # one in the logarithm are all there is.
+    result: NDArray[np.float64] = np.log(low / (4294967296.0 - low))
+    return result
+
+
+def logistic_noise(
+    key: int, problems: ArrayLike, samples: ArrayLike, n: int
+) -> NDArray[np.float64]:
+    """Draw the standard logistic noise of given problems and samples.
+
+    Parameters
+    ----------
+    key : int
+        Stream key in ``[0, 2**64)``.
+    problems : array_like of int, shape (P,)
+        Problem numbers in ``[0, 2**64)``; a scalar counts as one problem.
+    samples : array_like of int, shape (S,)
+        Sample numbers in ``[0, 2**32)``; a scalar counts as one sample.
+    n : int
+        Number of elements, at most ``2**34``.
+
+    Returns
+    -------
+    ndarray of float64, shape (P, S, n)
+        Entry ``[p, s, d]`` depends on ``key``, ``problems[p]``, ``samples[s]`` and ``d`` alone.
+
+    Examples
+    --------
+    >>> z = logistic_noise(7, [0, 1], range(3), 5)
+    >>> z.shape
+    (2, 3, 5)
+    >>> bool(np.array_equal(z[1, 2, :3], logistic_noise(7, 1, 2, 3)[0, 0]))
+    True
+    """
+    key = _as_integer(key, "key", 64)
+    n = _as_integer(n, "n", 34, inclusive=True)
+    problem = _as_words(problems, "problems", 64)
+    sample = _as_words(samples, "samples", 32)
+    key_words = np.array([key & _MASK_32, key >> 32], dtype=np.uint64)
+
+    pairs = problem.size * sample.size
+    groups = -(-n // 32)
+    result = np.empty((pairs, n), dtype=np.float64)
+    if result.size == 0:
+        return result.reshape(problem.size, sample.size, n)
+    which_problem = np.repeat(problem, sample.size)
+    which_sample = np.tile(sample, problem.size)
+    group_step = max(1, min(groups, _CHUNK // 8))
+    pair_step = max(1, _CHUNK // (8 * group_step))
+    for first in range(0, pairs, pair_step):
+        rows = slice(first, first + pair_step)
+        p = which_problem[rows, None]
+        s = which_sample[rows, None]
+        for group in range(0, groups, group_step):
+            stop = min(groups, group + group_step)
+            counter = np.arange(8 * group, 8 * stop, dtype=np.uint64)[None, :]
+            words = np.stack(
+                np.broadcast_arrays(*_rounds(counter, s, p & _LOW, p >> _SHIFT, key_words)), -1
+            )
+            in_order = words.reshape(len(words), stop - group, 8, 4).swapaxes(2, 3)
+            columns = slice(32 * group, min(n, 32 * stop))
+            flat = in_order.reshape(len(words), -1)[:, : columns.stop - columns.start]
+            result[rows, columns] = logistic_from_bits(flat)
+    return result.reshape(problem.size, sample.size, n)
+
+
+def _as_integer(value: int, name: str, bits: int, inclusive: bool = False) -> int:
+    """Check that an argument is an integer in ``[0, 2**bits)`` (or its closure)."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
+    if not 0 <= number < (1 << bits) + inclusive:
+        raise ValueError(
+            f"{name} must lie in [0, 2**{bits}{']' if inclusive else ')'}, got {number}"
+        )
+    return number
+
+
+def _as_words(values: ArrayLike, name: str, bits: int) -> NDArray[np.uint64]:
+    """Check an array of integers in ``[0, 2**bits)`` and give it as a flat uint64 array."""
+    array = np.asarray(values)
+    if array.ndim > 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    array = array.reshape(-1)
+    if array.size == 0:
+        return np.empty(0, dtype=np.uint64)
+    if array.dtype.kind not in "iu":
+        # Lists that mix small numbers with numbers above 2**63 arrive as object or float arrays,
+        # and a float would have lost digits: only true integers are taken.
+        given = values if isinstance(values, (list, tuple, range)) else array.tolist()
+        return np.array(
+            [_as_integer(v, f"{name}[{i}]", bits) for i, v in enumerate(given)], np.uint64
+        )
+    bad = (array < 0) if array.dtype.kind == "i" else np.zeros(array.shape, dtype=bool)
+    if bits < 64:
+        bad = bad | (array >= (1 << bits))
+    if bad.any():
+        index = int(np.argmax(bad))
+        raise ValueError(f"{name}[{index}] must lie in [0, 2**{bits}), got {int(array[index])}")
+    return array.astype(np.uint64)

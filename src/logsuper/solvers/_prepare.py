@@ -1,0 +1,248 @@
+"""One structure, many weights: what learners call thousands of times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.solvers._direct import Direct
+from logsuper.solvers._flow import Flow
+from logsuper.solvers._graph import Grid
+from logsuper.solvers._inputs import (
+    check_alpha,
+    check_batch,
+    check_edge_weights,
+    check_integer,
+    check_theta,
+    check_tie,
+    count_threads,
+)
+from logsuper.solvers._results import FloatArray, Perturbed
+
+
+class Prepared:
+    r"""Functions :math:`f_1,\dots,f_K`, ready for :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)`.
+
+    Make it with `prepare`. The solver is chosen once, from the structure of the functions:
+
+    ============== ====================================================================
+    ``solver``     when
+    ============== ====================================================================
+    "sorting"      all modular, or one concave cardinality or concave-of-modular term
+    "grid"         all cuts lie on one regular grid (images and volumes)
+    "graph"        any other sum of graph-representable functions
+    "min_norm"     anything else (log-determinants, callables)
+    ============== ====================================================================
+
+    Attributes
+    ----------
+    functions : tuple of SubmodularFunction
+    n : int
+        Size of the ground set.
+    solver : str
+    """
+
+    def __init__(self, functions: Iterable[SubmodularFunction]) -> None:
+        self.functions = tuple(functions)
+        if not self.functions:
+            raise ValueError("functions is empty; give at least one, Modular(zeros(n)) for none")
+        for k, f in enumerate(self.functions):
+            if not isinstance(f, SubmodularFunction):
+                raise TypeError(f"functions[{k}] is a {type(f).__name__}, not a function")
+            if f.n != self.functions[0].n:
+                raise ValueError(
+                    f"functions[{k}] has n = {f.n}, but functions[0] has n = {self.functions[0].n}"
+                )
+        self.n = self.functions[0].n
+        self._flow: Flow | None = None
+        if self.n and not Direct.has_closed_form(self.functions):
+            self._flow = Flow.build(self.functions)
+        self._direct = Direct(self.functions)
+
+    @property
+    def solver(self) -> str:
+        """The name of the solver that was chosen."""
+        if self._flow is not None:
+            return "grid" if isinstance(self._flow.layout, Grid) else "graph"
+        return "sorting" if Direct.has_closed_form(self.functions) else "min_norm"
+
+    @property
+    def edges(self) -> NDArray[np.int64]:
+        """The edges (E, 2) of all cuts, in the order that ``edge_weights`` refers to."""
+        if self._flow is None:
+            return np.empty((0, 2), dtype=np.int64)
+        return self._flow.edges
+
+    def maximize(
+        self,
+        theta: ArrayLike,
+        alpha: ArrayLike,
+        edge_weights: ArrayLike | None = None,
+        n_jobs: int | None = None,
+        tie: str | None = None,
+    ) -> tuple[NDArray[np.uint8], Any, FloatArray]:
+        r"""Solve :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)` for a batch of problems.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n,) or (M, n)
+            Fields. An infinite entry fixes its element; the value then sums the finite terms.
+        alpha : array-like of shape (K,) or (M, K)
+            Weights >= 0 of the functions; zero is legal.
+        edge_weights : array-like of shape (E,), (M, E) or (M, K, E), optional
+            Factors >= 0 on the edges of the cuts, in the order of `edges`, one row a problem and,
+            if given, one a function: the edges of problem m in function k weigh
+            :math:`w_{ke}\,\phi_{m[k]e}`.
+        n_jobs : int, optional
+            Threads over the problems; -1 for all processors. It never changes the result.
+        tie : {None, "min", "max"}, optional
+            Ask for the smallest or the largest maximiser where there are several.
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (M, n), uint8
+            Maximisers.
+        value : float or ndarray of shape (M,)
+        stats : ndarray of shape (K,) or (M, K)
+            :math:`f_k(y)`, with the factors of the problem's edges.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> s = ls.prepare(ls.grid_cuts((2, 3)))
+        >>> y, value, stats = s.maximize([2, 2, -1, 1, -1, -3], alpha=[1.0, 0.5])
+        >>> y, value, stats
+        (array([1, 1, 0, 1, 0, 0], dtype=uint8), 2.5, array([2., 1.]))
+        """
+        field, single = check_theta(theta, self.n)
+        weights = check_alpha(alpha, len(self.functions))
+        factors = self._check_factors(edge_weights)
+        check_tie(tie)
+        threads = count_threads(n_jobs)
+        problems = self._count(field, weights, factors)
+        single = single and problems == 1 and np.ndim(alpha) < 2 and np.ndim(edge_weights) < 2
+        if self.n == 0 or problems == 0:
+            y = np.empty((problems, self.n), dtype=np.uint8)
+            values, stats = np.zeros(problems), np.zeros((problems, len(self.functions)))
+        elif self._flow is not None:
+            y, values, stats = self._flow.maximize(field, weights, factors, problems, tie, threads)
+        else:
+            y, values, stats = self._direct.maximize(field, weights, problems, tie)
+        return (y[0], float(values[0]), stats[0]) if single else (y, values, stats)
+
+    def perturb(
+        self,
+        theta: ArrayLike,
+        alpha: ArrayLike,
+        samples: int,
+        key: int,
+        return_samples: bool = False,
+        edge_weights: ArrayLike | None = None,
+        first_sample: int = 0,
+        n_jobs: int | None = None,
+    ) -> Perturbed:
+        r"""Solve every problem under fresh logistic noise, and average.
+
+        The noise is drawn inside the kernel from a counter: the draw for element d of sample s of
+        problem m depends on (`key`, m, s, d) alone, hence on no number of threads, and is never
+        stored.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n,) or (M, n)
+            Fields, to which the noise is added.
+        alpha : array-like of shape (K,) or (M, K)
+        samples : int
+            Perturbations of each problem.
+        key : int
+            Stream key, at least 0 and below 2**64. The same key gives the same noise.
+        return_samples : bool
+            Whether to return the maximisers themselves.
+        edge_weights : array-like, optional
+            As in `maximize`.
+        first_sample : int
+            Number of the first sample, to continue a stream.
+        n_jobs : int, optional
+            Threads over problems and samples.
+
+        Returns
+        -------
+        Perturbed
+            Means of the maximisers and of the functions, and all values.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import logsuper as ls
+        >>> s = ls.prepare([ls.Cut(2, [(0, 1)])])
+        >>> out = s.perturb(np.zeros(2), alpha=[1.0], samples=100_000, key=1)
+        >>> abs(out.stats[0, 0] - 2 / (1 + np.e) ** 2) < 0.01  # 2 sigma(-alpha)^2
+        np.True_
+        """
+        field, _ = check_theta(theta, self.n)
+        weights = check_alpha(alpha, len(self.functions))
+        factors = self._check_factors(edge_weights)
+        count = check_integer(samples, "samples", 1, 2**31)
+        seed = check_integer(key, "key", 0, 2**64)
+        start = check_integer(first_sample, "first_sample", 0, 2**32 - count + 1)
+        threads = count_threads(n_jobs)
+        problems = self._count(field, weights, factors)
+        if self.n == 0 or problems == 0:
+            shape = (problems, count)
+            kept = np.empty((*shape, self.n), dtype=np.uint8) if return_samples else None
+            zeros = np.zeros((problems, len(self.functions)))
+            return Perturbed(np.zeros((problems, self.n)), zeros, np.zeros(shape), kept)
+        if self._flow is not None:
+            return self._flow.perturb(
+                field, weights, factors, problems, count, seed, start, return_samples, threads
+            )
+        return self._direct.perturb(field, weights, problems, count, seed, start, return_samples)
+
+    def _check_factors(self, edge_weights: ArrayLike | None) -> FloatArray | None:
+        if edge_weights is None:
+            return None
+        if self._flow is None or not self._flow.n_edges:
+            raise ValueError("edge_weights was given, but none of the functions is a cut")
+        return check_edge_weights(edge_weights, len(self.functions), self._flow.n_edges)
+
+    @staticmethod
+    def _count(theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> int:
+        lengths = {"theta": len(theta), "alpha": len(alpha)}
+        if factors is not None:
+            lengths["edge_weights"] = len(factors)
+        return check_batch(**lengths)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return prepare, (self.functions,)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(map(repr, self.functions))
+        return f"Prepared([{listed}], solver={self.solver!r})"
+
+
+def prepare(functions: Iterable[SubmodularFunction]) -> Prepared:
+    """Prepare functions for many maximisations with different fields and weights.
+
+    Parameters
+    ----------
+    functions : iterable of SubmodularFunction
+        At least one, all on the same ground set.
+
+    Returns
+    -------
+    Prepared
+        With the methods `~Prepared.maximize` and `~Prepared.perturb`.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> ls.prepare(ls.grid_cuts((50, 50))).solver
+    'grid'
+    >>> ls.prepare([ls.Cut(3, [(0, 1)]), ls.PnPotts(3, [[0, 1, 2]])]).solver
+    'graph'
+    """
+    return Prepared(functions)

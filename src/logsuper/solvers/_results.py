@@ -1,0 +1,39 @@
+"""What the solvers return."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Perturbed:
+    r"""Moments of the maximisers under logistic noise, for M problems and S samples each.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (M, n)
+        Mean of the maximisers :math:`y^*(\theta+z)`.
+    stats : ndarray of shape (M, K)
+        Mean of the functions, :math:`f_k(y^*)`.
+    values : ndarray of shape (M, S)
+        :math:`V=\max_y(\theta+z)^\top y-\sum_k\alpha_kf_k(y)`, one a sample; its expectation is the
+        upper bound :math:`A_{\mathrm{logistic}}` on the log-partition function.
+    samples : ndarray of shape (M, S, n), uint8, or None
+        The maximisers, if they were asked for.
+    """
+
+    mean: FloatArray
+    stats: FloatArray
+    values: FloatArray
+    samples: NDArray[np.uint8] | None = None
+
+
+def finite_dot(theta: FloatArray, y: NDArray[np.uint8]) -> FloatArray:
+    """Return the sum of the finite entries of theta over the ones of y, row by row."""
+    finite = np.where(np.isfinite(theta), theta, 0.0)
+    return np.asarray((finite * y).sum(axis=1))

@@ -1,0 +1,173 @@
+r"""Wolfe's nearest-point algorithm on a base polytope, one step at a time.
+
+What to do with the steps (when to stop, when to split the problem, what to read off) is the
+business of ``_min_norm``; here are the geometry and its numerics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from logsuper.functions import SubmodularFunction
+
+__all__ = ["Corral", "Wolfe"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# A set is tight when this is all, relatively, that is missing, and the point jumps by that at it.
+_TIGHT = 1e-13
+_JUMP = 1e-9
+
+
+class Wolfe:
+    r"""Wolfe's algorithm on :math:`B(f - \theta)`, one step at a time.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+        On at least one element.
+    field : ndarray of float64, shape (n,)
+    start : ndarray of float64, shape (n,)
+        The first vertex is the best one against this vector.
+    """
+
+    def __init__(self, f: SubmodularFunction, field: FloatArray, start: FloatArray) -> None:
+        self.f = f
+        self.field = field
+        self.calls = 0
+        self.scale = 0.0  # largest norm of what makes up a vertex
+        self.mass = 0.0  # largest 1-norm of that
+        self._look(start)
+        self.corral = Corral(self.vertex)
+        self._look(self.corral.point)
+
+    def _look(self, x: FloatArray) -> None:
+        """Find the vertex that is best against the point, and with it both gaps."""
+        self.point = x
+        base = self.f.greedy(-x)
+        self.vertex = base - self.field
+        self.calls += 1
+        # Sizes before the subtraction: that is what rounding errors are relative to.
+        self.scale = max(self.scale, float(np.linalg.norm(np.abs(base) + np.abs(self.field))))
+        self.mass = max(self.mass, float(np.abs(base).sum() + np.abs(self.field).sum()))
+        # The greedy algorithm enters elements in increasing order of x, so that its partial sums
+        # are the values of f on the level sets of x.
+        self.order = np.argsort(x, kind="stable")
+        self.chain = np.concatenate([[0.0], np.cumsum(self.vertex[self.order])])
+        self.norm_gap = max(0.0, float(x @ (x - self.vertex)))
+        self.set_gap = max(0.0, float(self.chain.min() - np.minimum(x, 0.0).sum()))
+
+    def step(self) -> bool:
+        """Take the vertex in; tell whether the point has moved."""
+        moved = self.corral.advance(self.vertex)
+        if moved:
+            self._look(self.corral.point)
+        return moved
+
+    def tight(self) -> tuple[IntArray, FloatArray]:
+        """Find the places of the order where the point is tight and jumps, and what it lacks."""
+        x = self.point[self.order]
+        slack = (self.chain[1:] - np.cumsum(x))[:-1]
+        jumps = np.diff(x) > _JUMP * self.mass / len(x)
+        places = np.flatnonzero(jumps & (slack <= _TIGHT * self.mass))
+        return places + 1, np.maximum(slack[places], 0.0)
+
+
+class Corral:
+    r"""Affinely independent vertices and the least-norm point of their hull.
+
+    The columns :math:`(\kappa, s_j)`, with :math:`\kappa` about the size of the vertices, are kept
+    in a QR factorisation that is updated, not recomputed. The affine minimiser
+    :math:`\min \|\sum_j \mu_j s_j\|^2, \sum_j \mu_j = 1` is proportional to the least-squares
+    solution of :math:`\sum_j \mu_j (\kappa, s_j) \approx (\kappa, 0)`, hence
+    :math:`R \mu \propto Q^\top e_1`: one triangular solve, whose error grows with the condition
+    number and not with its square.
+    """
+
+    def __init__(self, vertex: FloatArray) -> None:
+        self.point = vertex.copy()
+        self.points = vertex[None, :].copy()
+        self.weights = np.ones(1)
+        self.kappa = float(np.linalg.norm(vertex)) or 1.0
+        self.stuck = False
+        self._factorise()
+
+    def _factorise(self) -> None:
+        columns = np.vstack([np.full(len(self.points), self.kappa), self.points.T])
+        self.Q, self.R = scipy.linalg.qr(columns, mode="economic", check_finite=False)
+        self.fresh = True
+
+    def advance(self, vertex: FloatArray) -> bool:
+        """Take in a vertex and move the point; tell whether the point is any better."""
+        x = self.point
+        size = float(np.linalg.norm(x))
+        # Below its own rounding error the gap says nothing.
+        noise = 4 * np.finfo(float).eps * size * (size + float(np.linalg.norm(vertex)))
+        if self.stuck or float(x @ (x - vertex)) <= noise:
+            return False
+        if self._insert(vertex):
+            point = self._settle()
+            if float(point @ point) < float(self.point @ self.point):
+                self.point, self.fresh = point, False
+                return True
+        # Rounding, not geometry, has the last word: factorise anew once, then give up.
+        self.stuck = self.fresh
+        if not self.fresh:
+            self._factorise()
+            self.point = self._settle()
+            self.fresh = True
+        return not self.stuck
+
+    def _insert(self, vertex: FloatArray) -> bool:
+        """Add a vertex, of weight 0 for now, unless it depends on those that are there."""
+        if len(self.points) > len(vertex):
+            return False
+        size = float(np.linalg.norm(vertex))
+        if size > 10 * self.kappa:
+            self.kappa = size
+            self._factorise()
+        column = np.concatenate([[self.kappa], vertex])
+        try:
+            self.Q, self.R = scipy.linalg.qr_insert(
+                self.Q, self.R, column, len(self.points), which="col", check_finite=False
+            )
+        except np.linalg.LinAlgError:
+            return False
+        if abs(self.R[-1, -1]) <= 1e-14 * float(np.linalg.norm(column)):
+            self._delete(len(self.points))
+            return False
+        self.points = np.vstack([self.points, vertex])
+        self.weights = np.append(self.weights, 0.0)
+        return True
+
+    def _delete(self, index: int) -> None:
+        Q, R = scipy.linalg.qr_delete(self.Q, self.R, index, 1, which="col", check_finite=False)
+        # From a square Q, which is complete and economic at once, scipy keeps a complete one.
+        self.Q, self.R = Q[:, : R.shape[1]], R[: R.shape[1]]
+
+    def _settle(self) -> FloatArray:
+        """Run the minor cycles: to the affine minimiser, dropping the vertices in the way."""
+        while True:
+            try:
+                target = scipy.linalg.solve_triangular(self.R, self.Q[0], check_finite=False)
+            except np.linalg.LinAlgError:
+                return np.asarray(self.weights @ self.points)
+            target /= target.sum()
+            outside = np.flatnonzero(target <= 0)
+            if outside.size == 0:
+                self.weights = target
+                return np.asarray(target @ self.points)
+            # Go towards the affine minimiser until the first weight vanishes.
+            old = self.weights[outside]
+            steps = old / np.maximum(old - target[outside], np.finfo(float).tiny)
+            step = float(steps.min())
+            self.weights = (1.0 - step) * self.weights + step * target
+            gone = self.weights <= 1e-14
+            gone[outside[steps.argmin()]] = True
+            for index in np.flatnonzero(gone)[::-1].tolist():
+                self._delete(index)
+            self.points, self.weights = self.points[~gone], self.weights[~gone]
+            self.weights /= self.weights.sum()
