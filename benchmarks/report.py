@@ -45,8 +45,8 @@ def environment(settings: Settings) -> dict[str, str]:
     """Return what the numbers depend on."""
     ls = importlib.import_module("logsuper")
     try:
-        importlib.import_module("logsuper._kernels")
-        kernels = "compiled"
+        compiled = importlib.import_module("logsuper._kernels")
+        kernels = f"compiled, {'AVX2' if compiled.has_avx2() else 'baseline'}"
     except ImportError:
         kernels = "MISSING: the slow fallback is measured"
     try:
@@ -110,9 +110,10 @@ def _cells(row: Row) -> list[str]:
 
 def _limit_cells(limit: Limit) -> list[str]:
     bound = "" if limit.limit is None else f"at most {limit.limit:g}"
+    measured = "" if limit.value is None else f"{limit.value:.3g} {limit.unit}"
     return [
         limit.title,
-        f"{limit.value:.3g} {limit.unit}",
+        measured,
         bound,
         _verdict(limit.passed),
         limit.note,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 import operator
 import os
 import subprocess
@@ -55,7 +54,7 @@ class Limit:
 
     entry: str
     title: str
-    value: float
+    value: float | None
     unit: str
     limit: float | None
     note: str = ""
@@ -63,7 +62,9 @@ class Limit:
     @property
     def passed(self) -> bool | None:
         """Return whether the value keeps the limit; None without one."""
-        return None if self.limit is None else self.value <= self.limit
+        if self.limit is None or self.value is None:
+            return None
+        return self.value <= self.limit
 
 
 @dataclass
@@ -341,9 +342,8 @@ def _compare_large(size: int, theta: Floats, y: Labels, outcome: Outcome) -> Non
         os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
     )
     if peer_version("PyMaxflow") is None or spare < 500 * size * size:
-        outcome.limits.append(
-            Limit("scaling", title, math.nan, "", None, "not compared: too little memory")
-        )
+        why = "not compared: no PyMaxflow, or too little memory for its graph"
+        outcome.limits.append(Limit("scaling", title, None, "", None, why))
         return
     graph = workloads.grid_graph((size, size), workloads.OFFSETS_4, np.ones(2))
     theirs = graph.energies(theta, PEERS["PyMaxflow"](graph, 1.0).solve(theta[0])[None])

@@ -264,7 +264,6 @@ def _contrast(own: bool) -> Callable[[bool], Workload]:
         weights = 2.0 * np.exp(-(difference**2) / (2.0 * 0.18**2))
         theta = posterior_fields(images, count, rng)
         theta += rng.logistic(size=theta.shape)
-        reusing = () if own else ("PyMaxflow reuse", "OR-Tools reuse")
         return Workload(
             name="contrast-own" if own else "contrast",
             title=f"50x50 grid, contrast weights{', new ones each solve' if own else ''}",
@@ -272,7 +271,7 @@ def _contrast(own: bool) -> Callable[[bool], Workload]:
             theta=theta,
             functions=_grid_functions(shape),
             alpha=np.ones(2),
-            peers=("PyMaxflow", "OR-Tools", "scipy", *reusing),
+            peers=("PyMaxflow", "OR-Tools", "scipy") if own else ALL_PEERS,
             edge_weights=True,
         )
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -21,12 +23,34 @@ inline double dot(const double* theta, const uint8_t* y, int64_t n) {
     for (; i + 4 <= n; i += 4) {
         Double4 t;
         std::memcpy(&t, theta + i, sizeof t);
-        const Long4 chosen = -Long4{y[i], y[i + 1], y[i + 2], y[i + 3]} & (Long4)(t <= kLargest);
-        sum += (Double4)((Long4)t & chosen);
+#if defined(__AVX2__)
+        int32_t four;
+        std::memcpy(&four, y + i, sizeof four);
+        const Long4 label = (Long4)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
+#else
+        const Long4 label = {y[i], y[i + 1], y[i + 2], y[i + 3]};
+#endif
+        sum += (Double4)((Long4)t & -label & (Long4)(t <= kLargest));
     }
     for (; i < n; ++i)
         if (y[i] && theta[i] <= kLargest) sum[0] += theta[i];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// Checked here, one problem at a time, while its field is about to be read anyway.
+inline void refuse_nan(const double* theta, int64_t n) {
+    Double4 sum = {};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        Double4 t;
+        std::memcpy(&t, theta + i, sizeof t);
+        sum += t * 0.0;  // NaN for NaN and for infinities
+    }
+    bool clean = !std::isnan(sum[0] + sum[1] + sum[2] + sum[3]);
+    for (; i < n; ++i) clean &= !std::isnan(theta[i]);
+    if (clean) return;
+    for (i = 0; i < n; ++i)
+        if (std::isnan(theta[i])) throw std::invalid_argument("theta has a NaN");
 }
 
 struct Batch {
@@ -124,13 +148,14 @@ class BatchJob {
     const double* alpha(int64_t m) const {
         return batch_.alpha + (batch_.alpha_shared ? 0 : m * functions_);
     }
+    const double* factors(int64_t m) const {
+        if (!batch_.factors || batch_.factors_shared) return batch_.factors;
+        return batch_.factors + m * structure_.edges() * (batch_.factors_per_function ? functions_ : 1);
+    }
     void set_weights(Worker& worker, State& state, int64_t m) const {
         const int64_t which = batch_.same_weights() ? 0 : m;
         if (state.weights_of == which) return;
-        const double* factors = batch_.factors;
-        if (factors && !batch_.factors_shared)
-            factors += m * structure_.edges() * (batch_.factors_per_function ? functions_ : 1);
-        worker.set_weights(alpha(m), factors, batch_.factors_per_function, batch_.wide);
+        worker.set_weights(alpha(m), factors(m), batch_.factors_per_function, batch_.wide);
         state.weights_of = which;
     }
     double value(int64_t m, const double* field, const uint8_t* labels, const double* stats) const {
@@ -150,6 +175,7 @@ class MaximizeJob : public BatchJob {
         : BatchJob(s, b), y_(y), values_(values), stats_(stats) {}
 
     void run(Worker& worker, State& state, int64_t m) const {
+        refuse_nan(theta(m), nodes_);
         set_weights(worker, state, m);
         worker.solve(theta(m), batch_.tie);
         uint8_t* labels = y_ + m * batch_.outputs;
@@ -199,6 +225,7 @@ class PerturbJob : public BatchJob {
     void run(Worker& worker, State& state, int64_t unit) const {
         const int64_t m = unit / blocks(), first = unit % blocks() * kBlock;
         const int64_t last = std::min(samples_, first + kBlock), outputs = batch_.outputs;
+        refuse_nan(theta(m), nodes_);
         set_weights(worker, state, m);
         state.field.resize(nodes_);
         state.labels.resize(nodes_);
@@ -229,10 +256,11 @@ class MinNormJob : public BatchJob {
     MinNormJob(const Structure& s, const Batch& b, double* points, double* gaps, int64_t* levels)
         : BatchJob(s, b), s_(points), gaps_(gaps), levels_(levels) {}
 
-    void run(Worker& worker, State& state, int64_t m) const {
-        state.weights_of = -1;  // the search erases weights as it divides
-        set_weights(worker, state, m);
-        const ParametricResult result = worker.min_norm_point(theta(m), s_ + m * nodes_);
+    void run(Worker& worker, State&, int64_t m) const {
+        for (int64_t i = 0; i < nodes_; ++i)
+            if (!std::isfinite(theta(m)[i])) throw std::invalid_argument("theta is not finite");
+        const ParametricResult result = worker.min_norm_point(
+            alpha(m), factors(m), batch_.factors_per_function, theta(m), s_ + m * nodes_);
         gaps_[m] = result.gap;
         levels_[m] = result.levels;
     }

@@ -21,6 +21,7 @@ enum class Tie { kMinimal = 0, kMaximal = 1 };
 struct WeightRange {
     double largest_degree = 0;  // bound on the sum of the weights at one node
     double smallest = std::numeric_limits<double>::infinity();  // smallest positive weight
+    double largest_field = 0;  // fields up to this size must keep their value, not only their sign
 };
 
 template <class T>
@@ -33,13 +34,14 @@ struct Quantiser {
 
     explicit Quantiser(const WeightRange& range) {
         int exponent = 0;
-        if (range.largest_degree > 0) {
-            std::frexp(range.largest_degree, &exponent);  // degree <= 2^exponent
+        const double largest = range.largest_degree + range.largest_field;
+        if (largest > 0) {
+            std::frexp(largest, &exponent);  // largest <= 2^exponent
             scale = std::ldexp(1.0, std::clamp(kBits - exponent, -1000, 1000));
         }
         // Above the sum of the *rounded* weights (64), and in float64 (the factor), which has
         // no integers next to each other beyond 2^53.
-        bound = std::ceil(range.largest_degree * scale * (1 + 0x1p-40)) + 64;
+        bound = std::ceil(largest * scale * (1 + 0x1p-40)) + 64;
     }
     T weight(double w) const { return static_cast<T>(std::nearbyint(w * scale)); }
     T field(double theta) const {

@@ -29,7 +29,7 @@ class DenseSolver {
     explicit DenseSolver(int64_t n)
         : n_(n),
           words_((n + 63) / 64),
-          stride_((n + 15) / 16 * 16),
+          stride_(words_ * 64),
           capacity_(n * stride_),
           residual_(n * stride_),
           excess_(stride_),
@@ -54,17 +54,31 @@ class DenseSolver {
     bool label(int64_t i) const { return label_[i >> 6] >> (i & 63) & 1; }
     T excess(int64_t i) const { return excess_[i]; }
     T weight(int64_t i, int64_t j) const { return capacity_[i * stride_ + j]; }
-    void erase(int64_t i, int64_t j) { capacity_[i * stride_ + j] = capacity_[j * stride_ + i] = 0; }
+    void erase(int64_t i, int64_t j) {
+        for (T* cell : {&capacity_[0], &residual_[0]}) cell[i * stride_ + j] = cell[j * stride_ + i] = 0;
+        into_[i * words_ + (j >> 6)] &= ~(uint64_t{1} << (j & 63));
+        into_[j * words_ + (i >> 6)] &= ~(uint64_t{1} << (i & 63));
+    }
+
+    // A flow that goes on: clear it, add to the excess, make it maximal, and again.
+    void clear_flow() {
+        residual_ = capacity_;
+        std::fill(excess_.begin(), excess_.end(), T{0});
+        set_bits();
+    }
+    void add(int64_t i, T amount) { excess_[i] += amount; }
+    void resume() {
+        while (find_levels()) push_wave();
+        reach_from_excess();
+    }
 
     void solve(const double* theta, Tie tie) {
         std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
         for (int64_t i = 0; i < n_; ++i)
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
         set_bits();
-        while (find_levels()) push_wave();
-        if (tie == Tie::kMinimal)
-            reach_from_excess();
-        else
+        resume();
+        if (tie == Tie::kMaximal)
             for (int64_t w = 0; w < words_; ++w) label_[w] = ~seen_[w];
         label_isolated(theta, tie);
     }
@@ -83,16 +97,11 @@ class DenseSolver {
     }
 
     void set_bits() {  // capacities are symmetric and nothing has moved: rows serve as columns
-        constexpr int L = kLanes<T>;
         const Vec<T> zero = {};
         for (int64_t j = 0; j < n_; ++j)
             for (int64_t w = 0; w < words_; ++w) {
-                uint64_t bits = 0;
-                const int64_t last = std::min<int64_t>(stride_, w * 64 + 64);
-                for (int64_t i = w * 64; i < last; i += L)
-                    bits |= static_cast<uint64_t>(greater(load<T>(&residual_[j * stride_ + i]), zero))
-                            << (i & 63);
-                into_[j * words_ + w] = bits;
+                const T* row = &residual_[j * stride_ + w * 64];
+                into_[j * words_ + w] = bits_of_64<T>([&](int i) { return load<T>(row + i) > zero; });
             }
     }
 

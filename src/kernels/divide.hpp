@@ -2,16 +2,18 @@
 // conquer, all regions of a level in one flow (Groenevelt 1991; Hochbaum 2001; Bach 2013, sec. 9.1).
 //
 // With c = -theta, a region R has the level tau = mean of c over R. Let A minimise f(A) - tau |A|
-// within R. If nothing is gained, s = tau on R. Otherwise A and R \ A are regions of the next level;
-// an edge (i in A, j in R \ A) is paid for: c_i += w, c_j -= w, and it is deleted.
+// within R: a cut with the field tau - c. If nothing is gained, s = tau on R. Otherwise A and R \ A
+// are regions of the next level, and an edge (i in A, j in R \ A) is paid for: c_i += w, c_j -= w,
+// and it is deleted. Such an edge is saturated, so that what remains of the flow is still a flow, and
+// the excess of the next level is that of this one plus the change of tau: nothing starts anew.
 //
-// The certificate: a flow xi within the capacities gives the point c + div xi of B(f); any v gives
-// the lower bound -f(v) - |v|^2 / 2 on half the squared norm (f: the Lovasz extension). With v = -s,
-//     gap = |c + div xi|^2 / 2 + f(-s) + |s|^2 / 2 >= 0.
-// Deleted edges are saturated and join regions ordered by s, edges inside a region see a constant s:
-// hence f(-s) = -c's with the final c.
+// The certificate: a flow xi within the capacities gives the point c + div xi = tau - excess of B(f);
+// any v gives the lower bound -f(v) - |v|^2 / 2 on half the squared norm (f: the Lovasz extension).
+// With v = -s the gap is |tau - excess|^2 / 2 + f(-s) + |s|^2 / 2 >= 0. Deleted edges join regions
+// ordered by s, edges inside a region see a constant s: hence f(-s) = -c's with the final c.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -25,75 +27,102 @@ inline ParametricResult without_edges(const double* theta, int64_t n, double* s)
     return {};
 }
 
+// The largest |tau - c| that can occur, beyond the weights that are paid.
+inline double spread(const double* theta, int64_t n) {
+    const auto [low, high] = std::minmax_element(theta, theta + n);
+    return n ? *high - *low : 0;
+}
+
+// A view has `slots()` places for nodes, of which `slot(i)` is that of node i, and
+//   add(slot, field)             raise the excess
+//   solve(open)                  make the flow maximal; `open` lists the slots of open regions
+//   label(slot), excess(slot)
+//   visit_cut(found)             found(slot, slot, weight, edge) for edges between different labels
+//   erase(edge), erased()
 template <class View>
 ParametricResult divide(View& view, const double* theta, double* s) {
     const int64_t n = view.nodes();
     ParametricResult result;
-    std::vector<double> c(n), field(n), outflow(n), point(n);
-    std::vector<uint8_t> y(n);
-    std::vector<int32_t> region(n, 0);  // -1: done
     struct Region {
-        double total = 0, gain = 0, tolerance = 0;
+        double total = 0, absolute = 0, tau = 0, gain = 0;
         int64_t size = 0, chosen = 0;
         int32_t child = -1;
     };
-    std::vector<Region> regions(n ? 1 : 0), next;
-    for (int64_t i = 0; i < n; ++i) c[i] = -theta[i];
+    std::vector<double> c(view.slots());
+    std::vector<int32_t> region(view.slots(), -1);  // -1: done, or no node
+    std::vector<int32_t> node(view.slots()), open(n);
+    std::vector<Region> regions(n ? 1 : 0), children;
+    for (int64_t i = 0; i < n; ++i) {
+        const int32_t b = static_cast<int32_t>(view.slot(i));
+        open[i] = b;
+        node[b] = static_cast<int32_t>(i);
+        c[b] = -theta[i];
+        region[b] = 0;
+    }
+    if (n) {
+        Region& all = regions[0];
+        for (int32_t b : open) {
+            all.total += c[b];
+            all.absolute += std::abs(c[b]);
+        }
+        all.size = n;
+        all.tau = all.total / static_cast<double>(n);
+    }
+    for (int32_t b : open) view.add(b, regions[0].tau - c[b]);
 
-    while (!regions.empty()) {
+    while (!open.empty()) {
         ++result.levels;
-        for (auto& r : regions) r = Region();
-        for (int64_t i = 0; i < n; ++i)
-            if (region[i] >= 0) {
-                Region& r = regions[region[i]];
-                r.total += c[i];
-                r.tolerance += std::abs(c[i]);
-                ++r.size;
+        view.solve(open);
+        for (int32_t b : open)
+            if (view.label(b)) {
+                Region& r = regions[region[b]];
+                r.gain += r.tau - c[b];
+                ++r.chosen;
             }
-        for (int64_t i = 0; i < n; ++i)
-            field[i] = region[i] < 0 ? 0 : regions[region[i]].total / regions[region[i]].size - c[i];
-        view.solve(field.data());
-        view.read(y.data(), outflow.data(), field.data());
-        for (int64_t i = 0; i < n; ++i)
-            if (region[i] >= 0 && y[i]) {
-                regions[region[i]].gain += field[i];
-                ++regions[region[i]].chosen;
-            }
-        view.visit_cut([&](int64_t i, int64_t, double w, const auto&) {
-            if (region[i] >= 0) regions[region[i]].gain -= w;
+        view.visit_cut([&](int64_t b, int64_t, double w, const auto&) {
+            if (region[b] >= 0) regions[region[b]].gain -= w;
         });
         int32_t count = 0;
-        for (auto& r : regions) {
-            // Rounding in c is of the order of 1e-16 of its absolute sum.
-            const bool split = r.chosen > 0 && r.chosen < r.size && r.gain > 1e-14 * r.tolerance;
-            if (split) {
+        for (Region& r : regions)  // rounding in c is of the order of 1e-16 of its absolute sum
+            if (r.chosen > 0 && r.chosen < r.size && r.gain > 1e-14 * r.absolute) {
                 r.child = count;
                 count += 2;
             }
-        }
-        for (int64_t i = 0; i < n; ++i) {
-            if (region[i] < 0) continue;
-            const Region& r = regions[region[i]];
-            if (r.child < 0) {
-                s[i] = r.total / r.size;
-                point[i] = c[i] + outflow[i];
-            }
-        }
-        view.visit_cut([&](int64_t i, int64_t j, double w, const auto& edge) {
-            if (region[i] < 0 || regions[region[i]].child < 0) return;
-            c[i] += y[i] ? w : -w;
-            c[j] += y[j] ? w : -w;
+        view.visit_cut([&](int64_t b, int64_t d, double w, const auto& edge) {
+            if (region[b] < 0 || regions[region[b]].child < 0) return;
+            const bool first = view.label(b);
+            c[b] += first ? w : -w;
+            c[d] += first ? -w : w;
             view.erase(edge);
         });
         if (count) view.erased();
-        for (int64_t i = 0; i < n; ++i)
-            if (region[i] >= 0) {
-                const int32_t child = regions[region[i]].child;
-                region[i] = child < 0 ? -1 : child + y[i];
+
+        children.assign(count, Region());
+        size_t kept = 0;
+        for (int32_t b : open) {
+            const Region& r = regions[region[b]];
+            if (r.child < 0) {
+                const double point = r.tau - view.excess(b);
+                result.gap += (point - r.tau) * (point + r.tau) / 2 + r.tau * (r.tau - c[b]);
+                s[node[b]] = r.tau;
+                region[b] = -1;
+            } else {
+                open[kept++] = b;
+                Region& child = children[r.child + view.label(b)];
+                child.total += c[b];
+                child.absolute += std::abs(c[b]);
+                ++child.size;
             }
-        regions.assign(count, Region());
+        }
+        open.resize(kept);
+        for (Region& r : children) r.tau = r.total / static_cast<double>(r.size);
+        for (int32_t b : open) {
+            const Region& r = regions[region[b]];
+            region[b] = r.child + view.label(b);
+            view.add(b, children[region[b]].tau - r.tau);
+        }
+        regions.swap(children);
     }
-    for (int64_t i = 0; i < n; ++i) result.gap += (point[i] - s[i]) * (point[i] + s[i]) / 2 + s[i] * (s[i] - c[i]);
     return result;
 }
 

@@ -68,16 +68,16 @@ template <class Solver>
 struct GraphRegions {
     Solver& solver;
     const GraphStructure& structure;
+
     int64_t nodes() const { return structure.graph.n; }
-    void solve(const double* field) { solver.solve(field, Tie::kMinimal); }
-    void read(uint8_t* y, double* outflow, const double* field) const {
-        const double limit = solver.bound / solver.scale;
-        for (int64_t i = 0; i < structure.graph.n; ++i) {
-            y[i] = solver.label(i);
-            outflow[i] = std::clamp(field[i], -limit, limit) -
-                         static_cast<double>(solver.excess(i)) / solver.scale;
-        }
+    int64_t slots() const { return structure.graph.n; }
+    int64_t slot(int64_t i) const { return i; }
+    void add(int64_t i, double field) {
+        solver.add(i, static_cast<int64_t>(std::nearbyint(field * solver.scale)));
     }
+    void solve(const std::vector<int32_t>&) { solver.resume(); }
+    bool label(int64_t i) const { return solver.label(i); }
+    double excess(int64_t i) const { return static_cast<double>(solver.excess(i)) / solver.scale; }
     template <class Found>
     void visit_cut(Found&& found) const {
         for (int64_t e = 0; e < structure.graph.m; ++e) {
@@ -106,21 +106,7 @@ class GraphWorker final : public Worker {
         : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n) {}
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
-        factors_ = factors;
-        per_function_ = per_function;
-        std::fill(weights_.begin(), weights_.end(), 0.0);
-        std::fill(degrees_.begin(), degrees_.end(), 0.0);
-        for (int k = 0; k < structure_.n_functions; ++k)
-            for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t)
-                weights_[structure_.edge[t]] += alpha[k] * structure_.weight[t] * factor(k, structure_.edge[t]);
-        WeightRange range;
-        for (int64_t e = 0; e < structure_.graph.m; ++e) {
-            const double w = weights_[e];
-            if (w > 0) range.smallest = std::min(range.smallest, w);
-            degrees_[structure_.ends[2 * e]] += w;
-            degrees_[structure_.ends[2 * e + 1]] += w;
-        }
-        for (double degree : degrees_) range.largest_degree = std::max(range.largest_degree, degree);
+        const WeightRange range = measure(alpha, factors, per_function);
         use_wide_ = wide || !Quantiser<int32_t>::narrow_is_enough(range);
         if (use_wide_)
             apply(wide_, range);
@@ -150,14 +136,37 @@ class GraphWorker final : public Worker {
         });
     }
 
-    ParametricResult min_norm_point(const double* theta, double* s) override {
-        if (std::all_of(weights_.begin(), weights_.end(), [](double w) { return w == 0; }))
-            return without_edges(theta, structure_.graph.n, s);
+    ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,
+                                    const double* theta, double* s) override {
+        const int64_t n = structure_.graph.n;
+        WeightRange range = measure(alpha, factors, per_function);
+        if (range.largest_degree == 0) return without_edges(theta, n, s);
+        range.largest_field = spread(theta, n);
+        apply(wide_, range);
+        wide_->clear_flow();
         GraphRegions<View<int64_t>> view{*wide_, structure_};
         return divide(view, theta, s);
     }
 
    private:
+    WeightRange measure(const double* alpha, const double* factors, bool per_function) {
+        factors_ = factors;
+        per_function_ = per_function;
+        std::fill(weights_.begin(), weights_.end(), 0.0);
+        std::fill(degrees_.begin(), degrees_.end(), 0.0);
+        for (int k = 0; k < structure_.n_functions; ++k)
+            for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t)
+                weights_[structure_.edge[t]] += alpha[k] * structure_.weight[t] * factor(k, structure_.edge[t]);
+        WeightRange range;
+        for (int64_t e = 0; e < structure_.graph.m; ++e) {
+            const double w = weights_[e];
+            if (w > 0) range.smallest = std::min(range.smallest, w);
+            degrees_[structure_.ends[2 * e]] += w;
+            degrees_[structure_.ends[2 * e + 1]] += w;
+        }
+        for (double degree : degrees_) range.largest_degree = std::max(range.largest_degree, degree);
+        return range;
+    }
     double factor(int function, int64_t e) const {
         return factors_ ? factors_[(per_function_ ? function * structure_.graph.m : 0) + e] : 1.0;
     }

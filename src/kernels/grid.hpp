@@ -43,7 +43,8 @@ struct GridShape {
 
     // Columns [first, last) of row r from which offset k stays inside the grid.
     void range(int k, int64_t row, int64_t& first, int64_t& last) const {
-        const int64_t z = row / height + depth_step[k], y = row % height + height_step[k];
+        const int64_t layer = depth == 1 ? 0 : row / height;
+        const int64_t z = layer + depth_step[k], y = row - layer * height + height_step[k];
         if (z < 0 || z >= depth || y < 0 || y >= height) {
             first = last = 0;
             return;
@@ -68,14 +69,17 @@ template <class T, int K>
 class GridSolver {
     static constexpr int L = kLanes<T>;
     static constexpr int kDirections = 2 * K;
+    static constexpr bool kKeepColumns = sizeof(T) == sizeof(int32_t);
     static constexpr int kParentBits = K <= 1 ? 1 : K <= 2 ? 2 : K <= 4 ? 3 : 5;
 
     const GridShape& shape_;
     const int64_t S, rows_, words_, blocks_;
     Buffer<T> excess_, flow_[K], weight_[K], across_;  // across_: weight_[0], transposed in blocks
     Buffer<uint64_t> source_, sink_, forward_[K], backward_[K], parent_[kParentBits], orphan_, queued_;
-    Buffer<int32_t> stamp_, distance_;
+    Buffer<int32_t> stamp_, distance_;  // a distance means something only with the stamp of now
+    T* columns_ = nullptr;
     std::vector<uint64_t> row_now_, row_next_;
+    std::vector<uint8_t> idle_;  // blocks of rows to be passed over
     std::vector<int32_t> queue_, orphans_;
     size_t queue_head_ = 0, queue_size_ = 0;
     int32_t time_ = 0;
@@ -107,15 +111,16 @@ class GridSolver {
             plane->allocate(rows_ * words_, shape.guard_rows * words_ + 1);
         for (auto& plane : parent_) plane.allocate(rows_ * words_, 1);
         stamp_.allocate(rows_ * S, 0);
-        distance_.allocate(rows_ * S, 0);
+        distance_.allocate(padded * S, 0);
+        if constexpr (kKeepColumns) columns_ = distance_.data;
         row_now_.resize((rows_ + 63) / 64);
         row_next_.resize((rows_ + 63) / 64);
         queue_.resize(256);
     }
 
-    // weight(k, node) in float64, called once for each edge, in the order of `visit`.
-    template <class Weight>
-    void set_weights(const WeightRange& range, Weight&& weight) {
+    // weigh(k, row, first, last) gives the weights in float64, by column.
+    template <class Weigh>
+    void set_weights(const WeightRange& range, Weigh&& weigh) {
         const Quantiser<T> q(range);
         scale = q.scale;
         bound = q.bound;
@@ -123,11 +128,11 @@ class GridSolver {
             for (int64_t r = 0; r < rows_; ++r) {
                 int64_t first, last;
                 shape_.range(k, r, first, last);
+                const double* weights = weigh(k, r, first, last);
                 T* row = weight_[k].data + r * S;
-                const int64_t base = r * shape_.width;
-                for (int64_t c = 0; c < first; ++c) row[c] = 0;
-                for (int64_t c = first; c < last; ++c) row[c] = q.weight(weight(k, base + c));
-                for (int64_t c = last; c < shape_.width; ++c) row[c] = 0;
+                std::fill(row, row + first, T{0});
+                for (int64_t c = first; c < last; ++c) row[c] = q.weight(weights[c]);
+                std::fill(row + last, row + shape_.width, T{0});
             }
         refresh_weights();
     }
@@ -152,8 +157,7 @@ class GridSolver {
         for (int64_t r = 0; r < rows_; r += L)
             for (int64_t c = 0; c < blocks_; ++c) {
                 Vec<T> block[L];
-                for (int i = 0; i < L; ++i) block[i] = load<T>(weight_[0].data + (r + i) * S + c * L);
-                transpose(block);
+                load_columns(weight_[0].data + r * S + c * L, S, block);
                 T* out = across_.data + r * S + c * L * L;
                 for (int i = 0; i < L; ++i) store<T>(out + i * L, block[i]);
             }
@@ -180,7 +184,7 @@ class GridSolver {
     int64_t words() const { return words_; }
     T excess(int64_t b) const { return excess_.data[b]; }
     T weight(int k, int64_t b) const { return weight_[k].data[b]; }
-    void erase(int k, int64_t b) { weight_[k].data[b] = 0; }
+    void erase(int k, int64_t b) { weight_[k].data[b] = flow_[k].data[b] = 0; }
 
     // Call found(k, b) for every edge (b, b + offset k) between different labels.
     template <class Found>
@@ -222,6 +226,30 @@ class GridSolver {
         finish(tie);
     }
 
+    // ---- A flow that goes on: clear it, add to the excess, make it maximal, and again. ------
+    void clear_flow() {
+        const int64_t padded = (rows_ + L - 1) / L * L;
+        std::memset(excess_.data, 0, sizeof(T) * padded * S);
+        for (auto& flow : flow_) std::memset(flow.data, 0, sizeof(T) * padded * S);
+        idle_.assign((rows_ + L - 1) / L, 0);
+    }
+    void add(int64_t b, T amount) { excess_.data[b] += amount; }
+    // Only rows with one of the nodes listed are looked at; elsewhere no excess is left.
+    void resume(const std::vector<int32_t>& nodes) {
+        std::fill(idle_.begin(), idle_.end(), 1);
+        int64_t next = 0;  // the nodes come in increasing order: divide only at a new block
+        for (int32_t b : nodes)
+            if (b >= next) {
+                const int64_t block = b / (S * L);
+                idle_[block] = 0;
+                next = (block + 1) * S * L;
+            }
+        sweep_forward<false>(nullptr);
+        sweep_backward();
+        finish(Tie::kMinimal);
+        std::fill(idle_.begin(), idle_.end(), 0);
+    }
+
    private:
     // Bits [first, last), either of which may lie outside the word.
     static uint64_t between(int64_t first, int64_t last) {
@@ -256,6 +284,8 @@ class GridSolver {
         for (int64_t r = 0; r < rows_; r += L) {
             if (First)
                 for (; loaded < std::min(rows_, r + L + ahead); ++loaded) load_row(theta, loaded);
+            else if (idle_[r / L])
+                continue;
             sweep_right<First>(r);
             for (int64_t i = r; i < std::min(rows_, r + L); ++i)
                 for (int k = 1; k < K; ++k) sweep_down<First>(i, k);
@@ -265,17 +295,12 @@ class GridSolver {
     template <bool First>
     void sweep_right(int64_t r) {
         T* const e = excess_.data + r * S;
-        T* const f = flow_[0].data + r * S;
         const T* w = across_.data + r * S;
         Vec<T> carry = {};
         for (int64_t c = 0; c < blocks_ * L; c += L, w += L * L) {
             Vec<T> E[L], F[L];
-            for (int i = 0; i < L; ++i) E[i] = load<T>(e + i * S + c);
-            transpose(E);
-            if (!First) {
-                for (int i = 0; i < L; ++i) F[i] = load<T>(f + i * S + c);
-                transpose(F);
-            }
+            load_columns(e + c, S, E);
+            if (!First) load_columns(flow_[0].data + r * S + c, S, F);
             for (int j = 0; j < L; ++j) {
                 const Vec<T> limit = load<T>(w + j * L);
                 E[j] += carry;
@@ -289,12 +314,27 @@ class GridSolver {
                 }
                 E[j] -= carry;
             }
-            transpose(E);
-            transpose(F);
-            for (int i = 0; i < L; ++i) {
-                store<T>(e + i * S + c, E[i]);
-                store<T>(f + i * S + c, F[i]);
-            }
+            store_columns(e + c, S, E);
+            put_columns(r, c, F);
+        }
+    }
+
+    // The flow along the rows between the sweep to the right and the one to the left. Narrow ones
+    // stay as columns, in memory that the search needs only later.
+    void put_columns(int64_t r, int64_t c, const Vec<T>* F) {
+        if constexpr (kKeepColumns) {
+            T* out = columns_ + r * S + c * L;
+            for (int j = 0; j < L; ++j) store<T>(out + j * L, F[j]);
+        } else {
+            store_columns(flow_[0].data + r * S + c, S, F);
+        }
+    }
+    void get_columns(int64_t r, int64_t c, Vec<T>* F) const {
+        if constexpr (kKeepColumns) {
+            const T* in = columns_ + r * S + c * L;
+            for (int j = 0; j < L; ++j) F[j] = load<T>(in + j * L);
+        } else {
+            load_columns(flow_[0].data + r * S + c, S, F);
         }
     }
 
@@ -328,6 +368,12 @@ class GridSolver {
     void sweep_backward() {
         const int64_t last = (rows_ - 1) / L * L;
         for (int64_t r = last; r >= 0; r -= L) {
+            if (!idle_.empty() && idle_[r / L]) {
+                const int64_t words = (std::min(rows_, r + L) - r) * words_;
+                std::memset(source_.data + r * words_, 0, sizeof(uint64_t) * words);
+                std::memset(sink_.data + r * words_, 0, sizeof(uint64_t) * words);
+                continue;
+            }
             sweep_left(r);
             for (int64_t i = std::min(rows_, r + L) - 1; i >= r; --i) {
                 for (int k = 1; k < K; ++k) sweep_up(i, k);
@@ -338,15 +384,12 @@ class GridSolver {
 
     void sweep_left(int64_t r) {
         T* const e = excess_.data + r * S;
-        T* const f = flow_[0].data + r * S;
         Vec<T> right[L] = {};  // the block to the right, its first column not yet final
         for (int64_t c = (blocks_ - 1) * L; c >= 0; c -= L) {
             Vec<T> E[L], F[L];
             const T* w = across_.data + r * S + c * L;
-            for (int i = 0; i < L; ++i) E[i] = load<T>(e + i * S + c);
-            for (int i = 0; i < L; ++i) F[i] = load<T>(f + i * S + c);
-            transpose(E);
-            transpose(F);
+            load_columns(e + c, S, E);
+            get_columns(r, c, F);
             for (int j = L - 1; j >= 0; --j) {
                 const Vec<T> limit = load<T>(w + j * L);
                 Vec<T>& from = j == L - 1 ? right[0] : E[j + 1];
@@ -356,18 +399,11 @@ class GridSolver {
                 from -= moved;
                 E[j] += moved;
             }
-            if (c + L < blocks_ * L) {
-                transpose(right);
-                for (int i = 0; i < L; ++i) store<T>(e + i * S + c + L, right[i]);
-            }
-            transpose(F);
-            for (int i = 0; i < L; ++i) {
-                store<T>(f + i * S + c, F[i]);
-                right[i] = E[i];
-            }
+            if (c + L < blocks_ * L) store_columns(e + c + L, S, right);
+            store_columns(flow_[0].data + r * S + c, S, F);
+            for (int i = 0; i < L; ++i) right[i] = E[i];
         }
-        transpose(right);
-        for (int i = 0; i < L; ++i) store<T>(e + i * S, right[i]);
+        store_columns(e, S, right);
     }
 
     void sweep_up(int64_t r, int k) {  // edges whose upper end is one step above row r
@@ -391,29 +427,17 @@ class GridSolver {
     void set_planes(int64_t r) {
         // The edges between row r and a row above are final once row r has swept up.
         for (int64_t word = 0; word < words_; ++word) {
-            const int64_t c0 = word * 64, c1 = std::min(c0 + 64, blocks_ * L);
             const int64_t at = r * words_ + word;
-            uint64_t positive = 0, negative = 0;
+            const T* const e = excess_.data + at * 64;
             const Vec<T> zero = {};
-            for (int64_t c = c0; c < c1; c += L) {
-                const Vec<T> E = load<T>(excess_.data + r * S + c);
-                positive |= static_cast<uint64_t>(greater(E, zero)) << (c - c0);
-                negative |= static_cast<uint64_t>(greater(zero, E)) << (c - c0);
-            }
-            source_.data[at] = positive;
-            sink_.data[at] = negative;
+            source_.data[at] = bits_of_64<T>([&](int i) { return load<T>(e + i) > zero; });
+            sink_.data[at] = bits_of_64<T>([&](int i) { return load<T>(e + i) < zero; });
             for (int k = 0; k < K; ++k) {
-                const int64_t base = r - (K == 2 ? k : shape_.row_step[k]);
+                const int64_t base = at - words_of(k);
                 if (base < 0) continue;
-                uint64_t forward = 0, backward = 0;
-                for (int64_t c = c0; c < c1; c += L) {
-                    const Vec<T> F = load<T>(flow_[k].data + base * S + c);
-                    const Vec<T> limit = load<T>(weight_[k].data + base * S + c);
-                    forward |= static_cast<uint64_t>(greater(limit, F)) << (c - c0);
-                    backward |= static_cast<uint64_t>(greater(limit, -F)) << (c - c0);
-                }
-                forward_[k].data[base * words_ + word] = forward;
-                backward_[k].data[base * words_ + word] = backward;
+                const T *const f = flow_[k].data + base * 64, *const w = weight_[k].data + base * 64;
+                forward_[k].data[base] = bits_of_64<T>([&](int i) { return load<T>(w + i) > load<T>(f + i); });
+                backward_[k].data[base] = bits_of_64<T>([&](int i) { return load<T>(w + i) > -load<T>(f + i); });
             }
         }
     }
@@ -678,7 +702,7 @@ class GridSolver {
             set(mine, q);
             set_parent(q, d ^ 1);
             stamp_.data[q] = stamp_.data[p];
-            distance_.data[q] = distance_.data[p] + 1;
+            distance_.data[q] = static_cast<int32_t>(static_cast<uint32_t>(distance_.data[p]) + 1);
             push_active(q);
         }
     }

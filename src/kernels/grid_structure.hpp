@@ -52,32 +52,28 @@ class GridStructure final : public Structure {
     std::unique_ptr<Worker> worker() const override;
 };
 
-// The grid as `divide` wants to see it: nodes in row-major order, edges by their bits.
+// The grid as `divide` wants to see it: a slot is the place of a node in the padded rows.
 template <int K>
 struct GridRegions {
     GridSolver<int64_t, K>& solver;
     const GridShape& shape;
+
     int64_t nodes() const { return shape.size(); }
-    void solve(const double* field) { solver.solve(field, Tie::kMinimal); }
-    void read(uint8_t* y, double* outflow, const double* field) const {
-        for (int64_t r = 0, i = 0; r < shape.rows; ++r)
-            for (int64_t c = 0; c < shape.width; ++c, ++i) {
-                const int64_t b = r * shape.stride + c;
-                y[i] = solver.labels()[b >> 6] >> (b & 63) & 1;
-                const double kept = static_cast<double>(solver.excess(b)) / solver.scale;
-                outflow[i] = std::clamp(field[i], -solver.bound / solver.scale,
-                                        solver.bound / solver.scale) - kept;
-            }
+    int64_t slots() const { return shape.rows * shape.stride; }
+    int64_t slot(int64_t i) const { return i / shape.width * shape.stride + i % shape.width; }
+    void add(int64_t b, double field) {
+        solver.add(b, static_cast<int64_t>(std::nearbyint(field * solver.scale)));
     }
+    void solve(const std::vector<int32_t>& open) { solver.resume(open); }
+    bool label(int64_t b) const { return solver.labels()[b >> 6] >> (b & 63) & 1; }
+    double excess(int64_t b) const { return static_cast<double>(solver.excess(b)) / solver.scale; }
     template <class Found>
     void visit_cut(Found&& found) const {
         solver.visit_cut([&](int k, int64_t b) {
             const int64_t w = solver.weight(k, b);
-            if (w == 0) return;
-            const int64_t other = b + shape.step(k);
-            found(b / shape.stride * shape.width + b % shape.stride,
-                  other / shape.stride * shape.width + other % shape.stride,
-                  static_cast<double>(w) / solver.scale, std::pair<int, int64_t>(k, b));
+            if (w)
+                found(b, b + shape.step(k), static_cast<double>(w) / solver.scale,
+                      std::pair<int, int64_t>(k, b));
         });
     }
     void erase(const std::pair<int, int64_t>& edge) { solver.erase(edge.first, edge.second); }
@@ -90,7 +86,8 @@ class GridWorker final : public Worker {
     const GridShape& shape_;
     std::unique_ptr<GridSolver<int32_t, K>> narrow_;
     std::unique_ptr<GridSolver<int64_t, K>> wide_;
-    bool use_wide_ = false, may_be_isolated_ = false, no_edges_ = false;
+    bool use_wide_ = false, uniform_ = true, may_be_isolated_ = false, no_edges_ = false;
+    std::vector<double> row_;
     const double* factors_ = nullptr;
     bool per_function_ = false;
 
@@ -98,33 +95,13 @@ class GridWorker final : public Worker {
     explicit GridWorker(const GridStructure& structure) : structure_(structure), shape_(structure.shape) {}
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
-        factors_ = factors;
-        per_function_ = per_function;
-        WeightRange range;
-        const bool uniform = structure_.all_uniform && !factors;
         double by_offset[K] = {};
-        if (uniform) {
-            for (const auto& plane : structure_.planes)
-                by_offset[plane.offset] += alpha[plane.function] * plane.value;
-            for (double w : by_offset) note(range, w, w);
-        } else {
-            for (int k = 0; k < K; ++k) {
-                double largest = 0, smallest = std::numeric_limits<double>::infinity();
-                visit(k, [&](int64_t node, int64_t edge) {
-                    const double w = weight(alpha, k, node, edge);
-                    largest = std::max(largest, w);
-                    if (w > 0) smallest = std::min(smallest, w);
-                });
-                note(range, largest, smallest);
-            }
-        }
-        no_edges_ = range.largest_degree == 0;
-        may_be_isolated_ = !uniform || !touches_all(by_offset);
+        const WeightRange range = measure(alpha, factors, per_function, by_offset);
         use_wide_ = wide || !Quantiser<int32_t>::narrow_is_enough(range);
         if (use_wide_)
-            apply(wide_, range, uniform, by_offset, alpha);
+            apply(wide_, range, by_offset, alpha);
         else
-            apply(narrow_, range, uniform, by_offset, alpha);
+            apply(narrow_, range, by_offset, alpha);
     }
 
     void solve(const double* theta, Tie tie) override {
@@ -170,9 +147,61 @@ class GridWorker final : public Worker {
         });
     }
 
-    ParametricResult min_norm_point(const double* theta, double* s) override;
+    ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,
+                                    const double* theta, double* s) override;
 
    private:
+    // The range of the weights; where each offset has one weight, that weight.
+    WeightRange measure(const double* alpha, const double* factors, bool per_function, double* by_offset) {
+        factors_ = factors;
+        per_function_ = per_function;
+        uniform_ = structure_.all_uniform && !factors;
+        WeightRange range;
+        if (uniform_) {
+            for (const auto& plane : structure_.planes)
+                by_offset[plane.offset] += alpha[plane.function] * plane.value;
+            for (int k = 0; k < K; ++k) note(range, by_offset[k], by_offset[k]);
+        } else {
+            row_.resize(shape_.width);
+            for (int k = 0; k < K; ++k) {
+                double largest = 0, smallest = std::numeric_limits<double>::infinity();
+                for (int64_t r = 0; r < shape_.rows; ++r) {
+                    int64_t first, last;
+                    shape_.range(k, r, first, last);
+                    weigh(alpha, k, r, first, last, row_.data());
+                    for (int64_t c = first; c < last; ++c) {
+                        const double w = row_[c];
+                        largest = std::max(largest, w);
+                        smallest = std::min(smallest, w > 0 ? w : smallest);
+                    }
+                }
+                note(range, largest, smallest);
+            }
+        }
+        no_edges_ = range.largest_degree == 0;
+        may_be_isolated_ = !uniform_ || !touches_all(by_offset);
+        return range;
+    }
+    // The weights of offset k in columns [first, last) of row r.
+    void weigh(const double* alpha, int k, int64_t r, int64_t first, int64_t last, double* out) const {
+        std::fill(out + first, out + last, 0.0);
+        for (const auto& plane : structure_.planes) {
+            if (plane.offset != k || alpha[plane.function] == 0) continue;
+            const double a = alpha[plane.function];
+            const double* factor = factors_;
+            if (factor)
+                factor += (per_function_ ? plane.function * structure_.n_edges : 0) + structure_.row_base[k][r];
+            const double* array = plane.array.empty() ? nullptr : plane.array.data() + r * shape_.width;
+            if (array && factor)
+                for (int64_t c = first; c < last; ++c) out[c] += a * array[c] * factor[c];
+            else if (array)
+                for (int64_t c = first; c < last; ++c) out[c] += a * array[c];
+            else if (factor)
+                for (int64_t c = first; c < last; ++c) out[c] += a * plane.value * factor[c];
+            else
+                for (int64_t c = first; c < last; ++c) out[c] += a * plane.value;
+        }
+    }
     static void note(WeightRange& range, double largest, double smallest) {
         range.largest_degree += 2 * largest;
         if (smallest > 0) range.smallest = std::min(range.smallest, smallest);
@@ -186,15 +215,6 @@ class GridWorker final : public Worker {
         }
         return false;
     }
-    template <class Visit>
-    void visit(int k, Visit&& see) const {
-        for (int64_t r = 0; r < shape_.rows; ++r) {
-            int64_t first, last;
-            shape_.range(k, r, first, last);
-            for (int64_t c = first; c < last; ++c)
-                see(r * shape_.width + c, structure_.row_base[k][r] + c);
-        }
-    }
     static double of_plane(const GridPlane& plane, int64_t node) {
         return plane.array.empty() ? plane.value : plane.array[node];
     }
@@ -202,25 +222,17 @@ class GridWorker final : public Worker {
         if (!factors_) return 1;
         return factors_[(per_function_ ? function * structure_.n_edges : 0) + edge];
     }
-    double weight(const double* alpha, int k, int64_t node, int64_t edge) const {
-        double w = 0;
-        for (const auto& plane : structure_.planes)
-            if (plane.offset == k)
-                w += alpha[plane.function] * of_plane(plane, node) * factor(plane.function, edge);
-        return w;
-    }
     template <class Solver>
-    void apply(std::unique_ptr<Solver>& solver, const WeightRange& range, bool uniform,
-               const double* by_offset, const double* alpha) {
+    void apply(std::unique_ptr<Solver>& solver, const WeightRange& range, const double* by_offset,
+               const double* alpha) {
         if (!solver) solver = std::make_unique<Solver>(shape_);
-        if (uniform) {
+        if (uniform_)
             solver->set_uniform_weights(range, by_offset);
-            return;
-        }
-        solver->set_weights(range, [&](int k, int64_t node) {
-            const int64_t row = node / shape_.width, column = node % shape_.width;
-            return weight(alpha, k, node, structure_.row_base[k][row] + column);
-        });
+        else
+            solver->set_weights(range, [&](int k, int64_t r, int64_t first, int64_t last) {
+                weigh(alpha, k, r, first, last, row_.data());
+                return row_.data();
+            });
     }
     template <class Use>
     void with_solver(Use&& use) const {
@@ -250,8 +262,14 @@ inline std::unique_ptr<Worker> GridStructure::worker() const {
 }
 
 template <int K>
-ParametricResult GridWorker<K>::min_norm_point(const double* theta, double* s) {
+ParametricResult GridWorker<K>::min_norm_point(const double* alpha, const double* factors, bool per_function,
+                                               const double* theta, double* s) {
+    double by_offset[K] = {};
+    WeightRange range = measure(alpha, factors, per_function, by_offset);
     if (no_edges_) return without_edges(theta, shape_.size(), s);
+    range.largest_field = spread(theta, shape_.size());
+    apply(wide_, range, by_offset, alpha);
+    wide_->clear_flow();
     GridRegions<K> view{*wide_, shape_};
     return divide(view, theta, s);
 }

@@ -91,7 +91,6 @@ class Kernel {
                   Array<double> s, Array<double> gaps, Array<int64_t> levels) {
         require(s.ndim() == 2 && gaps.ndim() == 1 && levels.ndim() == 1, "wrong number of axes");
         Batch batch = check(length(s, 0), theta, alpha, factors, threads);
-        batch.wide = true;
         require(length(s, 1) == nodes(), "s has the wrong shape");
         require(length(gaps, 0) == batch.problems && length(levels, 0) == batch.problems,
                 "gaps or levels has the wrong length");
@@ -108,7 +107,6 @@ class Kernel {
         require(alpha.ndim() == 2 && length(alpha, 1) == functions(), "alpha has the wrong shape");
         require(length(alpha, 0) == 1 || length(alpha, 0) == problems, "alpha has the wrong length");
         require(finite_and_nonnegative(alpha.data(), alpha.size()), "alpha must be finite and >= 0");
-        for (size_t i = 0; i < theta.size(); ++i) require(!std::isnan(theta.data()[i]), "theta has a NaN");
         require(threads >= 1, "threads must be >= 1");
         Batch batch;
         batch.problems = problems;

@@ -68,81 +68,142 @@ inline VecInt vmax(VecInt a, VecInt b) {
 inline VecLong vmin(VecLong a, VecLong b) { return a < b ? a : b; }
 inline VecLong vmax(VecLong a, VecLong b) { return a > b ? a : b; }
 
-// One bit a lane: is a > b?
-inline unsigned greater(VecInt a, VecInt b) {
+// Sixty-four comparisons as one word: `test(i)` gives lanes i .. i + kLanes, each 0 or -1. Narrowing
+// the lanes to bytes first costs fewer moves to scalar registers than one for each vector.
 #if defined(__AVX2__)
-    return static_cast<unsigned>(
-        _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32((__m256i)a, (__m256i)b))));
-#elif defined(__SSE2__)
-    return static_cast<unsigned>(
-        _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpgt_epi32((__m128i)a, (__m128i)b))));
-#else
-    unsigned m = 0;
-    for (int i = 0; i < kLanes<int32_t>; ++i) m |= static_cast<unsigned>(a[i] > b[i]) << i;
-    return m;
-#endif
+inline uint32_t bits_of_32(__m256i a, __m256i b, __m256i c, __m256i d) {
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, order)));
 }
-inline unsigned greater(VecLong a, VecLong b) {
-#if defined(__AVX2__)
-    return static_cast<unsigned>(
-        _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64((__m256i)a, (__m256i)b))));
-#else
-    unsigned m = 0;
-    for (int i = 0; i < kLanes<int64_t>; ++i) m |= static_cast<unsigned>(a[i] > b[i]) << i;
-    return m;
-#endif
+template <class T, class Test>
+inline uint64_t bits_of_64(Test&& test) {
+    const auto eight = [&](int i) {
+        if constexpr (sizeof(T) == 4) return (__m256i)test(i);
+        const __m256 low = _mm256_castsi256_ps((__m256i)test(i));
+        const __m256 high = _mm256_castsi256_ps((__m256i)test(i + 4));
+        return _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(low, high, 0x88)), 0xD8);
+    };
+    const uint32_t low = bits_of_32(eight(0), eight(8), eight(16), eight(24));
+    const uint32_t high = bits_of_32(eight(32), eight(40), eight(48), eight(56));
+    return static_cast<uint64_t>(high) << 32 | low;
 }
+#else
+template <class T, class Test>
+inline uint64_t bits_of_64(Test&& test) {
+    uint64_t bits = 0;
+#if defined(__SSE2__)
+    if constexpr (sizeof(T) == 4) {
+        for (int i = 0; i < 64; i += 16) {
+            const __m128i low = _mm_packs_epi32((__m128i)test(i), (__m128i)test(i + 4));
+            const __m128i high = _mm_packs_epi32((__m128i)test(i + 8), (__m128i)test(i + 12));
+            bits |= static_cast<uint64_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high))) << i;
+        }
+        return bits;
+    }
+#endif
+    for (int i = 0; i < 64; i += kLanes<T>) {
+        const Vec<T> v = test(i);
+        for (int j = 0; j < kLanes<T>; ++j) bits |= static_cast<uint64_t>(v[j] & 1) << (i + j);
+    }
+    return bits;
+}
+#endif
 
-// Transpose a square block of kLanes x kLanes numbers held in kLanes vectors.
-inline void transpose(VecInt* r) {
+// A square block of kLanes x kLanes numbers in memory, rows `stride` apart: read its columns, or
+// write it from its columns. With AVX2 the two halves of a vector are loaded and stored apart, which
+// leaves a transposition within halves: two thirds of the shuffles of the textbook one.
 #if defined(__AVX2__)
-    __m256i a[8], b[8];
-    for (int i = 0; i < 4; ++i) {
-        a[2 * i] = _mm256_unpacklo_epi32((__m256i)r[2 * i], (__m256i)r[2 * i + 1]);
-        a[2 * i + 1] = _mm256_unpackhi_epi32((__m256i)r[2 * i], (__m256i)r[2 * i + 1]);
+inline void transpose_halves(__m256i* r) {
+    const __m256i a0 = _mm256_unpacklo_epi32(r[0], r[1]), a1 = _mm256_unpackhi_epi32(r[0], r[1]);
+    const __m256i a2 = _mm256_unpacklo_epi32(r[2], r[3]), a3 = _mm256_unpackhi_epi32(r[2], r[3]);
+    r[0] = _mm256_unpacklo_epi64(a0, a2);
+    r[1] = _mm256_unpackhi_epi64(a0, a2);
+    r[2] = _mm256_unpacklo_epi64(a1, a3);
+    r[3] = _mm256_unpackhi_epi64(a1, a3);
+}
+inline __m256i load_halves(const void* low, const void* high) {
+    return _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
+        _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
+}
+inline void store_halves(void* low, void* high, __m256i v) {
+    _mm_storeu_si128(static_cast<__m128i*>(low), _mm256_castsi256_si128(v));
+    _mm_storeu_si128(static_cast<__m128i*>(high), _mm256_extracti128_si256(v, 1));
+}
+inline void load_columns(const int32_t* p, int64_t stride, VecInt* columns) {
+    for (int half = 0; half < 2; ++half) {
+        __m256i r[4];
+        for (int i = 0; i < 4; ++i)
+            r[i] = load_halves(p + i * stride + 4 * half, p + (i + 4) * stride + 4 * half);
+        transpose_halves(r);
+        for (int i = 0; i < 4; ++i) columns[4 * half + i] = (VecInt)r[i];
     }
-    for (int i = 0; i < 2; ++i) {
-        b[4 * i] = _mm256_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
-        b[4 * i + 1] = _mm256_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
-        b[4 * i + 2] = _mm256_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
-        b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
+}
+inline void store_columns(int32_t* p, int64_t stride, const VecInt* columns) {
+    for (int half = 0; half < 2; ++half) {
+        __m256i r[4];
+        for (int i = 0; i < 4; ++i) r[i] = (__m256i)columns[4 * half + i];
+        transpose_halves(r);
+        for (int i = 0; i < 4; ++i)
+            store_halves(p + i * stride + 4 * half, p + (i + 4) * stride + 4 * half, r[i]);
     }
-    for (int i = 0; i < 4; ++i) {
-        r[i] = (VecInt)_mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
-        r[i + 4] = (VecInt)_mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+}
+inline void load_columns(const int64_t* p, int64_t stride, VecLong* columns) {
+    for (int half = 0; half < 2; ++half) {
+        const __m256i a = load_halves(p + 2 * half, p + 2 * stride + 2 * half);
+        const __m256i b = load_halves(p + stride + 2 * half, p + 3 * stride + 2 * half);
+        columns[2 * half] = (VecLong)_mm256_unpacklo_epi64(a, b);
+        columns[2 * half + 1] = (VecLong)_mm256_unpackhi_epi64(a, b);
     }
-#elif defined(__SSE2__)
-    __m128i a0 = _mm_unpacklo_epi32((__m128i)r[0], (__m128i)r[1]);
-    __m128i a1 = _mm_unpackhi_epi32((__m128i)r[0], (__m128i)r[1]);
-    __m128i a2 = _mm_unpacklo_epi32((__m128i)r[2], (__m128i)r[3]);
-    __m128i a3 = _mm_unpackhi_epi32((__m128i)r[2], (__m128i)r[3]);
+}
+inline void store_columns(int64_t* p, int64_t stride, const VecLong* columns) {
+    for (int half = 0; half < 2; ++half) {
+        const __m256i a = (__m256i)columns[2 * half], b = (__m256i)columns[2 * half + 1];
+        store_halves(p + 2 * half, p + 2 * stride + 2 * half, _mm256_unpacklo_epi64(a, b));
+        store_halves(p + stride + 2 * half, p + 3 * stride + 2 * half, _mm256_unpackhi_epi64(a, b));
+    }
+}
+#else
+#if defined(__SSE2__)
+inline void transpose(VecInt* r) {
+    const __m128i a0 = _mm_unpacklo_epi32((__m128i)r[0], (__m128i)r[1]);
+    const __m128i a1 = _mm_unpackhi_epi32((__m128i)r[0], (__m128i)r[1]);
+    const __m128i a2 = _mm_unpacklo_epi32((__m128i)r[2], (__m128i)r[3]);
+    const __m128i a3 = _mm_unpackhi_epi32((__m128i)r[2], (__m128i)r[3]);
     r[0] = (VecInt)_mm_unpacklo_epi64(a0, a2);
     r[1] = (VecInt)_mm_unpackhi_epi64(a0, a2);
     r[2] = (VecInt)_mm_unpacklo_epi64(a1, a3);
     r[3] = (VecInt)_mm_unpackhi_epi64(a1, a3);
-#else
-    VecInt c[kLanes<int32_t>];
-    for (int i = 0; i < kLanes<int32_t>; ++i)
-        for (int j = 0; j < kLanes<int32_t>; ++j) c[i][j] = r[j][i];
-    for (int i = 0; i < kLanes<int32_t>; ++i) r[i] = c[i];
-#endif
 }
-inline void transpose(VecLong* r) {
-#if defined(__AVX2__)
-    __m256i a0 = _mm256_unpacklo_epi64((__m256i)r[0], (__m256i)r[1]);
-    __m256i a1 = _mm256_unpackhi_epi64((__m256i)r[0], (__m256i)r[1]);
-    __m256i a2 = _mm256_unpacklo_epi64((__m256i)r[2], (__m256i)r[3]);
-    __m256i a3 = _mm256_unpackhi_epi64((__m256i)r[2], (__m256i)r[3]);
-    r[0] = (VecLong)_mm256_permute2x128_si256(a0, a2, 0x20);
-    r[1] = (VecLong)_mm256_permute2x128_si256(a1, a3, 0x20);
-    r[2] = (VecLong)_mm256_permute2x128_si256(a0, a2, 0x31);
-    r[3] = (VecLong)_mm256_permute2x128_si256(a1, a3, 0x31);
 #else
-    VecLong a = r[0], b = r[1];
+inline void transpose(VecInt* r) {
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < i; ++j) {
+            const int32_t swap = r[i][j];
+            r[i][j] = r[j][i];
+            r[j][i] = swap;
+        }
+}
+#endif
+inline void transpose(VecLong* r) {
+    const VecLong a = r[0], b = r[1];
     r[0] = VecLong{a[0], b[0]};
     r[1] = VecLong{a[1], b[1]};
-#endif
 }
+template <class T, class V>
+inline void load_columns(const T* p, int64_t stride, V* columns) {
+    for (int i = 0; i < kLanes<T>; ++i) columns[i] = load<T>(p + i * stride);
+    transpose(columns);
+}
+template <class T, class V>
+inline void store_columns(T* p, int64_t stride, const V* columns) {
+    V rows[kLanes<T>];
+    for (int i = 0; i < kLanes<T>; ++i) rows[i] = columns[i];
+    transpose(rows);
+    for (int i = 0; i < kLanes<T>; ++i) store<T>(p + i * stride, rows[i]);
+}
+#endif
 
 inline int count_trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
 inline int count_ones(uint64_t x) { return __builtin_popcountll(x); }

@@ -84,15 +84,28 @@ class SparseSolver {
     bool label(int64_t i) const { return tree_[i] == kSource; }
     T excess(int64_t i) const { return excess_[i]; }
     T weight(int64_t e) const { return capacity_[g_.arc[e]]; }
-    void erase(int64_t e) { capacity_[g_.arc[e]] = capacity_[g_.reverse[g_.arc[e]]] = 0; }
+    void erase(int64_t e) {
+        const int32_t a = g_.arc[e], b = g_.reverse[a];
+        capacity_[a] = capacity_[b] = residual_[a] = residual_[b] = 0;
+    }
+
+    // A flow that goes on: clear it, add to the excess, make it maximal, and again.
+    void clear_flow() {
+        residual_ = capacity_;
+        std::fill(excess_.begin(), excess_.end(), T{0});
+    }
+    void add(int64_t i, T amount) { excess_[i] += amount; }
+    void resume() {
+        sweep();
+        plant();
+        search();
+    }
 
     void solve(const double* theta, Tie tie) {
         std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
         for (int64_t i = 0; i < g_.n; ++i)
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
-        sweep();
-        plant();
-        search();
+        resume();
         if (tie == Tie::kMaximal)
             for (auto& tree : tree_) tree = tree == kSink ? kFree : kSource;
         label_isolated(theta, tie);

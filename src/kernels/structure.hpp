@@ -24,8 +24,9 @@ class Worker {
     virtual void labels(uint8_t* out, int64_t n) const = 0;
     // stats[k] = sum_e weight_k(e) factor(e) |y_i - y_j| for the labels just found.
     virtual void statistics(double* stats) const = 0;
-    // Min-norm point of B(f), f = cut with the current weights - theta'x.
-    virtual ParametricResult min_norm_point(const double* theta, double* s) = 0;
+    // Min-norm point of B(f), f = the cut with these weights - theta'x. Leaves no weights set.
+    virtual ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,
+                                            const double* theta, double* s) = 0;
 };
 
 class Structure {

@@ -32,6 +32,7 @@ bit. Several problems are stacked into one disconnected graph to save calls.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -263,9 +264,8 @@ class _Residual:
         there = np.concatenate([self.forward, self.link[up], self.link[down]])
         back = np.concatenate([self.backward, np.zeros(up.size + down.size, dtype=np.int64)])
         capacity = np.minimum(np.concatenate([there, back]), _UNBOUNDED).astype(np.int32)
-        graph = scipy.sparse.csr_array(
-            (capacity, (np.concatenate([tails, heads]), np.concatenate([heads, tails]))),
-            shape=(n + 2, n + 2),
+        graph = _csr(
+            capacity, np.concatenate([tails, heads]), np.concatenate([heads, tails]), n + 2
         )
         sent = _entries(maximum_flow(graph, source, sink).flow, tails, heads)
         m = self.tail.size
@@ -276,6 +276,12 @@ class _Residual:
             digits -= np.where(digits < _UNBOUNDED, amount, 0)
         for nodes, amount in ((up, sent[m : m + up.size]), (down, sent[m + up.size :])):
             self.link[nodes] -= np.where(self.link[nodes] < _UNBOUNDED, amount, 0)
+
+
+def _csr(values: NDArray[Any], rows: _Int, columns: _Int, size: int) -> scipy.sparse.csr_array:
+    """Build a square sparse matrix with the 32-bit indices that the graph routines work with."""
+    place = rows.astype(np.int32), columns.astype(np.int32)
+    return scipy.sparse.csr_array((values, place), shape=(size, size))
 
 
 def _entries(matrix: scipy.sparse.csr_array, rows: _Int, columns: _Int) -> _Int:
@@ -293,9 +299,7 @@ def _search(n: int, tails: _Int, heads: _Int, starts: NDArray[np.bool_]) -> NDAr
     first = np.flatnonzero(starts)
     ones = np.ones(tails.size + first.size, dtype=np.int8)
     rows = np.concatenate([tails, np.full(first.size, n)])
-    graph = scipy.sparse.csr_array(
-        (ones, (rows, np.concatenate([heads, first]))), shape=(n + 1, n + 1)
-    )
+    graph = _csr(ones, rows, np.concatenate([heads, first]), n + 1)
     found = breadth_first_order(graph, n, directed=True, return_predecessors=False)
     mark = np.zeros(n + 1, dtype=bool)
     mark[found] = True

@@ -34,8 +34,8 @@ class Flow:
         self.k = len(parts)
         self.layout = layout
         self._others = [part.other for part in parts]
-        self._tilt = np.stack([part.tilt for part in parts])
-        self._has_tilt = bool(self._tilt.any())
+        self._tilted = [k for k, part in enumerate(parts) if part.tilt is not None]
+        self._tilt = np.array([part.tilt for part in parts if part.tilt is not None])
         native = kernels()
         self._kernel: Any
         if isinstance(layout, Grid):
@@ -110,8 +110,9 @@ class Flow:
             cuts,
         )
         stats = cuts[:, : self.k]
-        if self._has_tilt:
-            stats += y @ self._tilt.T
+        if self._tilted:
+            stats[:, self._tilted] += y @ self._tilt.T
+            values -= self._held(theta, alpha)
         if self._aux_of:
             self._add_others(y, stats)
             values = finite_dot(theta, y) - (alpha * stats).sum(axis=1)
@@ -172,9 +173,11 @@ class Flow:
             means[rows] = stats.mean(axis=1)
         if self._aux_of:
             values -= (alpha[:, self._aux_of] @ self._aux_constant)[:, None]
+        if self._aux_of or self._tilted:
+            values -= self._held(theta, alpha)[:, None]
         mean = counts / np.float64(samples)
-        if self._has_tilt:
-            means += mean @ self._tilt.T
+        if self._tilted:
+            means[:, self._tilted] += mean @ self._tilt.T
         return Perturbed(mean, means, values, kept)
 
     def min_norm(
@@ -205,8 +208,8 @@ class Flow:
 
     def _field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         field = theta
-        if self._has_tilt:
-            field = field - alpha @ self._tilt
+        if self._tilted:
+            field = field - alpha[:, self._tilted] @ self._tilt
         if self._aux_of:
             unary = alpha[:, self._aux_of] @ self._aux_unary
             rows = max(len(field), len(unary))
@@ -214,6 +217,19 @@ class Flow:
             full[:, : self.n] = field
             field = full - unary
         return np.ascontiguousarray(field)
+
+    def _held(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
+        """Return what the elements fixed to 1 cost by themselves.
+
+        The kernel leaves out infinite fields, and with them what `_field` has taken off.
+        """
+        on = theta == np.inf
+        if not on.any():
+            return np.zeros(1)
+        cost = alpha[:, self._tilted] @ self._tilt if self._tilted else np.zeros((1, self.n))
+        if self._aux_of:
+            cost = cost + alpha[:, self._aux_of] @ self._aux_unary[:, : self.n]
+        return np.asarray(np.where(on, cost, 0.0).sum(axis=1))
 
     def _add_others(self, y: NDArray[np.uint8], stats: FloatArray) -> None:
         for k, other in enumerate(self._others):

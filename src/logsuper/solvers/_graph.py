@@ -36,25 +36,25 @@ class Parts:
     ----------
     cuts : list of (float, Cut)
         Weighted cuts.
-    tilt : ndarray of shape (n,)
-        Sum of the modular terms.
+    tilt : ndarray of shape (n,) or None
+        Sum of the modular terms, if there is one.
     other : SubmodularFunction or None
         The rest: terms that need auxiliary nodes.
     """
 
     cuts: list[tuple[float, Cut]]
-    tilt: FloatArray
+    tilt: FloatArray | None
     other: SubmodularFunction | None
 
 
 def split(f: SubmodularFunction) -> Parts:
     """Split a function into cuts, a modular term and the rest."""
     cuts: list[tuple[float, Cut]] = []
-    tilt = np.zeros(f.n)
+    tilt: FloatArray | None = None
     rest: list[tuple[float, SubmodularFunction]] = []
     for weight, atom in f.terms():
         if isinstance(atom, Modular):
-            tilt += weight * atom.t
+            tilt = weight * atom.t if tilt is None else tilt + weight * atom.t
         elif isinstance(atom, Cut):
             cuts.append((weight, atom))
         else:

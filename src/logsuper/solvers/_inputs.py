@@ -32,18 +32,20 @@ def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> N
         raise ValueError(f"{name}[{place}] = {values[index]:g}: {why}")
 
 
-def check_theta(theta: ArrayLike, n: int) -> tuple[FloatArray, bool]:
+def check_theta(theta: ArrayLike, n: int, allow_nan: bool = False) -> tuple[FloatArray, bool]:
     """Return theta as (M, n) and whether it was a single field (n,)."""
     field = as_floats(theta, "theta")
     if field.ndim not in (1, 2) or field.shape[-1] != n:
         raise ValueError(f"theta must have shape ({n},) or (M, {n}), got {field.shape}")
-    refuse(
-        np.isnan(field),
-        field,
-        "theta",
-        "give 0 for an element without information; +-inf fixes an element",
-    )
-    return field.reshape(-1, n) if field.ndim == 2 else field[None], field.ndim == 1
+    if not allow_nan:
+        refuse_nan(field)
+    return field if field.ndim == 2 else field[None], field.ndim == 1
+
+
+def refuse_nan(theta: FloatArray) -> None:
+    """Raise a ValueError that names the first NaN in theta."""
+    remedy = "give 0 for an element without information; +-inf fixes an element"
+    refuse(np.isnan(theta), theta, "theta", remedy)
 
 
 def check_alpha(alpha: ArrayLike, k: int) -> FloatArray:

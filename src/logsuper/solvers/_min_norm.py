@@ -31,9 +31,11 @@ around zero is of interest. Tight sets show up long before convergence.
 
 **How it may fail.** (1) Elements of very different magnitude (say :math:`10^{12}`): the small ones
 drown in the rounding of the large ones; scale or split the problem. (2) A function that is not
-submodular: the point is then no certificate of anything; run ``check_submodular``. (3) The number
-of steps is not bounded by a polynomial in the precision that one needs in practice; from a few
-hundred elements on, prefer a function with a ``graph()``, which goes to max-flow instead.
+submodular: no gap is then a proof of anything; run ``check_submodular``. (3) Many elements with
+almost equal levels (a log-determinant of hundreds of nearly dependent variables): steps are many
+and gains small, the limit is reached and a warning says what gap was left; the maximisation alone
+is much easier than the whole min-norm point. Prefer a function with a ``graph()`` where there is
+one: it goes to max-flow instead.
 
 References
 ----------
@@ -52,7 +54,7 @@ from numpy.typing import ArrayLike, NDArray
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._inputs import check_theta, check_tie
-from logsuper.solvers._wolfe import Wolfe
+from logsuper.solvers._wolfe import Wolfe, one_blas_thread
 
 __all__ = ["MinNormPoint", "maximize_generic", "min_norm_point_wolfe"]
 
@@ -76,14 +78,14 @@ class MinNormPoint:
 
     Attributes
     ----------
-    s : ndarray of float64, shape (n,)
-        The point. Elements of one level have equal entries, to the last bit.
-    gap : float
+    s : ndarray of float64, shape (n,) or (M, n)
+        The point, or one a field. Elements of one level have equal entries, to the last bit.
+    gap : float or ndarray of shape (M,)
         Duality gap: :math:`\|s - s^*\|^2 \le 2\,\text{gap}`, up to rounding.
-    iterations : int
-        Number of greedy calls.
-    converged : bool
-        Whether the gap is below the tolerance asked for.
+    iterations : int or ndarray of shape (M,)
+        Number of greedy calls, or of levels of maximisations.
+    converged : bool or ndarray of shape (M,)
+        Whether the gap is below the tolerance.
 
     Examples
     --------
@@ -93,16 +95,16 @@ class MinNormPoint:
     """
 
     s: _Float
-    gap: float
-    iterations: int
-    converged: bool
+    gap: float | _Float
+    iterations: int | _Int
+    converged: bool | _Bool
 
     def maximizer(self, shift: ArrayLike = 0.0, tie: str | None = None) -> NDArray[np.uint8]:
         r"""Maximise :math:`\tau \sum_d y_d - f(y)`: no further solve, whatever the shift.
 
         Parameters
         ----------
-        shift : float or array_like of float
+        shift : float or array_like of float, shape (...)
             The shifts :math:`\tau`.
         tie : {None, "min", "max"}, optional
             The smallest maximiser :math:`\{s < \tau\}` (also for None) or the largest
@@ -110,11 +112,12 @@ class MinNormPoint:
 
         Returns
         -------
-        ndarray of uint8, shape (..., n)
-            One maximiser a shift.
+        ndarray of uint8, shape (..., n) or (..., M, n)
+            One maximiser a shift and field.
         """
         check_tie(tie)
-        level = np.asarray(shift, dtype=np.float64)[..., None]
+        level = np.asarray(shift, dtype=np.float64)
+        level = level.reshape(level.shape + (1,) * self.s.ndim)
         if np.isnan(level).any():
             raise ValueError("shift must not be NaN")
         chosen = self.s <= level if tie == "max" else self.s < level
@@ -162,8 +165,9 @@ def min_norm_point_wolfe(
         field = np.asarray(theta, dtype=np.float64)
         if field.shape != (f.n,) or not np.all(np.isfinite(field)):
             raise ValueError(f"theta must be finite, of shape ({f.n},), got shape {field.shape}")
-    point, scale, calls = _least_norm(f, field, tol, _limit(f.n, max_iter))
-    s, gap = _levels(point, f.greedy(-point) - field, scale)
+    with one_blas_thread():
+        point, scale, calls = _least_norm(f, field, tol, _limit(f.n, max_iter))
+        s, gap = _levels(point, f.greedy(-point) - field, scale)
     wanted = max(tol, 1e-12) * scale**2
     if gap > wanted:
         _warn("the gap of the min-norm point", gap, wanted, calls)
@@ -181,17 +185,18 @@ def _least_norm(
         g, elements, start = parts.pop()
         run = Wolfe(g, field[elements], start)
         scale = max(scale, run.scale)
-        share = tol * len(elements) / f.n
-        cuts: list[int] = []
-        while run.norm_gap > share * scale**2 and calls + run.calls < limit:
+        wanted = tol * scale**2 * len(elements) / f.n
+        cuts = [0]
+        while run.norm_gap > wanted and calls + run.calls < limit:
             cuts = _worthwhile(run.tight()[0], g.n)
-            if cuts or not run.step():
+            if len(cuts) > 1 or not run.step():
                 break
         calls += run.calls
         point[elements] = run.point
-        for first, stop in zip([0, *cuts], [*cuts, g.n], strict=True) if cuts else ():
-            piece, part = _interval(g, run.order, first, stop)
-            parts.append((part, elements[piece], run.point[piece]))
+        if len(cuts) > 1:
+            for first, stop in zip(cuts, [*cuts[1:], g.n], strict=True):
+                piece, part = _interval(g, run.order, first, stop)
+                parts.append((part, elements[piece], run.point[piece]))
     return point, scale, calls
 
 
@@ -220,13 +225,12 @@ def _levels(x: _Float, q: _Float, scale: float) -> tuple[_Float, float]:
 
 
 def _worthwhile(places: _Int, n: int) -> list[int]:
-    """Choose places to cut at; none unless all pieces are a good deal smaller than the whole."""
-    cuts: list[int] = []
+    """Choose places to cut at, after 0; none unless all pieces are a good deal smaller than n."""
+    cuts = [0]
     for place in places.tolist():
-        if min(place - (cuts[-1] if cuts else 0), n - place) >= _PIECE:
+        if min(place - cuts[-1], n - place) >= _PIECE:
             cuts.append(place)
-    largest = max(np.diff([0, *cuts, n]), default=0)
-    return cuts if largest <= _SMALLER * n else []
+    return cuts if np.diff([*cuts, n]).max() <= _SMALLER * n else [0]
 
 
 def _interval(
@@ -288,19 +292,20 @@ def maximize_generic(
     check_tie(tie)
     field, _ = check_theta(theta, f.n)
     finite = np.where(np.isfinite(field), field, 0.0)
-    lower, upper = _decide_by_gains(f, field)
-    chosen = lower.copy()
-    gaps, allowed = np.zeros(len(field)), np.zeros(len(field))
-    most = 0
-    for fixed, rows in _by_pattern(lower, upper):
-        free = np.flatnonzero(~fixed)
-        g = f.condition({d: int(lower[rows[0], d]) for d in np.flatnonzero(fixed).tolist()})[0]
-        for row in rows:
-            answer = _minimise(g, finite[row, free], tie, tol, _limit(g.n, max_iter))
-            chosen[row, free] = answer.chosen
-            gaps[row], allowed[row] = answer.gap, answer.allowed
-            most = max(most, answer.calls)
-    values = (finite * chosen).sum(axis=1) - f(chosen)
+    with one_blas_thread():
+        lower, upper = _decide_by_gains(f, field)
+        chosen = lower.copy()
+        gaps, allowed = np.zeros(len(field)), np.zeros(len(field))
+        most = 0
+        for fixed, rows in _by_pattern(lower, upper):
+            free = np.flatnonzero(~fixed)
+            g = f.condition({d: int(lower[rows[0], d]) for d in np.flatnonzero(fixed).tolist()})[0]
+            for row in rows:
+                answer = _minimise(g, finite[row, free], tie, tol, _limit(g.n, max_iter))
+                chosen[row, free] = answer.chosen
+                gaps[row], allowed[row] = answer.gap, answer.allowed
+                most = max(most, answer.calls)
+        values = (finite * chosen).sum(axis=1) - f(chosen)
     failed = np.flatnonzero(gaps > allowed)
     if failed.size:
         worst = int(failed[gaps[failed].argmax()])
@@ -346,13 +351,11 @@ def _minimise(
                 break
         calls += run.calls
         if stop - first == g.n:
-            size = _pick(run.chain, tie, _TIE * mass)
-            chosen[elements[run.order[:size]]] = True
-            gap = run.set_gap + lost + float(run.chain[size] - run.chain.min())
-            return _Minimum(chosen, gap, max(tol, 10 * _TIE) * mass, calls)
+            first = stop = _pick(run.chain, tie, _TIE * mass)
+            lost += run.set_gap + float(run.chain[first] - run.chain.min())
         chosen[elements[run.order[:first]]] = True
         if first == stop:
-            return _Minimum(chosen, run.set_gap + lost, max(tol, 10 * _TIE) * mass, calls)
+            return _Minimum(chosen, lost, max(tol, 10 * _TIE) * mass, calls)
         piece, g = _interval(g, run.order, first, stop)
         start, elements = run.point[piece], elements[piece]
 

@@ -12,7 +12,8 @@ first). The four counter words are
           \text{problem} \bmod 2^{32},\; \lfloor \text{problem} / 2^{32} \rfloor),
 
 and element :math:`d` takes output word :math:`\lfloor d / 8 \rfloor \bmod 4`: eight counters make
-32 neighbours, word by word, which suits vector units. An output word :math:`r` is turned into a uniform number that is never 0 or 1, and then into a logistic one,
+32 neighbours, word by word, which suits vector units. An output word :math:`r` is turned into a
+uniform number that is never 0 or 1, and then into a logistic one,
 
 .. math:: u = \frac{r + 1/2}{2^{32}}, \qquad
           z = \log u - \log(1 - u) = \log \frac{r + 1/2}{2^{32} - r - 1/2},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from logsuper.solvers._inputs import (
     check_theta,
     check_tie,
     count_threads,
+    refuse_nan,
 )
 from logsuper.solvers._results import FloatArray, Perturbed
 
@@ -118,19 +120,23 @@ class Prepared:
         >>> y, value, stats
         (array([1, 1, 0, 1, 0, 0], dtype=uint8), 2.5, array([2., 1.]))
         """
-        field, single = check_theta(theta, self.n)
+        field, single = check_theta(theta, self.n, allow_nan=True)
         weights = check_alpha(alpha, len(self.functions))
         factors = self._check_factors(edge_weights)
         check_tie(tie)
         threads = count_threads(n_jobs)
         problems = self._count(field, weights, factors)
-        single = single and problems == 1 and np.ndim(alpha) < 2 and np.ndim(edge_weights) < 2
+        single = single and np.ndim(alpha) < 2 and (edge_weights is None or np.ndim(edge_weights) < 2)
         if self.n == 0 or problems == 0:
             y = np.empty((problems, self.n), dtype=np.uint8)
             values, stats = np.zeros(problems), np.zeros((problems, len(self.functions)))
         elif self._flow is not None:
-            y, values, stats = self._flow.maximize(field, weights, factors, problems, tie, threads)
+            with _explaining_nan(theta):
+                y, values, stats = self._flow.maximize(
+                    field, weights, factors, problems, tie, threads
+                )
         else:
+            refuse_nan(np.asarray(theta, dtype=np.float64))
             y, values, stats = self._direct.maximize(field, weights, problems, tie)
         return (y[0], float(values[0]), stats[0]) if single else (y, values, stats)
 
@@ -183,7 +189,7 @@ class Prepared:
         >>> abs(out.stats[0, 0] - 2 / (1 + np.e) ** 2) < 0.01  # 2 sigma(-alpha)^2
         np.True_
         """
-        field, _ = check_theta(theta, self.n)
+        field, _ = check_theta(theta, self.n, allow_nan=True)
         weights = check_alpha(alpha, len(self.functions))
         factors = self._check_factors(edge_weights)
         count = check_integer(samples, "samples", 1, 2**31)
@@ -197,9 +203,11 @@ class Prepared:
             zeros = np.zeros((problems, len(self.functions)))
             return Perturbed(np.zeros((problems, self.n)), zeros, np.zeros(shape), kept)
         if self._flow is not None:
-            return self._flow.perturb(
-                field, weights, factors, problems, count, seed, start, return_samples, threads
-            )
+            with _explaining_nan(theta):
+                return self._flow.perturb(
+                    field, weights, factors, problems, count, seed, start, return_samples, threads
+                )
+        refuse_nan(np.asarray(theta, dtype=np.float64))
         return self._direct.perturb(field, weights, problems, count, seed, start, return_samples)
 
     def _check_factors(self, edge_weights: ArrayLike | None) -> FloatArray | None:
@@ -222,6 +230,16 @@ class Prepared:
     def __repr__(self) -> str:
         listed = ", ".join(map(repr, self.functions))
         return f"Prepared([{listed}], solver={self.solver!r})"
+
+
+@contextlib.contextmanager
+def _explaining_nan(theta: ArrayLike) -> Iterator[None]:
+    """Name the NaN that a kernel met: a check of its own would read all fields once more."""
+    try:
+        yield
+    except ValueError:
+        refuse_nan(np.asarray(theta, dtype=np.float64))
+        raise
 
 
 def prepare(functions: Iterable[SubmodularFunction]) -> Prepared:

@@ -6,13 +6,17 @@ business of ``_min_norm``; here are the geometry and its numerics.
 
 from __future__ import annotations
 
+import functools
+from contextlib import AbstractContextManager
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from logsuper.functions import SubmodularFunction
 
-__all__ = ["Corral", "Wolfe"]
+__all__ = ["Corral", "Wolfe", "one_blas_thread"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -20,6 +24,21 @@ IntArray = NDArray[np.int64]
 # A set is tight when this is all, relatively, that is missing, and the point jumps by that at it.
 _TIGHT = 1e-13
 _JUMP = 1e-9
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Keep linear algebra on one thread for a while.
+
+    The matrices here are small, and are many: threads that wait for each other at every one of
+    them cost more than they bring, and on a busy machine many times more.
+    """
+    limit: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
+    return limit
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 class Wolfe:

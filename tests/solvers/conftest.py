@@ -1,0 +1,70 @@
+"""Which max-flow the solver tests run on: the compiled kernels (both builds), or scipy's."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from types import ModuleType
+
+import pytest
+
+KERNELS = {"baseline": "logsuper._kernels", "avx2": "logsuper._kernels_avx2"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--no-kernels",
+        action="store_true",
+        default=False,
+        help="behave as if the compiled kernels had not been built",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The default is for runs that load this file late, after the command line has been read.
+    if config.getoption("--no-kernels", default=False):
+        for name in KERNELS.values():
+            sys.modules[name] = None  # type: ignore[assignment]  # importing it now fails
+    from logsuper.solvers._native import kernels
+
+    with warnings.catch_warnings():
+        # Without kernels there is one warning; test_fallback_warns_once looks at it.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        kernels()
+
+
+def load(name: str) -> ModuleType | None:
+    """Return one of the two builds, None if it is absent or this processor cannot run it."""
+    try:
+        if not importlib.import_module(KERNELS["baseline"]).has_avx2() and name == "avx2":
+            return None
+        return importlib.import_module(KERNELS[name])
+    except ImportError:
+        return None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "engine" in metafunc.fixturenames:
+        names = [name for name in KERNELS if load(name) is not None]
+        metafunc.parametrize("engine", [*names, "scipy"], indirect=True)
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test on every max-flow there is: both builds of the kernels, and scipy."""
+    module = None if request.param == "scipy" else load(request.param)
+    for user in ("_flow", "_parametric"):
+        monkeypatch.setattr(f"logsuper.solvers.{user}.kernels", lambda: module)
+    return str(request.param)
+
+
+@pytest.fixture(params=list(KERNELS))
+def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Run a test on both builds of the compiled kernels; skip it where there are none."""
+    module = load(request.param)
+    if module is None:
+        pytest.skip(f"the compiled kernels ({request.param}) are not available")
+    for user in ("_flow", "_parametric"):
+        monkeypatch.setattr(f"logsuper.solvers.{user}.kernels", lambda: module)
+    return module
