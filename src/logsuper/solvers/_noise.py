@@ -18,7 +18,8 @@ uniform number that is never 0 or 1, and then into a logistic one,
 .. math:: u = \frac{r + 1/2}{2^{32}}, \qquad
           z = \log u - \log(1 - u) = \log \frac{r + 1/2}{2^{32} - r - 1/2},
 
-so that :math:`|z| \le \log(2^{33} - 1) \approx 22.87`.
+so that :math:`|z| \le \log(2^{33} - 1) \approx 22.87`. It is evaluated in single precision: the law is
+off by less than 1e-7, and the kernel draws eight at a time.
 
 References
 ----------
@@ -103,7 +104,13 @@ def _rounds(
 
 
 def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
-    """Turn 32-bit words into standard logistic numbers, ``log((r + 1/2) / (2**32 - r - 1/2))``.
+    r"""Turn 32-bit words into standard logistic numbers, ``log((r + 1/2) / (2**32 - r - 1/2))``.
+
+    The arithmetic is that of the kernel, step by step in single precision, so that both give the
+    same bits: with :math:`a = r + 1/2`, :math:`b = 2^{32} - a` and :math:`c = 2^k b` the power of
+    two times b that is nearest to a on the scale of a float's own bits,
+
+    .. math:: z = k \log 2 + 2 \operatorname{atanh} s, \qquad s = (a - c) / (a + c).
 
     Parameters
     ----------
@@ -120,11 +127,31 @@ def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
     >>> [round(float(v), 4) for v in z]
     [-22.8739, -0.0, 0.0, 22.8739]
     """
-    low = np.asarray(bits, dtype=np.float64) + 0.5
-    # Both numbers are multiples of 1/2 below 2**32, hence exact: one rounding in the quotient and
-    # one in the logarithm are all there is.
-    result: NDArray[np.float64] = np.log(low / (4294967296.0 - low))
-    return result
+    word = np.asarray(bits, dtype=np.uint32)
+    a, b = _as_single(word), _as_single(~word)
+    octave = np.int32(1 << 23)
+    a_bits, b_bits = a.view(np.int32), b.view(np.int32)
+    octaves = a_bits - b_bits + (128 * octave + octave // 2)
+    c = (b_bits + (octaves & -octave) - 128 * octave).view(np.float32)
+    k = ((octaves >> 23) - 128).astype(np.float32)
+    s = (a - c) / (a + c)
+    q = s * s
+    p = np.full_like(q, _SERIES[0])
+    for coefficient in _SERIES[1:]:
+        p = p * q + coefficient
+    z = k * np.float32(0.693147181) + (s * np.float32(2) + s * q * p)
+    return z.astype(np.float64)
+
+
+# 2 / 11, 2 / 9, ..., 2 / 3: what follows 2 s in the series of 2 atanh(s), over s^3
+_SERIES = [np.float32(2) / np.float32(odd) for odd in (11, 9, 7, 5, 3)]
+
+
+def _as_single(word: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """Return r + 1/2, rounded to single precision from its two halves."""
+    high = (word >> np.uint32(16)).astype(np.float32)
+    low = (word & np.uint32(0xFFFF)).astype(np.float32)
+    return np.atleast_1d(high * np.float32(65536) + (low + np.float32(0.5))).reshape(word.shape)
 
 
 def logistic_noise(
