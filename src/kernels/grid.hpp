@@ -72,6 +72,14 @@ class GridSolver {
     static constexpr bool kKeepColumns = sizeof(T) == sizeof(int32_t);
     static constexpr int kParentBits = K <= 1 ? 1 : K <= 2 ? 2 : K <= 4 ? 3 : 5;
 
+    // An arc on an augmenting path: which edge, which way, and the node that hangs on it.
+    struct Arc {
+        int64_t base;
+        int32_t node;
+        int16_t k;
+        bool along;  // in the direction of the offset
+    };
+
     const GridShape& shape_;
     const int64_t S, rows_, words_, blocks_;
     Buffer<T> excess_, flow_[K], weight_[K], across_;  // across_: weight_[0], transposed in blocks
@@ -81,6 +89,7 @@ class GridSolver {
     std::vector<uint64_t> row_now_, row_next_;
     std::vector<uint8_t> idle_;  // blocks of rows to be passed over
     std::vector<int32_t> queue_, orphans_;
+    std::vector<Arc> path_;
     size_t queue_head_ = 0, queue_size_ = 0;
     int32_t time_ = 0;
     bool complete_sink_ = false;
@@ -712,40 +721,44 @@ class GridSolver {
         orphans_.push_back(static_cast<int32_t>(b));
     }
 
-    // Send what fits from the root above p, over p -> q, to the root above q.
-    void augment(int64_t p, int d, int64_t q) {
-        T amount = residual(p, d);
-        int64_t b = p;
+    // Climb from b to its root, noting the arcs; what the narrowest of them lets through.
+    template <bool Source>
+    T climb(int64_t& b, T amount) {
         while (!is_root(b)) {
-            const int up = parent(b);
-            b += step_[up];
-            amount = std::min(amount, residual(b, up ^ 1));
-        }
-        amount = std::min(amount, excess_.data[b]);
-        b = q;
-        while (!is_root(b)) {
-            const int up = parent(b);
-            amount = std::min(amount, residual(b, up));
-            b += step_[up];
-        }
-        amount = std::min(amount, static_cast<T>(-excess_.data[b]));
-
-        push(p, d, amount);
-        b = p;
-        while (!is_root(b)) {
-            const int up = parent(b);
+            const int up = parent(b), k = up >> 1;
             const int64_t above = b + step_[up];
-            if (push(above, up ^ 1, amount)) make_orphan(b);
+            const bool against = up & 1;  // the parent is the lower end of the edge
+            const int64_t base = against ? above : b;
+            const bool along = Source == against;  // flow comes down the source tree, goes up the sink's
+            const T w = weight_[k].data[base], f = flow_[k].data[base];
+            amount = std::min(amount, static_cast<T>(along ? w - f : w + f));
+            path_.push_back({base, static_cast<int32_t>(b), static_cast<int16_t>(k), along});
             b = above;
         }
-        if ((excess_.data[b] -= amount) == 0) make_orphan(b);
-        b = q;
-        while (!is_root(b)) {
-            const int up = parent(b);
-            if (push(b, up, amount)) make_orphan(b);
-            b += step_[up];
+        return amount;
+    }
+
+    // Send what fits from the root above p, over p -> q, to the root above q.
+    void augment(int64_t p, int d, int64_t q) {
+        path_.clear();
+        int64_t from = p, to = q;
+        T amount = climb<true>(from, residual(p, d));
+        amount = climb<false>(to, amount);
+        amount = std::min(amount, std::min(excess_.data[from], static_cast<T>(-excess_.data[to])));
+
+        push(p, d, amount);
+        for (const Arc& arc : path_) {
+            T& f = flow_[arc.k].data[arc.base];
+            const T w = weight_[arc.k].data[arc.base];
+            f += arc.along ? amount : -amount;
+            set(arc.along ? backward_[arc.k] : forward_[arc.k], arc.base);
+            if (f == (arc.along ? w : -w)) {
+                clear(arc.along ? forward_[arc.k] : backward_[arc.k], arc.base);
+                make_orphan(arc.node);
+            }
         }
-        if ((excess_.data[b] += amount) == 0) make_orphan(b);
+        if ((excess_.data[from] -= amount) == 0) make_orphan(from);
+        if ((excess_.data[to] += amount) == 0) make_orphan(to);
     }
 
     void adopt() {

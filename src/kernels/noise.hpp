@@ -95,7 +95,7 @@ inline Float8 to_float(UInt8 r) {
 // and eight draws fit a vector. The bits of a float are close to its logarithm: their difference,
 // rounded to a whole number of octaves k, gives c = 2^k b within a factor 1.52 of a, and
 //     log(a / b) = k log 2 + 2 atanh(s),  s = (a - c) / (a + c),  |s| < 0.21.
-// Only +, -, *, / and no fused operations: the same bits on every machine, and z(~r) = -z(r).
+// Only +, -, *, / and no fused operations: the same bits on every machine.
 inline Float8 logistic8(const uint32_t* words) {
     constexpr int32_t kOctave = 1 << 23, kShift = 128 * kOctave;
     UInt8 r;

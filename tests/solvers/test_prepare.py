@@ -204,12 +204,12 @@ def test_a_number_will_do_for_one_function(engine):
 def test_threads_do_not_matter(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
-    theta = rng.normal(size=(11, prepared.n))
-    alpha = rng.exponential(size=(11, len(functions)))
-    for tie in (None, "min", "max"):
+    theta = rng.normal(size=(7, prepared.n))
+    alpha = rng.exponential(size=(7, len(functions)))
+    for tie in (None, "max"):
         for row in (alpha, alpha[0]):
             alone = prepared.maximize(theta, row, n_jobs=1, tie=tie)
-            for n_jobs in (None, 2, 7, -1, -2):
+            for n_jobs in (None, 2, -1):
                 again = prepared.maximize(theta, row, n_jobs=n_jobs, tie=tie)
                 for a, b in zip(alone, again, strict=True):
                     np.testing.assert_array_equal(a, b)
@@ -252,7 +252,10 @@ def test_edge_weights_equal_functions_built_anew(engine, name, seed):
     theta, alpha = 2 * rng.normal(size=(4, n)), rng.exponential(size=(4, k))
     theta[2][rng.random(n) < 0.2] = np.inf
     alpha[1, 0] = 0.0
-    for shape in ((count,), (4, count), (4, k, count), (4, 1, count), (1, count), (1, k, count)):
+    shapes = [(count,), (4, count), (4, k, count)]
+    if seed == 0:
+        shapes += [(4, 1, count), (1, count), (1, k, count)]
+    for shape in shapes:
         factors = random_factors(rng, shape)
         full = np.broadcast_to(factors[:, None] if factors.ndim == 2 else factors, (4, k, count))
         y, values, stats = prepared.maximize(theta, alpha, edge_weights=factors)
