@@ -6,7 +6,7 @@
 // wave has used up its arcs to the level below, so that its distance must grow, and the waves end.
 #pragma once
 
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "cuts.hpp"
@@ -18,7 +18,8 @@ template <class T>
 class DenseSolver {
     const int64_t n_, words_, stride_;
     std::vector<T> capacity_, residual_, excess_;
-    std::vector<uint64_t> into_;  // row j: the nodes i with residual capacity i -> j
+    std::vector<uint64_t> into_, all_into_;  // row j: the nodes i with residual capacity i -> j
+    std::vector<std::pair<int32_t, int32_t>> touched_;  // pairs whose residuals have changed
     std::vector<uint64_t> seen_, front_, next_;
     std::vector<std::vector<uint64_t>> levels_;
     std::vector<uint64_t> label_;
@@ -34,6 +35,7 @@ class DenseSolver {
           residual_(n * stride_),
           excess_(stride_),
           into_(n * words_),
+          all_into_(n * words_),
           seen_(words_),
           front_(words_),
           next_(words_),
@@ -49,6 +51,8 @@ class DenseSolver {
         fill([&](int64_t i, int64_t j, double w) {
             capacity_[i * stride_ + j] = capacity_[j * stride_ + i] = q.weight(w);
         });
+        clear_flow();
+        all_into_ = into_;
     }
 
     bool label(int64_t i) const { return label_[i >> 6] >> (i & 63) & 1; }
@@ -63,6 +67,7 @@ class DenseSolver {
     // A flow that goes on: clear it, add to the excess, make it maximal, and again.
     void clear_flow() {
         residual_ = capacity_;
+        touched_.clear();
         std::fill(excess_.begin(), excess_.end(), T{0});
         set_bits();
     }
@@ -73,10 +78,15 @@ class DenseSolver {
     }
 
     void solve(const double* theta, Tie tie) {
-        std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
+        // Undo the last solve: a matrix is far larger than what a flow touches.
+        for (const auto& [i, j] : touched_) {
+            residual_[i * stride_ + j] = capacity_[i * stride_ + j];
+            residual_[j * stride_ + i] = capacity_[j * stride_ + i];
+        }
+        touched_.clear();
+        into_ = all_into_;
         for (int64_t i = 0; i < n_; ++i)
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
-        set_bits();
         resume();
         if (tie == Tie::kMaximal)
             for (int64_t w = 0; w < words_; ++w) label_[w] = ~seen_[w];
@@ -163,6 +173,7 @@ class DenseSolver {
                 if (amount <= 0) continue;
                 have -= amount;
                 excess_[j] += amount;
+                touched_.emplace_back(static_cast<int32_t>(i), static_cast<int32_t>(j));
                 T& back = residual_[j * stride_ + i];
                 if ((row[j] -= amount) == 0) into_[j * words_ + (i >> 6)] &= ~(uint64_t{1} << (i & 63));
                 back += amount;

@@ -100,10 +100,11 @@ class GraphWorker final : public Worker {
     const double* factors_ = nullptr;
     bool per_function_ = false;
     std::vector<double> weights_, degrees_;
+    mutable std::vector<uint8_t> bytes_;
 
    public:
     explicit GraphWorker(const GraphStructure& structure)
-        : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n) {}
+        : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n), bytes_(structure.graph.n) {}
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
         const WeightRange range = measure(alpha, factors, per_function);
@@ -123,17 +124,17 @@ class GraphWorker final : public Worker {
         });
     }
     void statistics(double* stats) const override {
-        with_solver([&](const auto& solver) {
-            for (int k = 0; k < structure_.n_functions; ++k) {
-                double sum = 0;
-                for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t) {
-                    const int64_t e = structure_.edge[t];
-                    if (solver.label(structure_.ends[2 * e]) != solver.label(structure_.ends[2 * e + 1]))
-                        sum += structure_.weight[t] * factor(k, e);
-                }
-                stats[k] = sum;
+        labels(bytes_.data(), structure_.graph.n);
+        const uint8_t* const y = bytes_.data();
+        for (int k = 0; k < structure_.n_functions; ++k) {
+            double sums[2] = {0, 0};  // of the edges between equal and between different labels
+            for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t) {
+                const int64_t e = structure_.edge[t];
+                sums[y[structure_.ends[2 * e]] ^ y[structure_.ends[2 * e + 1]]] +=
+                    structure_.weight[t] * factor(k, e);
             }
-        });
+            stats[k] = sums[1];
+        }
     }
 
     ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,

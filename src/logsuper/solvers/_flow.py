@@ -188,7 +188,13 @@ class Flow:
         gaps = np.empty(len(theta))
         levels = np.empty(len(theta), dtype=np.int64)
         self._kernel.min_norm(
-            self._field(theta, alpha), self._kernel_alpha(alpha), None, threads, points, gaps, levels
+            self._field(theta, alpha),
+            self._kernel_alpha(alpha),
+            None,
+            threads,
+            points,
+            gaps,
+            levels,
         )
         return points, gaps, levels
 

@@ -82,11 +82,9 @@ class Grid:
 
 
 def _part(shape: tuple[int, int, int], step: Step, end: int) -> tuple[slice, ...]:
-    """Return the block of the grid that holds the first (0) or second (1) ends of a step's edges."""
+    """Return the block of the grid with the first (0) or second (1) ends of a step's edges."""
     signs = step if end else tuple(-s for s in step)
-    return tuple(
-        slice(max(0, s), size + min(0, s)) for s, size in zip(signs, shape, strict=True)
-    )
+    return tuple(slice(max(0, s), size + min(0, s)) for s, size in zip(signs, shape, strict=True))
 
 
 def as_grid(n: int, parts: Sequence[Parts]) -> Grid | None:
@@ -225,7 +223,7 @@ def as_edge_list(n: int, parts: Sequence[Parts]) -> EdgeList | None:
 
     every = [cut.edges for part in parts for _, cut in part.cuts]
     stacked = np.concatenate([np.empty((0, 2), dtype=np.int64), *every])
-    keys, first, place = np.unique(
+    _, first, place = np.unique(
         stacked[:, 0] * np.int64(max(n, 1)) + stacked[:, 1], return_index=True, return_inverse=True
     )
     order = np.argsort(first)  # edges keep the order in which they were given

@@ -1,4 +1,4 @@
-"""The compiled kernels, the best ones that this machine can run, or what takes over without them."""
+"""The compiled kernels: the best ones that this machine can run, if there are any."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ uniform number that is never 0 or 1, and then into a logistic one,
 .. math:: u = \frac{r + 1/2}{2^{32}}, \qquad
           z = \log u - \log(1 - u) = \log \frac{r + 1/2}{2^{32} - r - 1/2},
 
-so that :math:`|z| \le \log(2^{33} - 1) \approx 22.87`. It is evaluated in single precision: the law is
-off by less than 1e-7, and the kernel draws eight at a time.
+so that :math:`|z| \le \log(2^{33} - 1) \approx 22.87`. It is evaluated in single
+precision: the law is off by less than 1e-7, and the kernel draws eight at a time.
 
 References
 ----------
@@ -139,7 +139,7 @@ def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
     p = np.full_like(q, _SERIES[0])
     for coefficient in _SERIES[1:]:
         p = p * q + coefficient
-    z = k * np.float32(0.693147181) + (s * np.float32(2) + s * q * p)
+    z: NDArray[np.float32] = k * np.float32(0.693147181) + (s * np.float32(2) + s * q * p)
     return z.astype(np.float64)
 
 

@@ -66,7 +66,8 @@ def min_norm_point(
     if not isinstance(f, SubmodularFunction):
         raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
     fields, single = check_theta(np.zeros(f.n) if theta is None else theta, f.n)
-    refuse(np.isinf(fields), fields, "theta", "an infinite field has no min-norm point; condition f")
+    given = fields[0] if single else fields
+    refuse(np.isinf(given), given, "theta", "an infinite field has no min-norm point; condition f")
     threads = count_threads(n_jobs)
     if f.n == 0:
         empty = np.zeros(len(fields))
@@ -75,14 +76,15 @@ def min_norm_point(
 
     flow = None if Direct.has_closed_form([f]) else Flow.build([f])
     if flow is not None and flow.simple and kernels() is not None:
-        s, gaps, levels = flow.min_norm(fields, np.ones((1, 1)), threads)
-        result = _judge(s, gaps, levels, fields)
+        one = np.ones((1, 1))
+        # Relative to the field that the kernel sees, modular terms of f included.
+        result = _judge(*flow.min_norm(fields, one, threads), flow._field(fields, one))
     elif flow is not None or Direct.has_closed_form([f]):
         result = _judge(*_divide_all(f, fields, flow, threads), fields)
     else:
         points = [min_norm_point_wolfe(f, field) for field in fields]
         result = MinNormPoint(
-            np.stack([p.s for p in points]),
+            np.array([p.s for p in points]).reshape(fields.shape),
             np.array([p.gap for p in points]),
             np.array([p.iterations for p in points]),
             np.array([p.converged for p in points]),
@@ -132,8 +134,8 @@ def _divide(
 
     The ground set is kept as an ordered partition. With everything before region R switched on and
     everything after it off, R has the level :math:`\tau=(g(L\cup R)-g(L))/|R|`, :math:`g=f-\theta`.
-    If :math:`\max_{A\subseteq R}\tau|A|-g(L\cup A)+g(L)=\varepsilon_R` is 0, s is constant on R, else
-    the maximiser comes before the rest of R. By uncrossing, s violates no constraint of
+    If :math:`\max_{A\subseteq R}\tau|A|-g(L\cup A)+g(L)=\varepsilon_R` is 0, s is constant on R,
+    else the maximiser comes before the rest of R. By uncrossing, s violates no constraint of
     :math:`B(g)` by more than :math:`\varepsilon=\sum_R\varepsilon_R`, while half its squared norm
     is a lower bound already: the gap is at most :math:`\varepsilon(\max s-\min s)`.
     """

@@ -126,7 +126,9 @@ class Prepared:
         check_tie(tie)
         threads = count_threads(n_jobs)
         problems = self._count(field, weights, factors)
-        single = single and np.ndim(alpha) < 2 and (edge_weights is None or np.ndim(edge_weights) < 2)
+        single = (
+            single and np.ndim(alpha) < 2 and (edge_weights is None or np.ndim(edge_weights) < 2)
+        )
         if self.n == 0 or problems == 0:
             y = np.empty((problems, self.n), dtype=np.uint8)
             values, stats = np.zeros(problems), np.zeros((problems, len(self.functions)))
