@@ -37,22 +37,6 @@ inline double dot(const double* theta, const uint8_t* y, int64_t n) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-// Checked here, one problem at a time, while its field is about to be read anyway.
-inline void refuse_nan(const double* theta, int64_t n) {
-    Double4 sum = {};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        Double4 t;
-        std::memcpy(&t, theta + i, sizeof t);
-        sum += t * 0.0;  // NaN for NaN and for infinities
-    }
-    bool clean = !std::isnan(sum[0] + sum[1] + sum[2] + sum[3]);
-    for (; i < n; ++i) clean &= !std::isnan(theta[i]);
-    if (clean) return;
-    for (i = 0; i < n; ++i)
-        if (std::isnan(theta[i])) throw std::invalid_argument("theta has a NaN");
-}
-
 struct Batch {
     int64_t problems = 0;
     const double* theta = nullptr;  // (problems or 1, nodes)
@@ -175,7 +159,6 @@ class MaximizeJob : public BatchJob {
         : BatchJob(s, b), y_(y), values_(values), stats_(stats) {}
 
     void run(Worker& worker, State& state, int64_t m) const {
-        refuse_nan(theta(m), nodes_);
         set_weights(worker, state, m);
         worker.solve(theta(m), batch_.tie);
         uint8_t* labels = y_ + m * batch_.outputs;
@@ -225,7 +208,6 @@ class PerturbJob : public BatchJob {
     void run(Worker& worker, State& state, int64_t unit) const {
         const int64_t m = unit / blocks(), first = unit % blocks() * kBlock;
         const int64_t last = std::min(samples_, first + kBlock), outputs = batch_.outputs;
-        refuse_nan(theta(m), nodes_);
         set_weights(worker, state, m);
         state.field.resize(nodes_);
         state.labels.resize(nodes_);
@@ -258,7 +240,7 @@ class MinNormJob : public BatchJob {
 
     void run(Worker& worker, State&, int64_t m) const {
         for (int64_t i = 0; i < nodes_; ++i)
-            if (!std::isfinite(theta(m)[i])) throw std::invalid_argument("theta is not finite");
+            if (!std::isfinite(theta(m)[i])) refuse_nan();
         const ParametricResult result = worker.min_norm_point(
             alpha(m), factors(m), batch_.factors_per_function, theta(m), s_ + m * nodes_);
         gaps_[m] = result.gap;

@@ -13,8 +13,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 
 namespace LOGSUPER_ISA {
+
+// Checked while a field is read anyway; the caller names the entry.
+[[noreturn]] inline void refuse_nan() { throw std::invalid_argument("theta has a NaN"); }
 
 enum class Tie { kMinimal = 0, kMaximal = 1 };
 

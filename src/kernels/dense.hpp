@@ -85,8 +85,10 @@ class DenseSolver {
         }
         touched_.clear();
         into_ = all_into_;
-        for (int64_t i = 0; i < n_; ++i)
+        for (int64_t i = 0; i < n_; ++i) {
+            if (std::isnan(theta[i])) refuse_nan();
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
+        }
         resume();
         if (tie == Tie::kMaximal)
             for (int64_t w = 0; w < words_; ++w) label_[w] = ~seen_[w];

@@ -32,7 +32,10 @@ struct GridPlane {
 
 struct GridShape {
     int64_t depth = 1, height = 1, width = 1;
-    int64_t rows = 0, words = 0, stride = 0;
+    int64_t rows = 0;
+    int64_t used_words = 0;  // words that hold a row's bits
+    int64_t words = 0;       // from one row's first word to the next one's
+    int64_t stride = 0;      // 64 * words: from one row's first node to the next one's
     int offsets = 0;
     int64_t row_step[kMaxOffsets] = {}, column_step[kMaxOffsets] = {};
     int64_t depth_step[kMaxOffsets] = {}, height_step[kMaxOffsets] = {};
@@ -81,7 +84,7 @@ class GridSolver {
     };
 
     const GridShape& shape_;
-    const int64_t S, rows_, words_, blocks_;
+    const int64_t S, rows_, words_, used_words_, blocks_;
     Buffer<T> excess_, flow_[K], weight_[K], across_;  // across_: weight_[0], transposed in blocks
     Buffer<uint64_t> source_, sink_, forward_[K], backward_[K], parent_[kParentBits], orphan_, queued_;
     Buffer<int32_t> stamp_, distance_;  // a distance means something only with the stamp of now
@@ -92,8 +95,10 @@ class GridSolver {
     std::vector<Arc> path_;
     size_t queue_head_ = 0, queue_size_ = 0;
     int32_t time_ = 0;
-    bool complete_sink_ = false;
+    bool complete_sink_ = false, saw_nan_ = false;
+    bool uniform_ = false;  // one weight an offset, everywhere inside the grid
     int64_t step_[kDirections];
+    T common_[K] = {};
 
    public:
     double scale = 1, bound = 1;
@@ -103,6 +108,7 @@ class GridSolver {
           S(shape.stride),
           rows_(shape.rows),
           words_(shape.words),
+          used_words_(shape.used_words),
           blocks_((shape.width + L - 1) / L) {
         const int64_t padded = (rows_ + L - 1) / L * L;
         const int64_t guard = shape.guard_rows * S + 64;
@@ -144,6 +150,7 @@ class GridSolver {
                 std::fill(row + last, row + shape_.width, T{0});
             }
         refresh_weights();
+        uniform_ = false;
     }
     void set_uniform_weights(const WeightRange& range, const double* weight) {
         const Quantiser<T> q(range);
@@ -161,8 +168,11 @@ class GridSolver {
                 std::fill(row + last, row + shape_.width, T{0});
             }
         refresh_weights();
+        uniform_ = true;
+        for (int k = 0; k < K; ++k) common_[k] = rounded[k];
     }
     void refresh_weights() {
+        uniform_ = false;  // an edge may have been erased
         for (int64_t r = 0; r < rows_; r += L)
             for (int64_t c = 0; c < blocks_; ++c) {
                 Vec<T> block[L];
@@ -181,6 +191,7 @@ class GridSolver {
                 for (int k = 0; k < K; ++k) degree |= weight_[k].data[b] | weight_[k].data[b - step(k)];
                 if (degree) continue;
                 const double t = theta[r * shape_.width + c];
+                if (std::isnan(t)) refuse_nan();
                 if (t > 0 || (t == 0 && tie == Tie::kMaximal))
                     set(source_, b);
                 else
@@ -204,7 +215,7 @@ class GridSolver {
                 int64_t first, last;
                 shape_.range(k, r, first, last);
                 if (first >= last) continue;
-                for (int64_t word = 0; word < words_; ++word) {
+                for (int64_t word = 0; word < used_words_; ++word) {
                     const int64_t at = r * words_ + word;
                     uint64_t cut = y[at] ^ from_above(y, at, words_of(k), column_of(k));
                     cut &= between(first - word * 64, last - word * 64);
@@ -220,7 +231,7 @@ class GridSolver {
                 int64_t first, last;
                 shape_.range(k, r, first, last);
                 if (first >= last) continue;
-                for (int64_t word = 0; word < words_; ++word) {
+                for (int64_t word = 0; word < used_words_; ++word) {
                     const int64_t at = r * words_ + word;
                     const uint64_t cut = y[at] ^ from_above(y, at, words_of(k), column_of(k));
                     counts[k] += count_ones(cut & between(first - word * 64, last - word * 64));
@@ -230,7 +241,9 @@ class GridSolver {
     }
 
     void solve(const double* theta, Tie tie) {
+        saw_nan_ = false;
         sweep_forward<true>(theta);
+        if (saw_nan_) refuse_nan();
         sweep_backward();
         finish(tie);
     }
@@ -276,14 +289,20 @@ class GridSolver {
         if constexpr (sizeof(T) == 4) {
             const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound),
                           lo = _mm256_set1_pd(-bound);
+            __m256d odd = _mm256_setzero_pd();
             for (; c + 4 <= W; c += 4) {
                 __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
+                odd = _mm256_or_pd(odd, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
                 v = _mm256_max_pd(_mm256_min_pd(v, hi), lo);
                 _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), _mm256_cvtpd_epi32(v));
             }
+            saw_nan_ |= _mm256_movemask_pd(odd) != 0;
         }
 #endif
-        for (; c < W; ++c) e[c] = static_cast<T>(std::nearbyint(std::clamp(t[c] * scale, -bound, bound)));
+        for (; c < W; ++c) {
+            saw_nan_ |= std::isnan(t[c]);
+            e[c] = static_cast<T>(std::nearbyint(std::clamp(t[c] * scale, -bound, bound)));
+        }
     }
 
     template <bool First>
@@ -305,13 +324,14 @@ class GridSolver {
     void sweep_right(int64_t r) {
         T* const e = excess_.data + r * S;
         const T* w = across_.data + r * S;
+        const int64_t last = (blocks_ - 1) * L;  // only there a uniform weight meets the border
         Vec<T> carry = {};
         for (int64_t c = 0; c < blocks_ * L; c += L, w += L * L) {
             Vec<T> E[L], F[L];
             load_columns(e + c, S, E);
             if (!First) load_columns(flow_[0].data + r * S + c, S, F);
             for (int j = 0; j < L; ++j) {
-                const Vec<T> limit = load<T>(w + j * L);
+                const Vec<T> limit = uniform_ && c < last ? Vec<T>{} + common_[0] : load<T>(w + j * L);
                 E[j] += carry;
                 if (First) {
                     F[j] = vmin(vmax(E[j], -limit), limit);
@@ -347,6 +367,15 @@ class GridSolver {
         }
     }
 
+    // Do all edges of offset k from row r have one weight? Then memory need not be read for it. The
+    // padding beside the row has no excess, so that no weight there can move any.
+    bool one_weight(int64_t r, int k, Vec<T>& weight) const {
+        int64_t first, last;
+        shape_.range(k, r, first, last);
+        weight = Vec<T>{} + (first < last ? common_[k] : T{0});
+        return uniform_ && column_of(k) == 0;
+    }
+
     template <bool First>
     void sweep_down(int64_t r, int k) {
         const int64_t step = K == 2 ? S : step_[2 * k];
@@ -357,8 +386,10 @@ class GridSolver {
         T* const e = excess_.data + r * S;
         T* const f = flow_[k].data + r * S;
         const T* const w = weight_[k].data + r * S;
+        Vec<T> common;
+        const bool known = one_weight(r, k, common);
         for (int64_t c = 0; c < blocks_ * L; c += L) {
-            const Vec<T> limit = load<T>(w + c), E = load<T>(e + c);
+            const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(e + c);
             Vec<T> moved;
             if (First) {
                 moved = vmin(vmax(E, -limit), limit);
@@ -393,14 +424,15 @@ class GridSolver {
 
     void sweep_left(int64_t r) {
         T* const e = excess_.data + r * S;
+        const int64_t last = (blocks_ - 1) * L;
         Vec<T> right[L] = {};  // the block to the right, its first column not yet final
-        for (int64_t c = (blocks_ - 1) * L; c >= 0; c -= L) {
+        for (int64_t c = last; c >= 0; c -= L) {
             Vec<T> E[L], F[L];
             const T* w = across_.data + r * S + c * L;
             load_columns(e + c, S, E);
             get_columns(r, c, F);
             for (int j = L - 1; j >= 0; --j) {
-                const Vec<T> limit = load<T>(w + j * L);
+                const Vec<T> limit = uniform_ && c < last ? Vec<T>{} + common_[0] : load<T>(w + j * L);
                 Vec<T>& from = j == L - 1 ? right[0] : E[j + 1];
                 const Vec<T> now = vmin(vmax(F[j] - from, -limit), limit);
                 const Vec<T> moved = F[j] - now;
@@ -422,8 +454,10 @@ class GridSolver {
         T* const up = excess_.data + above * S;
         T* const f = flow_[k].data + above * S;
         const T* const w = weight_[k].data + above * S;
+        Vec<T> common;
+        const bool known = one_weight(above, k, common);
         for (int64_t c = 0; c < blocks_ * L; c += L) {
-            const Vec<T> limit = load<T>(w + c), E = load<T>(up + step + c), old = load<T>(f + c);
+            const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(up + step + c), old = load<T>(f + c);
             const Vec<T> now = vmin(vmax(old - E, -limit), limit);
             const Vec<T> moved = old - now;
             store<T>(f + c, now);
@@ -435,7 +469,7 @@ class GridSolver {
     // ---- 2. bit planes ---------------------------------------------------------------------
     void set_planes(int64_t r) {
         // The edges between row r and a row above are final once row r has swept up.
-        for (int64_t word = 0; word < words_; ++word) {
+        for (int64_t word = 0; word < used_words_; ++word) {
             const int64_t at = r * words_ + word;
             const T* const e = excess_.data + at * 64;
             const Vec<T> zero = {};
@@ -445,6 +479,17 @@ class GridSolver {
                 const int64_t base = at - words_of(k);
                 if (base < 0) continue;
                 const T *const f = flow_[k].data + base * 64, *const w = weight_[k].data + base * 64;
+                if (uniform_ && (k == 0 || column_of(k) == 0)) {
+                    int64_t first, last;
+                    shape_.range(k, K == 2 ? r - k : r - shape_.row_step[k], first, last);
+                    const uint64_t inside = between(first - word * 64, last - word * 64);
+                    const Vec<T> common = Vec<T>{} + common_[k];
+                    forward_[k].data[base] =
+                        inside & bits_of_64<T>([&](int i) { return common > load<T>(f + i); });
+                    backward_[k].data[base] =
+                        inside & bits_of_64<T>([&](int i) { return common > -load<T>(f + i); });
+                    continue;
+                }
                 forward_[k].data[base] = bits_of_64<T>([&](int i) { return load<T>(w + i) > load<T>(f + i); });
                 backward_[k].data[base] = bits_of_64<T>([&](int i) { return load<T>(w + i) > -load<T>(f + i); });
             }
@@ -512,10 +557,10 @@ class GridSolver {
     bool grow_row(int64_t r, uint64_t tail) {
         bool changed = false;
         uint64_t *const source = source_.data, *const sink = sink_.data;
-        for (int64_t word = 0; word < words_; ++word) {
+        for (int64_t word = 0; word < used_words_; ++word) {
             const int64_t at = r * words_ + word;
             uint64_t free = ~(source[at] | sink[at]);
-            if (word == words_ - 1) free &= tail;
+            if (word == used_words_ - 1) free &= tail;
             if (!free) continue;
             uint64_t to_source = 0, to_sink = 0;
             for (int k = 0; k < K; ++k) {
@@ -666,10 +711,10 @@ class GridSolver {
         grow_trees();
         if (find_contacts()) search();
         if (tie == Tie::kMaximal) {
-            const uint64_t tail =
-                shape_.width % 64 ? (uint64_t{1} << shape_.width % 64) - 1 : ~uint64_t{0};
-            for (int64_t at = 0; at < rows_ * words_; ++at)
-                source_.data[at] = ~sink_.data[at] & ((at + 1) % words_ ? ~uint64_t{0} : tail);
+            for (int64_t r = 0; r < rows_; ++r)
+                for (int64_t word = 0; word < used_words_; ++word)
+                    source_.data[r * words_ + word] =
+                        ~sink_.data[r * words_ + word] & between(0, shape_.width - word * 64);
         }
     }
 

@@ -27,7 +27,9 @@ class GridStructure final : public Structure {
         shape.height = height;
         shape.width = width;
         shape.rows = depth * height;
-        shape.words = (width + 63) / 64;
+        shape.used_words = (width + 63) / 64;
+        // Rows that are a power of two apart would fall on the same lines of the cache.
+        shape.words = shape.used_words % 8 ? shape.used_words : shape.used_words + 1;
         shape.stride = shape.words * 64;
         shape.offsets = offsets;
         for (int k = 0; k < offsets; ++k) {

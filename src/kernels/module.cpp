@@ -136,7 +136,7 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
     constexpr int64_t kLimit = int64_t{1} << 30;
     require(depth >= 1 && height >= 1 && width >= 1, "the shape must be positive");
     require(depth < kLimit && height < kLimit && width < kLimit && depth * height < kLimit &&
-                depth * height * ((width + 63) / 64 * 64) < kLimit,
+                depth * height * (width + 128) < kLimit,
             "the grid is too large: at most 2^30 nodes");
     require(functions >= 0, "functions must be >= 0");
     require(steps.ndim() == 2 && length(steps, 1) == 3, "steps has the wrong shape");

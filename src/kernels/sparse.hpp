@@ -103,8 +103,10 @@ class SparseSolver {
 
     void solve(const double* theta, Tie tie) {
         std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
-        for (int64_t i = 0; i < g_.n; ++i)
+        for (int64_t i = 0; i < g_.n; ++i) {
+            if (std::isnan(theta[i])) refuse_nan();
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
+        }
         resume();
         if (tie == Tie::kMaximal)
             for (auto& tree : tree_) tree = tree == kSink ? kFree : kSource;

@@ -21,6 +21,7 @@ from logsuper.functions import (
     grid_cuts,
 )
 from logsuper.solvers import maximize
+from logsuper.solvers._fallback import solve_pairwise
 
 TIES = (None, "min", "max")
 
@@ -458,6 +459,56 @@ def test_isolated_nodes_next_to_connected_ones(engine, tie):
     if tie is not None:
         assert y[4] == (tie == "max")
     assert value == 9e5
+
+
+@pytest.mark.parametrize("strength", [1e3, 1e6, 1e8, 1e10, 1e13, 1e18, 1e30])
+@pytest.mark.parametrize("layout", ["image", "volume", "sparse", "dense"])
+def test_strong_weights_leave_the_sum_of_the_fields(engine, layout, strength):
+    """All or nothing, by the sign of the sum: however strong the weights, the fields decide."""
+    rng = np.random.default_rng(29)
+    n = 64
+    f = {
+        "image": lambda: sum(grid_cuts((8, 8)), Modular(np.zeros(n))),
+        "volume": lambda: sum(grid_cuts((4, 4, 4)), Modular(np.zeros(n))),
+        "sparse": lambda: Cut(n, np.stack([np.arange(n), np.roll(np.arange(n), 7)], axis=1)),
+        "dense": lambda: Cut(n, np.stack(np.triu_indices(n, 1), axis=1)),
+    }[layout]()
+    theta = 2 * rng.logistic(size=(60, n))
+    for tie in TIES:
+        y, values = maximize(strength * f, theta, tie=tie)
+        np.testing.assert_allclose(values, np.maximum(theta.sum(axis=1), 0), atol=1e-11)
+        np.testing.assert_array_equal(y, np.tile(theta.sum(axis=1, keepdims=True) > 0, n))
+
+
+def test_a_strong_edge_among_weak_ones(engine):
+    """One edge that binds its ends, and everything else at the scale of the fields."""
+    rng = np.random.default_rng(30)
+    n, edges = 30, random_edges(rng, 30, 60)
+    i, j = edges[-1]
+    weights, theta = rng.uniform(0.1, 1, 60), rng.normal(size=(20, n))
+    for strength in (1e3, 1e9, 1e15, 1e20, 1e40):
+        weights[-1] = strength
+        f = Cut(n, edges, weights)
+        y, values = maximize(f, theta)
+        best = solve_pairwise(n, edges, weights, theta)
+        np.testing.assert_array_equal(best[:, i], best[:, j])
+        np.testing.assert_array_equal(y[:, i], y[:, j])
+        np.testing.assert_allclose(values, (theta * best).sum(axis=1) - f(best), atol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [0.7, 1 / 3, 0.8823814699152238])
+@pytest.mark.parametrize("leaves", [100, 100_000])
+def test_a_fixed_hub_with_many_edges(engine, leaves, weight):
+    """A node fixed by an infinite field stays fixed, though rounding adds up over its edges."""
+    edges = np.stack([np.zeros(leaves, dtype=int), np.arange(1, leaves + 1)], axis=1)
+    f = Cut(leaves + 1, edges, weight)
+    theta = np.full(leaves + 1, -10.0)
+    theta[0] = np.inf
+    for sign in (1, -1):
+        y, value = maximize(f, sign * theta)
+        np.testing.assert_array_equal(y, sign * theta > 0)
+        expected = -leaves * weight if sign > 0 else leaves * (10 - weight)
+        assert value == pytest.approx(expected, rel=1e-9)
 
 
 def test_an_empty_batch(engine):

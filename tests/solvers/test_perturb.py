@@ -327,6 +327,16 @@ def test_the_mean_value_bounds_the_log_partition_function(engine, name, seed):
     assert values.mean() > brute_log_partition(f) - 4 * values.std() / np.sqrt(samples)
 
 
+@pytest.mark.parametrize("strength", [1e4, 1e8, 1e12])
+def test_strong_weights_leave_the_sum_of_the_noise(engine, strength):
+    """As alpha grows, V becomes max(0, sum of theta + z), and y one label for all."""
+    prepared = prepare(grid_cuts((6, 6)))
+    out = prepared.perturb(np.full(36, 0.1), [strength] * 2, 400, key=8, return_samples=True)
+    total = (0.1 + logistic_noise(8, 0, range(400), 36)[0]).sum(axis=1)
+    np.testing.assert_allclose(out.values[0], np.maximum(total, 0), atol=1e-10)
+    np.testing.assert_array_equal(out.samples[0], np.tile(total[:, None] > 0, 36))
+
+
 def test_mean_of_the_stats_is_the_slope_of_the_value(engine):
     """With the noise held fixed, dV/dalpha = -stats and dV/dtheta = mean, almost everywhere."""
     prepared = prepare(grid_cuts((6, 7)))
@@ -370,12 +380,12 @@ def test_the_kernel_draws_the_reference_stream(native, n):
     ):
         mine = stream(native, key, problem, sample, n)
         other = logistic_noise(key, [problem], [sample], n)[0, 0]
-        np.testing.assert_allclose(mine, other, rtol=1e-14, atol=1e-15)
+        np.testing.assert_array_equal(mine, other)  # the same bits on any machine
 
 
 def test_a_long_stream_to_the_last_element(native):
     mine = stream(native, key=77, problem=3, sample=9, n=N + 5)
-    np.testing.assert_allclose(mine, logistic_noise(77, [3], [9], N + 5)[0, 0], atol=1e-14)
+    np.testing.assert_array_equal(mine, logistic_noise(77, [3], [9], N + 5)[0, 0])
 
 
 def test_the_stream_has_the_same_bits_in_both_builds(native):
@@ -395,7 +405,7 @@ def test_the_law_is_standard_logistic(native, key):
     for t in (3.0, 6.0, 9.0):
         p = 2 / (1 + np.exp(t))
         assert abs((np.abs(z) > t).mean() - p) < 4.5 * np.sqrt(p / N)
-    assert np.abs(z).max() <= np.log(2**33 - 1)
+    assert np.abs(z).max() <= np.log(2**33 - 1) + 1e-6
 
 
 def uncorrelated(a, b):

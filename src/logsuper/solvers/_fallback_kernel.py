@@ -44,8 +44,9 @@ class FallbackKernel:
         stats: FloatArray,
     ) -> None:
         problems = len(y)
-        table = self._table[None] if factors is None else self._table * factors  # (M or 1, K, E)
-        weights = (alpha[:, :, None] * table).sum(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            table = self._table[None] if factors is None else self._table * factors  # (M or 1, K, E)
+            weights = (alpha[:, :, None] * table).sum(axis=1)
         field = np.broadcast_to(theta, (problems, self.nodes))
         labels = solve_pairwise(
             self.nodes, self._ends, weights, field, tie="max" if maximal else "min"

@@ -216,7 +216,10 @@ class Prepared:
         if edge_weights is None:
             return None
         if self._flow is None or not self._flow.n_edges:
-            raise ValueError("edge_weights was given, but none of the functions is a cut")
+            raise ValueError(
+                f"edge_weights was given, but the solver {self.solver!r} of these functions has no "
+                "edges to weigh; it takes cuts, and no function without a graph"
+            )
         return check_edge_weights(edge_weights, len(self.functions), self._flow.n_edges)
 
     @staticmethod
