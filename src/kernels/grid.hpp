@@ -12,8 +12,14 @@
 //     only from the nodes in contact.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "cuts.hpp"
 #include "simd.hpp"
@@ -57,13 +63,28 @@ struct GridShape {
     }
 };
 
+// Zeroed memory with a guard on both sides, so that vector and neighbour reads stay inside.
 template <class T>
-struct Buffer {  // zeroed, with a guard on both sides so that vector and neighbour reads stay inside
-    std::unique_ptr<T[]> memory;
+struct Buffer {
+    struct Free {
+        void operator()(void* p) const { std::free(p); }
+    };
+    std::unique_ptr<void, Free> memory;
     T* data = nullptr;
+
     void allocate(int64_t n, int64_t guard) {
-        memory.reset(new T[static_cast<size_t>(n + 2 * guard)]());
-        data = memory.get() + guard;
+        constexpr size_t kHuge = size_t{2} << 20;
+        const size_t bytes = static_cast<size_t>(n + 2 * guard) * sizeof(T);
+        const size_t unit = bytes >= kHuge ? kHuge : 64;
+        void* p = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+        if (!p) throw std::bad_alloc();
+        memory.reset(p);
+#if defined(__linux__)
+        // Neighbouring rows of a large image lie on different small pages: ask for large ones.
+        if (unit == kHuge) madvise(p, (bytes + unit - 1) / unit * unit, MADV_HUGEPAGE);
+#endif
+        std::memset(p, 0, bytes);
+        data = static_cast<T*>(p) + guard;
     }
 };
 

@@ -90,6 +90,7 @@ class GridWorker final : public Worker {
     std::unique_ptr<GridSolver<int64_t, K>> wide_;
     bool use_wide_ = false, uniform_ = true, may_be_isolated_ = false, no_edges_ = false;
     std::vector<double> row_;
+    double set_narrow_[K] = {-1}, set_wide_[K] = {-1};  // uniform weights in place; -1: none
     const double* factors_ = nullptr;
     bool per_function_ = false;
 
@@ -100,10 +101,15 @@ class GridWorker final : public Worker {
         double by_offset[K] = {};
         const WeightRange range = measure(alpha, factors, per_function, by_offset);
         use_wide_ = wide || !Quantiser<int32_t>::narrow_is_enough(range);
+        // The same weights again, as when images come one by one: nothing to be written.
+        double* const set = use_wide_ ? set_wide_ : set_narrow_;
+        if (uniform_ && std::equal(by_offset, by_offset + K, set)) return;
         if (use_wide_)
             apply(wide_, range, by_offset, alpha);
         else
             apply(narrow_, range, by_offset, alpha);
+        std::copy(by_offset, by_offset + K, set);
+        if (!uniform_) set[0] = -1;
     }
 
     void solve(const double* theta, Tie tie) override {
@@ -270,6 +276,7 @@ ParametricResult GridWorker<K>::min_norm_point(const double* alpha, const double
     WeightRange range = measure(alpha, factors, per_function, by_offset);
     if (no_edges_) return without_edges(theta, shape_.size(), s);
     range.largest_field = spread(theta, shape_.size());
+    set_wide_[0] = -1;
     apply(wide_, range, by_offset, alpha);
     wide_->clear_flow();
     GridRegions<K> view{*wide_, shape_};

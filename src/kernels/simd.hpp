@@ -13,6 +13,9 @@
 #include <immintrin.h>
 #endif
 
+// The compiler must not weigh code size against these: they are the inner loops.
+#define LOGSUPER_INLINE inline __attribute__((always_inline))
+
 namespace LOGSUPER_ISA {
 
 #if defined(__AVX2__)
@@ -40,44 +43,44 @@ template <class T>
 constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 
 template <class T>
-inline Vec<T> load(const T* p) {
+LOGSUPER_INLINE Vec<T> load(const T* p) {
     Vec<T> v;
     std::memcpy(&v, p, sizeof v);
     return v;
 }
 
 template <class T>
-inline void store(T* p, Vec<T> v) {
+LOGSUPER_INLINE void store(T* p, Vec<T> v) {
     std::memcpy(p, &v, sizeof v);
 }
 
-inline VecInt vmin(VecInt a, VecInt b) {
+LOGSUPER_INLINE VecInt vmin(VecInt a, VecInt b) {
 #if defined(__AVX2__)
     return (VecInt)_mm256_min_epi32((__m256i)a, (__m256i)b);
 #else
     return a < b ? a : b;
 #endif
 }
-inline VecInt vmax(VecInt a, VecInt b) {
+LOGSUPER_INLINE VecInt vmax(VecInt a, VecInt b) {
 #if defined(__AVX2__)
     return (VecInt)_mm256_max_epi32((__m256i)a, (__m256i)b);
 #else
     return a > b ? a : b;
 #endif
 }
-inline VecLong vmin(VecLong a, VecLong b) { return a < b ? a : b; }
-inline VecLong vmax(VecLong a, VecLong b) { return a > b ? a : b; }
+LOGSUPER_INLINE VecLong vmin(VecLong a, VecLong b) { return a < b ? a : b; }
+LOGSUPER_INLINE VecLong vmax(VecLong a, VecLong b) { return a > b ? a : b; }
 
 // Sixty-four comparisons as one word: `test(i)` gives lanes i .. i + kLanes, each 0 or -1. Narrowing
 // the lanes to bytes first costs fewer moves to scalar registers than one for each vector.
 #if defined(__AVX2__)
-inline uint32_t bits_of_32(__m256i a, __m256i b, __m256i c, __m256i d) {
+LOGSUPER_INLINE uint32_t bits_of_32(__m256i a, __m256i b, __m256i c, __m256i d) {
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, order)));
 }
 template <class T, class Test>
-inline uint64_t bits_of_64(Test&& test) {
+LOGSUPER_INLINE uint64_t bits_of_64(Test&& test) {
     const auto eight = [&](int i) {
         if constexpr (sizeof(T) == 4) return (__m256i)test(i);
         const __m256 low = _mm256_castsi256_ps((__m256i)test(i));
@@ -90,7 +93,7 @@ inline uint64_t bits_of_64(Test&& test) {
 }
 #else
 template <class T, class Test>
-inline uint64_t bits_of_64(Test&& test) {
+LOGSUPER_INLINE uint64_t bits_of_64(Test&& test) {
     uint64_t bits = 0;
 #if defined(__SSE2__)
     if constexpr (sizeof(T) == 4) {
@@ -114,7 +117,7 @@ inline uint64_t bits_of_64(Test&& test) {
 // write it from its columns. With AVX2 the two halves of a vector are loaded and stored apart, which
 // leaves a transposition within halves: two thirds of the shuffles of the textbook one.
 #if defined(__AVX2__)
-inline void transpose_halves(__m256i* r) {
+LOGSUPER_INLINE void transpose_halves(__m256i* r) {
     const __m256i a0 = _mm256_unpacklo_epi32(r[0], r[1]), a1 = _mm256_unpackhi_epi32(r[0], r[1]);
     const __m256i a2 = _mm256_unpacklo_epi32(r[2], r[3]), a3 = _mm256_unpackhi_epi32(r[2], r[3]);
     r[0] = _mm256_unpacklo_epi64(a0, a2);
@@ -122,16 +125,16 @@ inline void transpose_halves(__m256i* r) {
     r[2] = _mm256_unpacklo_epi64(a1, a3);
     r[3] = _mm256_unpackhi_epi64(a1, a3);
 }
-inline __m256i load_halves(const void* low, const void* high) {
+LOGSUPER_INLINE __m256i load_halves(const void* low, const void* high) {
     return _mm256_inserti128_si256(
         _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
         _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
 }
-inline void store_halves(void* low, void* high, __m256i v) {
+LOGSUPER_INLINE void store_halves(void* low, void* high, __m256i v) {
     _mm_storeu_si128(static_cast<__m128i*>(low), _mm256_castsi256_si128(v));
     _mm_storeu_si128(static_cast<__m128i*>(high), _mm256_extracti128_si256(v, 1));
 }
-inline void load_columns(const int32_t* p, int64_t stride, VecInt* columns) {
+LOGSUPER_INLINE void load_columns(const int32_t* p, int64_t stride, VecInt* columns) {
     for (int half = 0; half < 2; ++half) {
         __m256i r[4];
         for (int i = 0; i < 4; ++i)
@@ -140,7 +143,7 @@ inline void load_columns(const int32_t* p, int64_t stride, VecInt* columns) {
         for (int i = 0; i < 4; ++i) columns[4 * half + i] = (VecInt)r[i];
     }
 }
-inline void store_columns(int32_t* p, int64_t stride, const VecInt* columns) {
+LOGSUPER_INLINE void store_columns(int32_t* p, int64_t stride, const VecInt* columns) {
     for (int half = 0; half < 2; ++half) {
         __m256i r[4];
         for (int i = 0; i < 4; ++i) r[i] = (__m256i)columns[4 * half + i];
@@ -149,7 +152,7 @@ inline void store_columns(int32_t* p, int64_t stride, const VecInt* columns) {
             store_halves(p + i * stride + 4 * half, p + (i + 4) * stride + 4 * half, r[i]);
     }
 }
-inline void load_columns(const int64_t* p, int64_t stride, VecLong* columns) {
+LOGSUPER_INLINE void load_columns(const int64_t* p, int64_t stride, VecLong* columns) {
     for (int half = 0; half < 2; ++half) {
         const __m256i a = load_halves(p + 2 * half, p + 2 * stride + 2 * half);
         const __m256i b = load_halves(p + stride + 2 * half, p + 3 * stride + 2 * half);
@@ -157,7 +160,7 @@ inline void load_columns(const int64_t* p, int64_t stride, VecLong* columns) {
         columns[2 * half + 1] = (VecLong)_mm256_unpackhi_epi64(a, b);
     }
 }
-inline void store_columns(int64_t* p, int64_t stride, const VecLong* columns) {
+LOGSUPER_INLINE void store_columns(int64_t* p, int64_t stride, const VecLong* columns) {
     for (int half = 0; half < 2; ++half) {
         const __m256i a = (__m256i)columns[2 * half], b = (__m256i)columns[2 * half + 1];
         store_halves(p + 2 * half, p + 2 * stride + 2 * half, _mm256_unpacklo_epi64(a, b));
@@ -166,7 +169,7 @@ inline void store_columns(int64_t* p, int64_t stride, const VecLong* columns) {
 }
 #else
 #if defined(__SSE2__)
-inline void transpose(VecInt* r) {
+LOGSUPER_INLINE void transpose(VecInt* r) {
     const __m128i a0 = _mm_unpacklo_epi32((__m128i)r[0], (__m128i)r[1]);
     const __m128i a1 = _mm_unpackhi_epi32((__m128i)r[0], (__m128i)r[1]);
     const __m128i a2 = _mm_unpacklo_epi32((__m128i)r[2], (__m128i)r[3]);
@@ -177,7 +180,7 @@ inline void transpose(VecInt* r) {
     r[3] = (VecInt)_mm_unpackhi_epi64(a1, a3);
 }
 #else
-inline void transpose(VecInt* r) {
+LOGSUPER_INLINE void transpose(VecInt* r) {
     for (int i = 0; i < 4; ++i)
         for (int j = 0; j < i; ++j) {
             const int32_t swap = r[i][j];
@@ -186,18 +189,18 @@ inline void transpose(VecInt* r) {
         }
 }
 #endif
-inline void transpose(VecLong* r) {
+LOGSUPER_INLINE void transpose(VecLong* r) {
     const VecLong a = r[0], b = r[1];
     r[0] = VecLong{a[0], b[0]};
     r[1] = VecLong{a[1], b[1]};
 }
 template <class T, class V>
-inline void load_columns(const T* p, int64_t stride, V* columns) {
+LOGSUPER_INLINE void load_columns(const T* p, int64_t stride, V* columns) {
     for (int i = 0; i < kLanes<T>; ++i) columns[i] = load<T>(p + i * stride);
     transpose(columns);
 }
 template <class T, class V>
-inline void store_columns(T* p, int64_t stride, const V* columns) {
+LOGSUPER_INLINE void store_columns(T* p, int64_t stride, const V* columns) {
     V rows[kLanes<T>];
     for (int i = 0; i < kLanes<T>; ++i) rows[i] = columns[i];
     transpose(rows);

@@ -207,6 +207,19 @@ def test_ties_are_the_meet_and_the_join_of_all_maximisers(engine, name, seed):
     assert several > 5
 
 
+@pytest.mark.parametrize("bit", [2.0**-30, 2.0**-45, 2.0**-53])
+def test_what_is_almost_a_tie_is_none(engine, bit):
+    """A tie rule asks for exactness: the last bit of a field decides."""
+    for f in (Cut(2, [(0, 1)]), grid_cuts((1, 2))[0], Cut(2, [(0, 1)]) + PnPotts(2, [[0, 1]])):
+        for tie in ("min", "max"):
+            y, value = maximize(f, [0.5 + bit, -0.5], tie=tie)
+            assert y.tolist() == [1, 1]
+            assert value == bit
+            y, value = maximize(f, [0.5, -0.5 - bit], tie=tie)
+            assert y.tolist() == [0, 0]
+            assert value == 0.0
+
+
 def test_ties_of_a_large_grid(engine):
     """Two halves that pull with equal force: all or nothing, and everything in between."""
     horizontal, vertical = grid_cuts((20, 30))

@@ -18,8 +18,10 @@ from logsuper.functions import (
     Cut,
     LogDet,
     Modular,
+    PairwiseGraph,
     PnPotts,
     RobustPn,
+    SubmodularFunction,
     Sum,
     grid_cuts,
 )
@@ -30,6 +32,21 @@ from logsuper.solvers._noise import logistic_noise
 
 def some_cut(rng, n, count):
     return Cut(n, random_edges(rng, n, count), rng.exponential(size=count) * 0.5)
+
+
+class OwnFunction(SubmodularFunction):
+    """A user's function, whose graph has a constant and an auxiliary node without edges."""
+
+    def __init__(self, f):
+        self.f, self.n = f, f.n
+
+    def _evaluate(self, X):
+        return self.f(X)
+
+    def graph(self):
+        g = self.f.graph()
+        unary = np.append(g.unary, -1.5)
+        return PairwiseGraph(g.n, g.n_aux + 1, g.edges, g.weights, unary, g.constant + 1.5)
 
 
 STRUCTURES = {
@@ -54,6 +71,7 @@ STRUCTURES = {
         PnPotts(9, [[0, 1, 2, 3], [3, 4, 5, 6, 7]]),
         ConcaveCardinality(np.sqrt(np.arange(10.0))),
     ],
+    "a constant": lambda rng: [OwnFunction(PnPotts(9, [[0, 1, 2, 3]])), some_cut(rng, 9, 12)],
     "modular": lambda rng: [Modular(rng.normal(size=9)), Modular(np.ones(9))],
     "cardinality": lambda rng: [ConcaveCardinality(np.sqrt(np.arange(10.0)) * 3)],
     "concave of modular": lambda rng: [ConcaveOfModular(np.sqrt, rng.exponential(size=9))],

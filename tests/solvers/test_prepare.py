@@ -54,6 +54,8 @@ CUTS = {
         "grid",
     ),
     "one direction": (lambda rng: grid_cuts((6, 9))[1:], "grid"),
+    "slices of a volume": (lambda rng: grid_cuts((3, 4, 5))[:2], "grid"),
+    "columns of a volume": (lambda rng: grid_cuts((4, 3, 5))[2:], "grid"),
     "hidden grid": (lambda rng: [Cut(48, rng.permutation(grid_edges((6, 8))), 2.0)], "grid"),
     "hidden and open grid": (
         lambda rng: [Cut(48, grid_edges((6, 8))[::2], 0.5), *grid_cuts((6, 8), 8)],
