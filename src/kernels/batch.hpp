@@ -15,28 +15,6 @@
 
 namespace LOGSUPER_ISA {
 
-// theta'y over the finite entries of theta; four partial sums, whatever the machine.
-inline double dot(const double* theta, const uint8_t* y, int64_t n) {
-    constexpr double kLargest = std::numeric_limits<double>::max();
-    Double4 sum = {};
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        Double4 t;
-        std::memcpy(&t, theta + i, sizeof t);
-#if defined(__AVX2__)
-        int32_t four;
-        std::memcpy(&four, y + i, sizeof four);
-        const Long4 label = (Long4)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
-#else
-        const Long4 label = {y[i], y[i + 1], y[i + 2], y[i + 3]};
-#endif
-        sum += (Double4)((Long4)t & -label & (Long4)(t <= kLargest));
-    }
-    for (; i < n; ++i)
-        if (y[i] && theta[i] <= kLargest) sum[0] += theta[i];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
 struct Batch {
     int64_t problems = 0;
     const double* theta = nullptr;  // (problems or 1, nodes)
@@ -142,10 +120,10 @@ class BatchJob {
         worker.set_weights(alpha(m), factors(m), batch_.factors_per_function, batch_.wide);
         state.weights_of = which;
     }
-    double value(int64_t m, const double* field, const uint8_t* labels, const double* stats) const {
+    double value(int64_t m, const Worker& worker, const double* field, const double* stats) const {
         double cut = 0;
         for (int64_t k = 0; k < functions_; ++k) cut += alpha(m)[k] * stats[k];
-        return dot(field, labels, nodes_) - cut;
+        return worker.dot(field) - cut;
     }
 };
 
@@ -166,13 +144,12 @@ class MaximizeJob : public BatchJob {
             state.labels.resize(nodes_);
             worker.labels(state.labels.data(), nodes_);
             std::memcpy(labels, state.labels.data(), batch_.outputs);
-            labels = state.labels.data();
         } else {
             worker.labels(labels, nodes_);
         }
         double* stats = stats_ + m * functions_;
         worker.statistics(stats);
-        values_[m] = value(m, theta(m), labels, stats);
+        values_[m] = value(m, worker, theta(m), stats);
     }
 };
 
@@ -220,7 +197,7 @@ class PerturbJob : public BatchJob {
             worker.labels(labels, nodes_);
             const int64_t at = m * samples_ + sample;
             worker.statistics(stats_ + at * functions_);
-            values_[at] = value(m, state.field.data(), labels, stats_ + at * functions_);
+            values_[at] = value(m, worker, state.field.data(), stats_ + at * functions_);
             for (int64_t i = 0; i < outputs; ++i) state.counts[i] += labels[i];
             if (y_) std::memcpy(y_ + at * outputs, labels, outputs);
         }

@@ -28,6 +28,11 @@ struct WeightRange {
     double largest_field = 0;  // fields up to this size must keep their value, not only their sign
 };
 
+inline void refuse_overflow(const WeightRange& range) {
+    if (!(range.largest_degree <= std::numeric_limits<double>::max() / 4))
+        throw std::invalid_argument("alpha times the weights of the edges is too large: it overflows");
+}
+
 template <class T>
 struct Quantiser {
     double scale = 1;

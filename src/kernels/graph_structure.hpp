@@ -123,6 +123,20 @@ class GraphWorker final : public Worker {
             for (int64_t i = 0; i < n; ++i) out[i] = solver.label(i);
         });
     }
+    double dot(const double* theta) const override {
+        const int64_t n = structure_.graph.n;
+        Double4 sum = {};
+        with_solver([&](const auto& solver) {
+            for (int64_t i = 0; i < n; i += 64) {
+                uint64_t bits = 0;
+                for (int64_t j = i; j < std::min(n, i + 64); ++j)
+                    bits |= static_cast<uint64_t>(solver.label(j)) << (j - i);
+                add_chosen(theta + i, bits, n - i, sum);
+            }
+        });
+        return total(sum);
+    }
+
     void statistics(double* stats) const override {
         labels(bytes_.data(), structure_.graph.n);
         const uint8_t* const y = bytes_.data();
@@ -166,6 +180,7 @@ class GraphWorker final : public Worker {
             degrees_[structure_.ends[2 * e + 1]] += w;
         }
         for (double degree : degrees_) range.largest_degree = std::max(range.largest_degree, degree);
+        refuse_overflow(range);
         return range;
     }
     double factor(int function, int64_t e) const {

@@ -134,6 +134,17 @@ class GridWorker final : public Worker {
         });
     }
 
+    double dot(const double* theta) const override {
+        Double4 sum = {};
+        with_solver([&](const auto& solver) {
+            for (int64_t r = 0; r < shape_.rows; ++r)
+                for (int64_t word = 0; word < shape_.used_words; ++word)
+                    add_chosen(theta + r * shape_.width + word * 64, solver.labels()[r * shape_.words + word],
+                               shape_.width - word * 64, sum);
+        });
+        return total(sum);
+    }
+
     void statistics(double* stats) const override {
         std::fill(stats, stats + structure_.n_functions, 0.0);
         with_solver([&](const auto& solver) {
@@ -186,6 +197,7 @@ class GridWorker final : public Worker {
                 note(range, largest, smallest);
             }
         }
+        refuse_overflow(range);
         no_edges_ = range.largest_degree == 0;
         may_be_isolated_ = !uniform_ || !touches_all(by_offset);
         return range;

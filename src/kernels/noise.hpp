@@ -14,8 +14,6 @@
 
 namespace LOGSUPER_ISA {
 
-typedef double Double4 __attribute__((vector_size(32)));
-typedef int64_t Long4 __attribute__((vector_size(32)));
 typedef float Float4 __attribute__((vector_size(16)));
 typedef float Float8 __attribute__((vector_size(32)));
 typedef int32_t Int8 __attribute__((vector_size(32)));

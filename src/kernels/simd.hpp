@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -207,6 +208,31 @@ LOGSUPER_INLINE void store_columns(T* p, int64_t stride, const V* columns) {
     for (int i = 0; i < kLanes<T>; ++i) store<T>(p + i * stride, rows[i]);
 }
 #endif
+
+typedef double Double4 __attribute__((vector_size(32)));
+typedef int64_t Long4 __attribute__((vector_size(32)));
+
+// The sum of the finite ones among up to 64 numbers that are chosen by bits, four at a time: the
+// order of the additions is the same on every machine.
+inline void add_chosen(const double* theta, uint64_t bits, int64_t count, Double4& sum) {
+    constexpr double kLargest = std::numeric_limits<double>::max();
+    alignas(32) static const int64_t kMasks[16][4] = {
+        {0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},
+        {0, 0, -1, 0},  {-1, 0, -1, 0},  {0, -1, -1, 0},  {-1, -1, -1, 0},
+        {0, 0, 0, -1},  {-1, 0, 0, -1},  {0, -1, 0, -1},  {-1, -1, 0, -1},
+        {0, 0, -1, -1}, {-1, 0, -1, -1}, {0, -1, -1, -1}, {-1, -1, -1, -1}};
+    for (int64_t i = 0; bits; i += 4, bits >>= 4) {
+        Double4 t = {};
+        Long4 mask;
+        if (i + 4 <= count)
+            std::memcpy(&t, theta + i, sizeof t);
+        else
+            std::memcpy(&t, theta + i, sizeof(double) * static_cast<size_t>(count - i));
+        std::memcpy(&mask, kMasks[bits & 15], sizeof mask);
+        sum += (Double4)((Long4)t & mask & (Long4)(t <= kLargest));
+    }
+}
+inline double total(Double4 sum) { return (sum[0] + sum[1]) + (sum[2] + sum[3]); }
 
 inline int count_trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
 inline int count_ones(uint64_t x) { return __builtin_popcountll(x); }

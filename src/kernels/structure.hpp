@@ -22,6 +22,8 @@ class Worker {
     virtual void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) = 0;
     virtual void solve(const double* theta, Tie tie) = 0;
     virtual void labels(uint8_t* out, int64_t n) const = 0;
+    // theta'y over the finite entries of theta, for the labels just found.
+    virtual double dot(const double* theta) const = 0;
     // stats[k] = sum_e weight_k(e) factor(e) |y_i - y_j| for the labels just found.
     virtual void statistics(double* stats) const = 0;
     // Min-norm point of B(f), f = the cut with these weights - theta'x. Leaves no weights set.
