@@ -23,9 +23,10 @@ namespace LOGSUPER_ISA {
 enum class Tie { kMinimal = 0, kMaximal = 1 };
 
 struct WeightRange {
-    double largest_degree = 0;  // bound on the sum of the weights at one node
+    double largest_degree = 0;  // bound on the sum of the weights at one node, or of all flow
     double smallest = std::numeric_limits<double>::infinity();  // smallest positive weight
     double largest_field = 0;  // fields up to this size must keep their value, not only their sign
+    double cap = std::numeric_limits<double>::infinity();  // weights and fields are cut off here
 };
 
 inline void refuse_overflow(const WeightRange& range) {
@@ -36,7 +37,8 @@ inline void refuse_overflow(const WeightRange& range) {
 template <class T>
 struct Quantiser {
     double scale = 1;
-    double bound = 1;  // in integer units
+    double bound = 1;  // of fields, in integer units
+    double limit = std::numeric_limits<double>::infinity();  // of weights, in integer units
 
     // |flow + excess| <= 3 * degree + 1 must fit: 2^29 * 3 < 2^31 and 2^60 * 3 < 2^63.
     static constexpr int kBits = sizeof(T) == 4 ? 29 : 60;
@@ -48,19 +50,35 @@ struct Quantiser {
             std::frexp(largest, &exponent);  // largest <= 2^exponent
             scale = std::ldexp(1.0, std::clamp(kBits - exponent, -1000, 1000));
         }
-        // Above the sum of the *rounded* weights (64), and in float64 (the factor), which has
-        // no integers next to each other beyond 2^53.
-        bound = std::ceil(largest * scale * (1 + 0x1p-40)) + 64;
+        bound = above(std::min(largest, range.cap));
+        if (std::isfinite(range.cap)) limit = bound;
     }
-    T weight(double w) const { return static_cast<T>(std::nearbyint(w * scale)); }
-    T field(double theta) const {
-        return static_cast<T>(std::nearbyint(std::clamp(theta * scale, -bound, bound)));
-    }
+    T weight(double w) const { return static_cast<T>(std::nearbyint(std::min(w * scale, limit))); }
+
     // Narrow integers lose nothing that matters while the quantum is below 1e-7 of every weight.
     static bool narrow_is_enough(const WeightRange& range) {
         return range.largest_degree == 0 ||
                range.smallest * Quantiser<int32_t>(range).scale >= 1e7;
     }
+
+   private:
+    // More than x, also after the weights that make it up were rounded (64), and in float64 (the
+    // factor), which has no integers next to each other beyond 2^53.
+    double above(double x) const { return std::ceil(x * scale * (1 + 0x1p-40)) + 64; }
+};
+
+// Were the integers fine enough for a field? Three in four of its entries that are not 0 must keep 20
+// bits (40 in wide integers): then rounding moves the sum of the |theta_i| by less than 1e-6 (1e-12),
+// and few enormous entries cannot hide that all others were lost.
+template <class T>
+struct Resolution {
+    static constexpr double kFine = sizeof(T) == 4 ? 0x1p20 : 0x1p40;
+    int64_t seen = 0, coarse = 0;
+    void note(double scaled) {
+        seen += scaled != 0;
+        coarse += scaled != 0 && std::abs(scaled) < kFine;
+    }
+    bool enough() const { return 4 * coarse <= seen; }
 };
 
 }  // namespace LOGSUPER_ISA

@@ -77,7 +77,9 @@ class DenseSolver {
         reach_from_excess();
     }
 
-    void solve(const double* theta, Tie tie) {
+    // False, and no labels, if the integers are too coarse for this field (unless `force`).
+    bool solve(const double* theta, Tie tie, bool force) {
+        Resolution<T> resolution;
         // Undo the last solve: a matrix is far larger than what a flow touches.
         for (const auto& [i, j] : touched_) {
             residual_[i * stride_ + j] = capacity_[i * stride_ + j];
@@ -87,12 +89,15 @@ class DenseSolver {
         into_ = all_into_;
         for (int64_t i = 0; i < n_; ++i) {
             if (std::isnan(theta[i])) refuse_nan();
+            resolution.note(theta[i] * scale);
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
         }
+        if (!force && !resolution.enough()) return false;
         resume();
         if (tie == Tie::kMaximal)
             for (int64_t w = 0; w < words_; ++w) label_[w] = ~seen_[w];
         label_isolated(theta, tie);
+        return true;
     }
 
    private:

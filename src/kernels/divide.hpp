@@ -27,10 +27,17 @@ inline ParametricResult without_edges(const double* theta, int64_t n, double* s)
     return {};
 }
 
-// The largest |tau - c| that can occur, beyond the weights that are paid.
-inline double spread(const double* theta, int64_t n) {
+// The integers for all levels. Every tau lies between the smallest and the largest c, hence all
+// excess that a region has to move, at any level, is at most n times their distance: weights beyond
+// that can be cut off, and are, where this makes the integers finer.
+inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) {
     const auto [low, high] = std::minmax_element(theta, theta + n);
-    return n ? *high - *low : 0;
+    range.largest_field = *high - *low;
+    const double mass = static_cast<double>(n) * range.largest_field;
+    if (mass > 0 && mass < range.largest_degree) {
+        range.cap = mass;
+        range.largest_degree = mass;
+    }
 }
 
 // A view has `slots()` places for nodes, of which `slot(i)` is that of node i, and

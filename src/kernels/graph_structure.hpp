@@ -8,6 +8,7 @@
 #include "divide.hpp"
 #include "sparse.hpp"
 #include "structure.hpp"
+#include "tiers.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -94,9 +95,7 @@ struct GraphRegions {
 template <template <class> class View>
 class GraphWorker final : public Worker {
     const GraphStructure& structure_;
-    std::unique_ptr<View<int32_t>> narrow_;
-    std::unique_ptr<View<int64_t>> wide_;
-    bool use_wide_ = false;
+    Tiers<View<int32_t>, View<int64_t>> tiers_;
     const double* factors_ = nullptr;
     bool per_function_ = false;
     std::vector<double> weights_, degrees_;
@@ -107,26 +106,21 @@ class GraphWorker final : public Worker {
         : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n), bytes_(structure.graph.n) {}
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
-        const WeightRange range = measure(alpha, factors, per_function);
-        use_wide_ = wide || !Quantiser<int32_t>::narrow_is_enough(range);
-        if (use_wide_)
-            apply(wide_, range);
-        else
-            apply(narrow_, range);
+        tiers_.reset(measure(alpha, factors, per_function), wide);
     }
 
     void solve(const double* theta, Tie tie) override {
-        with_solver([&](auto& solver) { solver.solve(theta, tie); });
+        tiers_.solve(theta, structure_.graph.n, tie, [&](auto& solver, const auto& range) { apply(solver, range); });
     }
     void labels(uint8_t* out, int64_t n) const override {
-        with_solver([&](const auto& solver) {
+        tiers_.with_answer([&](const auto& solver) {
             for (int64_t i = 0; i < n; ++i) out[i] = solver.label(i);
         });
     }
     double dot(const double* theta) const override {
         const int64_t n = structure_.graph.n;
         Double4 sum = {};
-        with_solver([&](const auto& solver) {
+        tiers_.with_answer([&](const auto& solver) {
             for (int64_t i = 0; i < n; i += 64) {
                 uint64_t bits = 0;
                 for (int64_t j = i; j < std::min(n, i + 64); ++j)
@@ -156,10 +150,10 @@ class GraphWorker final : public Worker {
         const int64_t n = structure_.graph.n;
         WeightRange range = measure(alpha, factors, per_function);
         if (range.largest_degree == 0) return without_edges(theta, n, s);
-        range.largest_field = spread(theta, n);
-        apply(wide_, range);
-        wide_->clear_flow();
-        GraphRegions<View<int64_t>> view{*wide_, structure_};
+        cap_for_regions(range, theta, n);
+        auto& solver = tiers_.separate(range, [&](auto& solver, const auto& range) { apply(solver, range); });
+        solver.clear_flow();
+        GraphRegions<View<int64_t>> view{solver, structure_};
         return divide(view, theta, s);
     }
 
@@ -190,13 +184,6 @@ class GraphWorker final : public Worker {
     void apply(std::unique_ptr<Solver>& solver, const WeightRange& range) {
         if (!solver) solver = std::make_unique<Solver>(structure_);
         solver->apply(range, weights_);
-    }
-    template <class Use>
-    void with_solver(Use&& use) const {
-        if (use_wide_)
-            use(*wide_);
-        else
-            use(*narrow_);
     }
 };
 

@@ -117,6 +117,7 @@ class GridSolver {
     size_t queue_head_ = 0, queue_size_ = 0;
     int32_t time_ = 0;
     bool complete_sink_ = false, saw_nan_ = false;
+    Resolution<T> resolution_;
     bool uniform_ = false;  // one weight an offset, everywhere inside the grid
     int64_t step_[kDirections];
     T common_[K] = {};
@@ -261,12 +262,16 @@ class GridSolver {
         }
     }
 
-    void solve(const double* theta, Tie tie) {
+    // False, and no labels, if the integers are too coarse for this field (unless `force`).
+    bool solve(const double* theta, Tie tie, bool force) {
         saw_nan_ = false;
+        resolution_ = {};
         sweep_forward<true>(theta);
         if (saw_nan_) refuse_nan();
+        if (!force && !resolution_.enough()) return false;
         sweep_backward();
         finish(tie);
+        return true;
     }
 
     // ---- A flow that goes on: clear it, add to the excess, make it maximal, and again. ------
@@ -310,18 +315,29 @@ class GridSolver {
         if constexpr (sizeof(T) == 4) {
             const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound),
                           lo = _mm256_set1_pd(-bound);
-            __m256d odd = _mm256_setzero_pd();
+            const __m256d fine = _mm256_set1_pd(Resolution<T>::kFine), zero = _mm256_setzero_pd();
+            const __m256d sign = _mm256_set1_pd(-0.0);
+            __m256d odd = zero;
+            __m256i seen = _mm256_setzero_si256(), coarse = seen;
             for (; c + 4 <= W; c += 4) {
                 __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
                 odd = _mm256_or_pd(odd, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
+                const __m256d something = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
+                const __m256d little = _mm256_cmp_pd(_mm256_andnot_pd(sign, v), fine, _CMP_LT_OQ);
+                seen = _mm256_sub_epi64(seen, _mm256_castpd_si256(something));
+                coarse = _mm256_sub_epi64(coarse, _mm256_castpd_si256(_mm256_and_pd(something, little)));
                 v = _mm256_max_pd(_mm256_min_pd(v, hi), lo);
                 _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), _mm256_cvtpd_epi32(v));
             }
             saw_nan_ |= _mm256_movemask_pd(odd) != 0;
+            const Long4 s4 = (Long4)seen, c4 = (Long4)coarse;
+            resolution_.seen += s4[0] + s4[1] + s4[2] + s4[3];
+            resolution_.coarse += c4[0] + c4[1] + c4[2] + c4[3];
         }
 #endif
         for (; c < W; ++c) {
             saw_nan_ |= std::isnan(t[c]);
+            resolution_.note(t[c] * scale);
             e[c] = static_cast<T>(std::nearbyint(std::clamp(t[c] * scale, -bound, bound)));
         }
     }

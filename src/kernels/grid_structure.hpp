@@ -7,6 +7,7 @@
 #include "divide.hpp"
 #include "grid.hpp"
 #include "structure.hpp"
+#include "tiers.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -86,11 +87,10 @@ template <int K>
 class GridWorker final : public Worker {
     const GridStructure& structure_;
     const GridShape& shape_;
-    std::unique_ptr<GridSolver<int32_t, K>> narrow_;
-    std::unique_ptr<GridSolver<int64_t, K>> wide_;
-    bool use_wide_ = false, uniform_ = true, may_be_isolated_ = false, no_edges_ = false;
-    std::vector<double> row_;
-    double set_narrow_[K] = {-1}, set_wide_[K] = {-1};  // uniform weights in place; -1: none
+    Tiers<GridSolver<int32_t, K>, GridSolver<int64_t, K>> tiers_;
+    bool uniform_ = false, wide_ = false, may_be_isolated_ = false, no_edges_ = false;
+    std::vector<double> row_, alpha_;
+    double by_offset_[K] = {};  // the weights, where they are uniform
     const double* factors_ = nullptr;
     bool per_function_ = false;
 
@@ -98,29 +98,27 @@ class GridWorker final : public Worker {
     explicit GridWorker(const GridStructure& structure) : structure_(structure), shape_(structure.shape) {}
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
-        double by_offset[K] = {};
-        const WeightRange range = measure(alpha, factors, per_function, by_offset);
-        use_wide_ = wide || !Quantiser<int32_t>::narrow_is_enough(range);
+        double before[K];
+        std::copy(by_offset_, by_offset_ + K, before);
+        const bool was_uniform = uniform_, was_wide = wide_;
+        const WeightRange range = measure(alpha, factors, per_function);
+        wide_ = wide;
         // The same weights again, as when images come one by one: nothing to be written.
-        double* const set = use_wide_ ? set_wide_ : set_narrow_;
-        if (uniform_ && std::equal(by_offset, by_offset + K, set)) return;
-        if (use_wide_)
-            apply(wide_, range, by_offset, alpha);
-        else
-            apply(narrow_, range, by_offset, alpha);
-        std::copy(by_offset, by_offset + K, set);
-        if (!uniform_) set[0] = -1;
+        if (uniform_ && was_uniform && wide == was_wide && std::equal(before, before + K, by_offset_)) return;
+        tiers_.reset(range, wide);
     }
 
     void solve(const double* theta, Tie tie) override {
-        with_solver([&](auto& solver) {
-            if (!no_edges_) solver.solve(theta, tie);
-            if (may_be_isolated_) solver.label_isolated(theta, tie);
-        });
+        const auto with_weights = [&](auto& solver, const auto& range) { apply(solver, range); };
+        if (no_edges_)
+            tiers_.skip(with_weights);
+        else
+            tiers_.solve(theta, shape_.size(), tie, with_weights);
+        if (may_be_isolated_) tiers_.with_answer([&](auto& solver) { solver.label_isolated(theta, tie); });
     }
 
     void labels(uint8_t* out, int64_t) const override {
-        with_solver([&](const auto& solver) {
+        tiers_.with_answer([&](const auto& solver) {
             for (int64_t r = 0; r < shape_.rows; ++r) {
                 const uint64_t* bits = solver.labels() + r * shape_.words;
                 int64_t c = 0;
@@ -136,7 +134,7 @@ class GridWorker final : public Worker {
 
     double dot(const double* theta) const override {
         Double4 sum = {};
-        with_solver([&](const auto& solver) {
+        tiers_.with_answer([&](const auto& solver) {
             for (int64_t r = 0; r < shape_.rows; ++r)
                 for (int64_t word = 0; word < shape_.used_words; ++word)
                     add_chosen(theta + r * shape_.width + word * 64, solver.labels()[r * shape_.words + word],
@@ -147,7 +145,7 @@ class GridWorker final : public Worker {
 
     void statistics(double* stats) const override {
         std::fill(stats, stats + structure_.n_functions, 0.0);
-        with_solver([&](const auto& solver) {
+        tiers_.with_answer([&](const auto& solver) {
             if (structure_.all_uniform && !factors_) {
                 int64_t counts[K];
                 solver.count_cut(counts);
@@ -171,15 +169,17 @@ class GridWorker final : public Worker {
 
    private:
     // The range of the weights; where each offset has one weight, that weight.
-    WeightRange measure(const double* alpha, const double* factors, bool per_function, double* by_offset) {
+    WeightRange measure(const double* alpha, const double* factors, bool per_function) {
+        alpha_.assign(alpha, alpha + structure_.n_functions);
+        std::fill(by_offset_, by_offset_ + K, 0.0);
         factors_ = factors;
         per_function_ = per_function;
         uniform_ = structure_.all_uniform && !factors;
         WeightRange range;
         if (uniform_) {
             for (const auto& plane : structure_.planes)
-                by_offset[plane.offset] += alpha[plane.function] * plane.value;
-            for (int k = 0; k < K; ++k) note(range, by_offset[k], by_offset[k]);
+                by_offset_[plane.offset] += alpha[plane.function] * plane.value;
+            for (int k = 0; k < K; ++k) note(range, by_offset_[k], by_offset_[k]);
         } else {
             row_.resize(shape_.width);
             for (int k = 0; k < K; ++k) {
@@ -187,7 +187,7 @@ class GridWorker final : public Worker {
                 for (int64_t r = 0; r < shape_.rows; ++r) {
                     int64_t first, last;
                     shape_.range(k, r, first, last);
-                    weigh(alpha, k, r, first, last, row_.data());
+                    weigh(k, r, first, last, row_.data());
                     for (int64_t c = first; c < last; ++c) {
                         const double w = row_[c];
                         largest = std::max(largest, w);
@@ -199,15 +199,15 @@ class GridWorker final : public Worker {
         }
         refuse_overflow(range);
         no_edges_ = range.largest_degree == 0;
-        may_be_isolated_ = !uniform_ || !touches_all(by_offset);
+        may_be_isolated_ = !uniform_ || !touches_all(by_offset_);
         return range;
     }
     // The weights of offset k in columns [first, last) of row r.
-    void weigh(const double* alpha, int k, int64_t r, int64_t first, int64_t last, double* out) const {
+    void weigh(int k, int64_t r, int64_t first, int64_t last, double* out) const {
         std::fill(out + first, out + last, 0.0);
         for (const auto& plane : structure_.planes) {
-            if (plane.offset != k || alpha[plane.function] == 0) continue;
-            const double a = alpha[plane.function];
+            const double a = alpha_[plane.function];
+            if (plane.offset != k || a == 0) continue;
             const double* factor = factors_;
             if (factor)
                 factor += (per_function_ ? plane.function * structure_.n_edges : 0) + structure_.row_base[k][r];
@@ -243,23 +243,15 @@ class GridWorker final : public Worker {
         return factors_[(per_function_ ? function * structure_.n_edges : 0) + edge];
     }
     template <class Solver>
-    void apply(std::unique_ptr<Solver>& solver, const WeightRange& range, const double* by_offset,
-               const double* alpha) {
+    void apply(std::unique_ptr<Solver>& solver, const WeightRange& range) {
         if (!solver) solver = std::make_unique<Solver>(shape_);
         if (uniform_)
-            solver->set_uniform_weights(range, by_offset);
+            solver->set_uniform_weights(range, by_offset_);
         else
             solver->set_weights(range, [&](int k, int64_t r, int64_t first, int64_t last) {
-                weigh(alpha, k, r, first, last, row_.data());
+                weigh(k, r, first, last, row_.data());
                 return row_.data();
             });
-    }
-    template <class Use>
-    void with_solver(Use&& use) const {
-        if (use_wide_)
-            use(*wide_);
-        else
-            use(*narrow_);
     }
     // Eight bits to eight bytes of 0 or 1.
     static uint64_t spread_bits(uint64_t byte) {
@@ -284,14 +276,14 @@ inline std::unique_ptr<Worker> GridStructure::worker() const {
 template <int K>
 ParametricResult GridWorker<K>::min_norm_point(const double* alpha, const double* factors, bool per_function,
                                                const double* theta, double* s) {
-    double by_offset[K] = {};
-    WeightRange range = measure(alpha, factors, per_function, by_offset);
-    if (no_edges_) return without_edges(theta, shape_.size(), s);
-    range.largest_field = spread(theta, shape_.size());
-    set_wide_[0] = -1;
-    apply(wide_, range, by_offset, alpha);
-    wide_->clear_flow();
-    GridRegions<K> view{*wide_, shape_};
+    const int64_t n = shape_.size();
+    WeightRange range = measure(alpha, factors, per_function);
+    if (no_edges_) return without_edges(theta, n, s);
+    cap_for_regions(range, theta, n);
+    auto& solver = tiers_.separate(range, [&](auto& solver, const auto& range) { apply(solver, range); });
+    uniform_ = false;  // weights set before are gone: the next ones must not be taken for the same
+    solver.clear_flow();
+    GridRegions<K> view{solver, shape_};
     return divide(view, theta, s);
 }
 

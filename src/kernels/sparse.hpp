@@ -101,16 +101,21 @@ class SparseSolver {
         search();
     }
 
-    void solve(const double* theta, Tie tie) {
+    // False, and no labels, if the integers are too coarse for this field (unless `force`).
+    bool solve(const double* theta, Tie tie, bool force) {
+        Resolution<T> resolution;
         std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
         for (int64_t i = 0; i < g_.n; ++i) {
             if (std::isnan(theta[i])) refuse_nan();
+            resolution.note(theta[i] * scale);
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
         }
+        if (!force && !resolution.enough()) return false;
         resume();
         if (tie == Tie::kMaximal)
             for (auto& tree : tree_) tree = tree == kSink ? kFree : kSource;
         label_isolated(theta, tie);
+        return true;
     }
 
    private:

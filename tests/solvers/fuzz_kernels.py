@@ -6,7 +6,6 @@ written down before it is made, so that the last line tells what a crash was cau
 
 import contextlib
 import importlib
-import resource
 import sys
 
 import numpy as np
@@ -14,17 +13,17 @@ import numpy as np
 # Whatever asks for more memory than this gets a MemoryError, not the machine.
 MEMORY = 4 << 30
 
-INTEGERS = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**64 - 1, 2**64]
+INTEGERS = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**64]
 OBJECTS = [None, "text", b"bytes", 1.5, [], [1, 2], {}, object(), np.float64(2), True, 1j]
 NUMBERS = [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e308, -1e308, 5e-324, 1e-300, 1e19, 2.0**62]
-TYPES = ["f4", "f8", ">f8", "f2", "i1", "i4", "i8", "u1", "u4", "u8", "?", "c16", "O", "U3", "M8[s]"]
+TYPES = "f4 f8 >f8 f2 i1 i4 i8 u1 u4 u8 ? c16 O U3 M8[s]".split()
 
 
 def break_array(rng, array):
     """Return an array with a wrong shape, type, layout, content or permission."""
     how = rng.integers(9)
     if how == 0:
-        with contextlib.suppress(TypeError, ValueError):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
             return array.astype(TYPES[rng.integers(len(TYPES))])
         return array
     if how == 1 and array.size:
@@ -34,7 +33,9 @@ def break_array(rng, array):
     if how == 3:
         return array[None] if rng.integers(2) else array.ravel()
     if how == 4:
-        return np.asfortranarray(array) if rng.integers(2) else np.repeat(array, 2, axis=-1)[..., ::2]
+        return (
+            np.asfortranarray(array) if rng.integers(2) else np.repeat(array, 2, axis=-1)[..., ::2]
+        )
     if how == 5:
         copy = array.copy()
         copy.flags.writeable = False
@@ -118,7 +119,10 @@ def attempt(log, name, function, arguments):
 
 
 def main(module_name, seed, calls):
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with contextlib.suppress(ImportError):  # not on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     module = importlib.import_module(module_name)
     rng = np.random.default_rng(seed)
     log = sys.stdout
@@ -127,8 +131,8 @@ def main(module_name, seed, calls):
         name, arguments = (
             ("grid", grid_arguments(rng)) if rng.integers(2) else ("graph", graph_arguments(rng))
         )
-        broken = list(arguments)
-        if rng.random() < 0.5:
+        broken, intact = list(arguments), rng.random() < 0.5
+        if not intact:
             for _ in range(rng.integers(1, 3)):
                 place = rng.integers(len(broken))
                 broken[place] = break_one(rng, broken[place])
@@ -147,10 +151,11 @@ def main(module_name, seed, calls):
                 given[place] = break_one(rng, given[place])
             made += 1
             refused += attempt(log, method, getattr(kernel, method), given) is None
-        # After all that, an honest call still works.
-        honest = call_arguments(rng, kernel, "maximize")
-        kernel.maximize(*honest)
-        assert honest[6].max(initial=0) <= 1
+        # After all that, an honest call to an honest kernel still works.
+        if intact:
+            honest = call_arguments(rng, kernel, "maximize")
+            kernel.maximize(*honest)
+            assert honest[6].max(initial=0) <= 1
     log.write(f"survived {made} calls\n")
 
 

@@ -49,7 +49,11 @@ BAD_FIELDS = {
         r"^theta\[4\] = nan",
     ),
     "all NaN": (np.full((2, 6), np.nan), ValueError, r"^theta\[0, 0\] = nan"),
-    "too short": (np.zeros(5), ValueError, r"^theta must have shape \(6,\) or \(M, 6\), got \(5,\)"),
+    "too short": (
+        np.zeros(5),
+        ValueError,
+        r"^theta must have shape \(6,\) or \(M, 6\), got \(5,\)",
+    ),
     "too long": (np.zeros((2, 7)), ValueError, r"^theta must have shape .*got \(2, 7\)"),
     "transposed": (np.zeros((6, 2)), ValueError, r"^theta must have shape .*got \(6, 2\)"),
     "three axes": (np.zeros((1, 2, 6)), ValueError, r"^theta must have shape .*got \(1, 2, 6\)"),
@@ -128,7 +132,10 @@ def cut_structures():
     return {
         "grid": grid_cuts((2, 3)),  # 7 edges
         "contrast": [cut.with_weights(np.arange(len(cut.weights))) for cut in grid_cuts((2, 3))],
-        "graph": [Cut(6, [(0, 5), (1, 2), (2, 3)]), Cut(6, [(0, 1), (0, 2), (1, 3), (0, 5), (4, 5)])],
+        "graph": [
+            Cut(6, [(0, 5), (1, 2), (2, 3)]),
+            Cut(6, [(0, 1), (0, 2), (1, 3), (0, 5), (4, 5)]),
+        ],
         "auxiliary": [
             Cut(6, [(0, 5), (1, 2), (2, 3)]) + PnPotts(6, [[0, 1, 2, 3]]),
             Cut(6, [(0, 1), (0, 2), (1, 3), (4, 5)]),
@@ -140,14 +147,22 @@ def cut_structures():
 @pytest.mark.parametrize(
     ("weights", "error", "message"),
     [
-        (np.ones(6), ValueError, r"^edge_weights must have shape \(7,\), \(M, 7\) or \(M, 2, 7\), got"),
+        (
+            np.ones(6),
+            ValueError,
+            r"^edge_weights must have shape \(7,\), \(M, 7\) or \(M, 2, 7\), got",
+        ),
         (np.ones((2, 8)), ValueError, r"^edge_weights must have shape .*got \(2, 8\)"),
         (np.ones((2, 3, 7)), ValueError, r"^edge_weights must have shape .*got \(2, 3, 7\)"),
         (np.ones((1, 1, 2, 7)), ValueError, r"^edge_weights must have shape"),
         (1.0, ValueError, r"^edge_weights must have shape"),
         (with_entry(7, 4, np.nan), ValueError, r"^edge_weights\[4\] = nan: .*finite"),
         (with_entry((1, 7), (0, 6), np.inf), ValueError, r"^edge_weights\[0, 6\] = inf: .*finite"),
-        (with_entry((1, 2, 7), (0, 1, 2), -1), ValueError, r"^edge_weights\[0, 1, 2\] = -1: .*repul"),
+        (
+            with_entry((1, 2, 7), (0, 1, 2), -1),
+            ValueError,
+            r"^edge_weights\[0, 1, 2\] = -1: .*repul",
+        ),
         (["a"] * 7, TypeError, r"^edge_weights must hold real numbers"),
         (np.ones(7, complex), TypeError, r"^edge_weights must hold real numbers"),
         ([[1.0] * 7, [1.0] * 6], ValueError, r"^edge_weights is not a rectangular array"),
@@ -182,7 +197,9 @@ def test_edge_weights_without_edges(engine, functions):
 def test_edge_weights_where_no_max_flow_can_take_them(engine):
     """There is a cut, but the min-norm point solves the sum: the message must not deny the cut."""
     prepared = prepare([Cut(6, [(0, 1)]), LogDet(np.eye(6))])
-    with pytest.raises(ValueError, match=r"^edge_weights was given, but (?!none of the functions is)"):
+    with pytest.raises(
+        ValueError, match=r"^edge_weights was given, but (?!none of the functions is)"
+    ):
         prepared.maximize(np.zeros(6), [1.0, 1.0], [2.0])
 
 
@@ -282,7 +299,9 @@ def test_bad_functions(engine):
         prepare([])
     with pytest.raises(TypeError, match=r"^functions\[1\] is a str"):
         prepare([Modular([1.0]), "cut"])
-    with pytest.raises(ValueError, match=r"^functions\[2\] has n = 4, but functions\[0\] has n = 3"):
+    with pytest.raises(
+        ValueError, match=r"^functions\[2\] has n = 4, but functions\[0\] has n = 3"
+    ):
         prepare([Modular(np.zeros(3)), Cut(3, []), Cut(4, [])])
 
 

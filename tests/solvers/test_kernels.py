@@ -30,6 +30,7 @@ from flow_oracles import (
 from logsuper.functions import grid_cuts
 from logsuper.solvers._fallback import solve_pairwise
 from logsuper.solvers._graph import as_grid, split
+from logsuper.solvers._native import kernels
 
 # Sizes around the widths of vectors (4, 8) and words (64), single rows and columns, flat volumes.
 GRIDS = [
@@ -61,7 +62,9 @@ class Layout:
         place = {edge: e for e, edge in enumerate(map(tuple, edges.tolist()))}
         assert set(place) <= set(map(tuple, own.tolist()))
         # A grid has all edges of its stencil: 18 neighbours are 26, some of them of weight 0.
-        self._order = np.array([place.get(edge, -1) for edge in map(tuple, own.tolist())], dtype=int)
+        self._order = np.array(
+            [place.get(edge, -1) for edge in map(tuple, own.tolist())], dtype=int
+        )
 
     def run(self, weights, theta, maximal=False, wide=False, threads=1):
         """Solve a batch; every problem has its own weights, given as factors of unit weights."""
@@ -102,7 +105,7 @@ def graph_problems(n, count, kind):
     return solved(n, random_edges(np.random.default_rng([n, count]), n, count), kind)
 
 
-def solved(n, edges, kind, count=3):
+def solved(n, edges, kind, count=2):
     """Draw problems of a kind; give their smallest and largest maximisers, and the maxima."""
     rng = np.random.default_rng([n, len(edges), list(KINDS).index(kind)])
     weights, theta = draw(rng, kind, count, n, len(edges))
@@ -292,7 +295,8 @@ def test_what_was_solved_before_does_not_matter(native):
             weights, theta = draw(rng, kind, 2, used.n, len(edges))
             how = [bool(rng.integers(2)), bool(rng.integers(2))]
             fresh = all_layouts(native)[place][0]
-            for a, b in zip(used.run(weights, theta, *how), fresh.run(weights, theta, *how)):
+            expected = fresh.run(weights, theta, *how)
+            for a, b in zip(used.run(weights, theta, *how), expected, strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=kind)
 
 
@@ -394,3 +398,42 @@ def test_they_print_nothing_and_read_no_environment(native):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
     assert b"getenv" not in Path(native.__file__).read_bytes()
+
+
+# -------------------------------------------------------------------------------- without them
+
+
+def test_without_kernels_there_is_one_warning_and_the_same_answer():
+    code = """
+import sys, warnings
+sys.modules["logsuper._kernels"] = sys.modules["logsuper._kernels_avx2"] = None
+import logsuper as ls
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(3):
+        prepared = ls.prepare(ls.grid_cuts((2, 3)))
+        print(*prepared.maximize([2, 2, -1, 1, -1, -3], [1.0, 0.5])[:2], prepared.solver)
+        ls.min_norm_point(ls.Cut(2, [(0, 1)]))
+print(*[(w.category.__name__, "compiler" in str(w.message)) for w in caught])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    *answers, warned = done.stdout.splitlines()
+    assert answers == ["[1 1 0 1 0 0] 2.5 graph"] * 3
+    assert warned == "('RuntimeWarning', True)"
+    assert done.stderr == ""
+
+
+def test_the_option_of_the_test_run_is_obeyed(request):
+    if request.config.getoption("--no-kernels", default=False):
+        assert kernels() is None
+        with pytest.raises(ImportError):
+            importlib.import_module("logsuper._kernels")
+    else:
+        try:
+            baseline = importlib.import_module("logsuper._kernels")
+        except ImportError:
+            pytest.skip("the compiled kernels were not built")
+        name = "logsuper._kernels_avx2" if baseline.has_avx2() else "logsuper._kernels"
+        assert kernels().__name__ == name

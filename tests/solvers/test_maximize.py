@@ -75,13 +75,14 @@ def check_against_enumeration(f, theta, tie):
 
 
 @pytest.mark.parametrize("name", GRAPH_FAMILIES)
-def test_families_with_a_graph(engine, name, seed):
-    rng = np.random.default_rng([seed, 20])
-    for n in (1, 2, 3, 6, 10):
-        f = FAMILIES[name](rng, n)
-        theta = varied_fields(rng, f)
-        for tie in TIES:
-            check_against_enumeration(f, theta, tie)
+def test_families_with_a_graph(engine, name, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 20])
+        for n in (1, 2, 3, 6, 10):
+            f = FAMILIES[name](rng, n)
+            theta = varied_fields(rng, f)
+            for tie in TIES:
+                check_against_enumeration(f, theta, tie)
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in GRAPH_FAMILIES])
@@ -152,7 +153,10 @@ INTEGER_FAMILIES = {
         n, rng.permuted(random_edges(rng, n, 2 * n), axis=1), rng.integers(0, 4)
     ),
     "grid": lambda rng, n: sum(
-        (float(w) * cut for w, cut in zip(rng.integers(0, 3, 4), grid_cuts((2, n), 8), strict=True)),
+        (
+            float(w) * cut
+            for w, cut in zip(rng.integers(0, 3, 4), grid_cuts((2, n), 8), strict=True)
+        ),
         Modular(rng.integers(-1, 2, 2 * n)),
     ),
     "cardinality": lambda rng, n: ConcaveCardinality(integer_curve(rng, n)),
@@ -179,32 +183,33 @@ INTEGER_FAMILIES = {
 
 
 @pytest.mark.parametrize("name", INTEGER_FAMILIES)
-def test_ties_are_the_meet_and_the_join_of_all_maximisers(engine, name, seed):
+def test_ties_are_the_meet_and_the_join_of_all_maximisers(engine, name, seeds):
     """Maximisers are closed under intersection and union: "min" and "max" ask for the extremes."""
-    rng = np.random.default_rng([seed, 23])
-    several = 0
-    for n in (2, 3, 5):
-        f = INTEGER_FAMILIES[name](rng, n)
-        theta = rng.integers(-3, 4, (24, f.n)).astype(float)
-        theta[0] = 0.0
-        theta[12:] = f.gains(rng.integers(0, 2, (12, f.n)))
-        theta[8:16][rng.random((8, f.n)) < 0.2] = np.inf
-        theta[8:16][rng.random((8, f.n)) < 0.2] = -np.inf
-        score = score_all(f, theta)
-        X = enumerate_x(f.n)
-        smallest, low = maximize(f, theta, tie="min")
-        largest, high = maximize(f, theta, tie="max")
-        any_one, value = maximize(f, theta)
-        for m in range(len(theta)):
-            best = X[score[m] == score[m].max()]
-            several += len(best) > 1
-            np.testing.assert_array_equal(smallest[m], best.min(axis=0), err_msg=str(f))
-            np.testing.assert_array_equal(largest[m], best.max(axis=0), err_msg=str(f))
-            assert any(np.array_equal(any_one[m], x) for x in best)
-        np.testing.assert_array_equal(low, score.max(axis=1))
-        np.testing.assert_array_equal(high, score.max(axis=1))
-        np.testing.assert_array_equal(value, score.max(axis=1))
-    assert several > 5
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 23])
+        several = 0
+        for n in (2, 3, 5):
+            f = INTEGER_FAMILIES[name](rng, n)
+            theta = rng.integers(-3, 4, (24, f.n)).astype(float)
+            theta[0] = 0.0
+            theta[12:] = f.gains(rng.integers(0, 2, (12, f.n)))
+            theta[8:16][rng.random((8, f.n)) < 0.2] = np.inf
+            theta[8:16][rng.random((8, f.n)) < 0.2] = -np.inf
+            score = score_all(f, theta)
+            X = enumerate_x(f.n)
+            smallest, low = maximize(f, theta, tie="min")
+            largest, high = maximize(f, theta, tie="max")
+            any_one, value = maximize(f, theta)
+            for m in range(len(theta)):
+                best = X[score[m] == score[m].max()]
+                several += len(best) > 1
+                np.testing.assert_array_equal(smallest[m], best.min(axis=0), err_msg=str(f))
+                np.testing.assert_array_equal(largest[m], best.max(axis=0), err_msg=str(f))
+                assert any(np.array_equal(any_one[m], x) for x in best)
+            np.testing.assert_array_equal(low, score.max(axis=1))
+            np.testing.assert_array_equal(high, score.max(axis=1))
+            np.testing.assert_array_equal(value, score.max(axis=1))
+        assert several > 5
 
 
 @pytest.mark.parametrize("bit", [2.0**-30, 2.0**-45, 2.0**-53])
@@ -232,22 +237,23 @@ def test_ties_of_a_large_grid(engine):
 
 
 @pytest.mark.parametrize("shape", [(13, 21), (6, 70), (4, 5, 6)], ids=str)
-def test_ties_on_grids_are_nested_and_optimal(engine, shape, seed):
-    rng = np.random.default_rng([seed, 24])
-    edges = grid_edges(shape)
-    n = int(np.prod(shape))
-    weights = rng.integers(0, 3, len(edges)).astype(float)
-    cuts = grid_cuts(shape)
-    parts = np.split(weights, np.cumsum([len(cut.weights) for cut in cuts])[:-1])
-    f = sum((c.with_weights(w) for c, w in zip(cuts, parts, strict=True)), Modular(np.zeros(n)))
-    theta = rng.integers(-2, 3, (3, n)).astype(float)
-    best = scipy_maxima(n, edges, np.tile(weights, (3, 1)), theta)
-    smallest, low = maximize(f, theta, tie="min")
-    largest, high = maximize(f, theta, tie="max")
-    np.testing.assert_array_equal(low, best)
-    np.testing.assert_array_equal(high, best)
-    assert np.all(smallest <= largest)
-    assert np.any(smallest < largest)
+def test_ties_on_grids_are_nested_and_optimal(engine, shape, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 24])
+        edges = grid_edges(shape)
+        n = int(np.prod(shape))
+        weights = rng.integers(0, 3, len(edges)).astype(float)
+        cuts = grid_cuts(shape)
+        parts = np.split(weights, np.cumsum([len(cut.weights) for cut in cuts])[:-1])
+        f = sum((c.with_weights(w) for c, w in zip(cuts, parts, strict=True)), Modular(np.zeros(n)))
+        theta = rng.integers(-2, 3, (3, n)).astype(float)
+        best = scipy_maxima(n, edges, np.tile(weights, (3, 1)), theta)
+        smallest, low = maximize(f, theta, tie="min")
+        largest, high = maximize(f, theta, tie="max")
+        np.testing.assert_array_equal(low, best)
+        np.testing.assert_array_equal(high, best)
+        assert np.all(smallest <= largest)
+        assert np.any(smallest < largest)
 
 
 # ------------------------------------------------------------------------- hypothesis, theorems
@@ -306,21 +312,22 @@ def test_any_sum_of_terms(data):
 
 
 @pytest.mark.parametrize("name", ["grid", "cut", "sum with a graph", "cardinality", "directed cut"])
-def test_the_maximum_is_convex_monotone_and_lipschitz(engine, name, seed):
-    rng = np.random.default_rng([seed, 25])
-    f = FAMILIES[name](rng, 12)
-    a, b = 2 * rng.logistic(size=(2, 20, 12))
-    low = np.minimum(a, b)
-    for share in (0.25, 0.5):
-        middle = maximize(f, (1 - share) * a + share * b)[1]
-        chord = (1 - share) * maximize(f, a)[1] + share * maximize(f, b)[1]
-        assert np.all(middle <= chord + 1e-9)
-    assert np.all(maximize(f, low)[1] <= maximize(f, a)[1] + 1e-9)
-    rise = maximize(f, a)[1] - maximize(f, low)[1]
-    assert np.all(rise <= (a - low).sum(axis=1) + 1e-9)
-    # The maximisers grow with the field: the smallest and the largest one each.
-    for tie in ("min", "max"):
-        assert np.all(maximize(f, low, tie=tie)[0] <= maximize(f, a, tie=tie)[0])
+def test_the_maximum_is_convex_monotone_and_lipschitz(engine, name, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 25])
+        f = FAMILIES[name](rng, 12)
+        a, b = 2 * rng.logistic(size=(2, 20, 12))
+        low = np.minimum(a, b)
+        for share in (0.25, 0.5):
+            middle = maximize(f, (1 - share) * a + share * b)[1]
+            chord = (1 - share) * maximize(f, a)[1] + share * maximize(f, b)[1]
+            assert np.all(middle <= chord + 1e-9)
+        assert np.all(maximize(f, low)[1] <= maximize(f, a)[1] + 1e-9)
+        rise = maximize(f, a)[1] - maximize(f, low)[1]
+        assert np.all(rise <= (a - low).sum(axis=1) + 1e-9)
+        # The maximisers grow with the field: the smallest and the largest one each.
+        for tie in ("min", "max"):
+            assert np.all(maximize(f, low, tie=tie)[0] <= maximize(f, a, tie=tie)[0])
 
 
 def test_complement_of_a_cut(engine, seed):
@@ -349,22 +356,23 @@ def test_relabelling(engine, seed):
     np.testing.assert_array_equal(moved[order], y)
 
 
-def test_fixed_elements_equal_conditioning(engine, seed):
-    rng = np.random.default_rng([seed, 28])
-    for name in ("grid", "sum with a graph", "cut, wide weights", "P^n Potts"):
-        f = FAMILIES[name](rng, 10)
-        theta = 2 * rng.normal(size=10)
-        fixed = {int(d): int(rng.integers(2)) for d in rng.permutation(10)[:4]}
-        held = theta.copy()
-        for d, v in fixed.items():
-            held[d] = np.inf if v else -np.inf
-        g, constant = f.condition(fixed)
-        free = [d for d in range(10) if d not in fixed]
-        y, value = maximize(f, held)
-        rest, inner = maximize(g, theta[free])
-        assert value == pytest.approx(inner - constant, rel=1e-11, abs=1e-9)
-        np.testing.assert_array_equal(y[free], rest)
-        assert all(y[d] == v for d, v in fixed.items())
+def test_fixed_elements_equal_conditioning(engine, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 28])
+        for name in ("grid", "sum with a graph", "cut, wide weights", "P^n Potts"):
+            f = FAMILIES[name](rng, 10)
+            theta = 2 * rng.normal(size=10)
+            fixed = {int(d): int(rng.integers(2)) for d in rng.permutation(10)[:4]}
+            held = theta.copy()
+            for d, v in fixed.items():
+                held[d] = np.inf if v else -np.inf
+            g, constant = f.condition(fixed)
+            free = [d for d in range(10) if d not in fixed]
+            y, value = maximize(f, held)
+            rest, inner = maximize(g, theta[free])
+            assert value == pytest.approx(inner - constant, rel=1e-11, abs=1e-9)
+            np.testing.assert_array_equal(y[free], rest)
+            assert all(y[d] == v for d, v in fixed.items())
 
 
 # --------------------------------------------------------------------------------------- values
@@ -456,7 +464,11 @@ def test_one_element(engine, f):
 
 def test_no_edges_means_the_sign_of_the_field(engine):
     theta = np.array([[1e-250, -1e-250, 0.0, 2e-250], [np.inf, -np.inf, 1e200, -0.0]])
-    for f in (Cut(4, []), Cut(4, [(0, 1)], [0.0]), sum(grid_cuts((2, 2)), Modular(np.zeros(4))) * 0.0):
+    for f in (
+        Cut(4, []),
+        Cut(4, [(0, 1)], [0.0]),
+        sum(grid_cuts((2, 2)), Modular(np.zeros(4))) * 0.0,
+    ):
         y, value = maximize(f, theta, tie="min")
         np.testing.assert_array_equal(y, theta > 0)
         np.testing.assert_array_equal(value, [3e-250, 1e200])

@@ -28,6 +28,15 @@ def scale_of(f, theta):
     return 1 + np.abs(theta).sum() + np.abs(f(enumerate_x(f.n))).max()
 
 
+def smallest_maximizer(f):
+    return lambda fields: maximize(f, fields, tie="min")[0]
+
+
+def complement(f):
+    """Return x -> f(1 - x) - f(1)."""
+    return SetFunction(lambda X: f(1 - X) - f(np.ones(f.n)), f.n, vectorized=True)
+
+
 def check_small(f, theta, point):
     """Everything that makes s the min-norm point of B(f - theta), by enumeration."""
     size = scale_of(f, theta)
@@ -79,12 +88,17 @@ def check_large(f, theta, point, tol=1e-10):
 
 
 @pytest.mark.parametrize("name", GRAPH_FAMILIES)
-def test_families_with_a_graph(engine, name, seed):
-    rng = np.random.default_rng([seed, 50])
-    for n in (1, 2, 5, 9):
-        f = FAMILIES[name](rng, n)
-        for theta in (np.zeros(n), 2 * rng.normal(size=n), rng.integers(-2, 3, n).astype(float)):
-            check_small(f, theta, min_norm_point(f, theta))
+def test_families_with_a_graph(engine, name, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 50])
+        for n in (1, 2, 5, 9):
+            f = FAMILIES[name](rng, n)
+            for theta in (
+                np.zeros(n),
+                2 * rng.normal(size=n),
+                rng.integers(-2, 3, n).astype(float),
+            ):
+                check_small(f, theta, min_norm_point(f, theta))
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in GRAPH_FAMILIES])
@@ -97,18 +111,19 @@ def test_families_without_a_graph(name, seed):
 
 
 @pytest.mark.parametrize("name", GRAPH_FAMILIES)
-def test_three_algorithms_agree(engine, name, seed):
+def test_three_algorithms_agree(engine, name, seeds):
     """Divide and conquer in the kernel, the same in general, and Fujishige-Wolfe."""
-    rng = np.random.default_rng([seed, 52])
-    f, theta = FAMILIES[name](rng, 8), rng.normal(size=8)
-    size = scale_of(f, theta)
-    first = min_norm_point(f, theta)
-    second, gap, levels = _divide(f, theta, lambda fields: maximize(f, fields, tie="min")[0])
-    third = min_norm_point_wolfe(f, theta)
-    np.testing.assert_allclose(first.s, second, atol=1e-11 * size)
-    np.testing.assert_allclose(first.s, third.s, atol=1e-8 * size)
-    assert 0 <= gap <= 1e-10 * size**2
-    assert 1 <= levels <= 8
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 52])
+        f, theta = FAMILIES[name](rng, 8), rng.normal(size=8)
+        size = scale_of(f, theta)
+        first = min_norm_point(f, theta)
+        second, gap, levels = _divide(f, theta, smallest_maximizer(f))
+        third = min_norm_point_wolfe(f, theta)
+        np.testing.assert_allclose(first.s, second, atol=1e-11 * size)
+        np.testing.assert_allclose(first.s, third.s, atol=1e-8 * size)
+        assert 0 <= gap <= 1e-10 * size**2
+        assert 1 <= levels <= 8
 
 
 @hypothesis.settings(max_examples=100)
@@ -160,25 +175,27 @@ def test_denoising_on_grids(engine, shape, neighbors, strength):
 
 
 @pytest.mark.parametrize("share", [0.03, 0.3], ids=["sparse", "dense"])
-def test_denoising_on_graphs(engine, share, seed):
-    rng = np.random.default_rng([seed, 53])
-    n = 70
-    edges = random_edges(rng, n, int(share * n * n))
-    f = Cut(n, edges, rng.exponential(size=len(edges))) + Modular(rng.normal(size=n))
-    for theta in (2 * rng.normal(size=n), 20 * rng.normal(size=n)):
-        check_large(f, theta, min_norm_point(f, theta))
+def test_denoising_on_graphs(engine, share, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 53])
+        n = 70
+        edges = random_edges(rng, n, int(share * n * n))
+        f = Cut(n, edges, rng.exponential(size=len(edges))) + Modular(rng.normal(size=n))
+        for theta in (2 * rng.normal(size=n), 20 * rng.normal(size=n)):
+            check_large(f, theta, min_norm_point(f, theta))
 
 
 @pytest.mark.parametrize("kind", ["grid", "graph"])
-def test_weights_over_ten_orders_of_magnitude(engine, kind, seed):
-    rng = np.random.default_rng([seed, 54])
-    if kind == "grid":
-        f = total([cut.with_weights(wide(rng, len(cut.weights))) for cut in grid_cuts((9, 11))])
-    else:
-        edges = random_edges(rng, 60, 150)
-        f = Cut(60, edges, wide(rng, len(edges)))
-    theta = rng.normal(size=f.n)
-    check_large(f, theta, min_norm_point(f, theta))
+def test_weights_over_ten_orders_of_magnitude(engine, kind, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 54])
+        if kind == "grid":
+            f = total([cut.with_weights(wide(rng, len(cut.weights))) for cut in grid_cuts((9, 11))])
+        else:
+            edges = random_edges(rng, 60, 150)
+            f = Cut(60, edges, wide(rng, len(edges)))
+        theta = rng.normal(size=f.n)
+        check_large(f, theta, min_norm_point(f, theta))
 
 
 @pytest.mark.parametrize("seed", [37, 38, 74, 77])
@@ -244,7 +261,12 @@ def test_strong_weights_leave_the_mean(engine, seed):
 
 def test_without_edges_the_field_itself(engine):
     theta = np.array([1.5, -2.0, 0.0])
-    for f in (Cut(3, []), Cut(3, [(0, 1)], [0.0]), 0.0 * total(grid_cuts((1, 3))), Modular(np.zeros(3))):
+    for f in (
+        Cut(3, []),
+        Cut(3, [(0, 1)], [0.0]),
+        0.0 * total(grid_cuts((1, 3))),
+        Modular(np.zeros(3)),
+    ):
         point = min_norm_point(f, theta)
         np.testing.assert_array_equal(point.s, -theta)
         assert point.gap == 0
@@ -268,49 +290,53 @@ def test_a_chain_by_blocks_of_equal_level(engine):
 
 
 @pytest.mark.parametrize("name", ["grid", "cut", "sum with a graph", "cardinality"])
-def test_scaling_and_complement(engine, name, seed):
-    rng = np.random.default_rng([seed, 60])
-    f, theta = FAMILIES[name](rng, 7), rng.normal(size=7)
-    s = min_norm_point(f, theta).s
-    np.testing.assert_allclose(min_norm_point(8.0 * f, 8.0 * theta).s, 8.0 * s, atol=1e-9)
-    flipped = SetFunction(lambda X: f(1 - X) - f(np.ones(7)), 7, vectorized=True)
-    np.testing.assert_allclose(min_norm_point(flipped, -theta).s, -s, atol=1e-7)
+def test_scaling_and_complement(engine, name, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 60])
+        f, theta = FAMILIES[name](rng, 7), rng.normal(size=7)
+        s = min_norm_point(f, theta).s
+        np.testing.assert_allclose(min_norm_point(8.0 * f, 8.0 * theta).s, 8.0 * s, atol=1e-9)
+        np.testing.assert_allclose(min_norm_point(complement(f), -theta).s, -s, atol=1e-7)
 
 
 # ---------------------------------------------------------------------------------- all shifts
 
 
-@pytest.mark.parametrize("name", ["grid", "graph", "auxiliary nodes", "cardinality"])
-def test_one_point_answers_every_shift(engine, name, seed):
-    rng = np.random.default_rng([seed, 61])
-    f = {
-        "grid": lambda: total(grid_cuts((9, 11))),
-        "graph": lambda: Cut(40, random_edges(rng, 40, 90), 0.7),
-        "auxiliary nodes": lambda: (
-            total(grid_cuts((4, 5)))
-            + PnPotts(20, [range(6), range(8, 15)], 0.5)
-            + Coverage(rng.random((20, 6)) < 0.2)
-        ),
-        "cardinality": lambda: ConcaveCardinality(4 * np.sqrt(np.arange(31.0))),
-    }[name]()
-    theta = 2 * rng.normal(size=f.n)
-    point = min_norm_point(f, theta)
-    shifts = np.concatenate([np.linspace(-5, 5, 21), -theta[:3]])
-    answers = point.maximizer(shifts)
-    assert answers.shape == (24, f.n)
-    assert answers.dtype == np.uint8
-    _, best = maximize(f, theta + shifts[:, None])
-    reached = (answers * (theta + shifts[:, None])).sum(axis=1) - f(answers)
-    np.testing.assert_allclose(reached, best, atol=1e-8)
-    # Larger shifts switch more elements on, never one off.
-    ordered = point.maximizer(np.sort(shifts))
-    assert np.all(ordered[:-1] <= ordered[1:])
-    # Between levels there is one maximiser: the smallest, the largest and any are the same.
-    levels = np.unique(point.s)
-    middle = (levels[:-1] + levels[1:])[np.diff(levels) > 1e-6] / 2
-    for tie in ("min", "max"):
-        labels, _ = maximize(f, theta + middle[:, None], tie=tie)
-        np.testing.assert_array_equal(labels, point.maximizer(middle, tie))
+SHIFTED = {
+    "grid": lambda rng: total(grid_cuts((9, 11))),
+    "graph": lambda rng: Cut(40, random_edges(rng, 40, 90), 0.7),
+    "auxiliary nodes": lambda rng: (
+        total(grid_cuts((4, 5)))
+        + PnPotts(20, [range(6), range(8, 15)], 0.5)
+        + Coverage(rng.random((20, 6)) < 0.2)
+    ),
+    "cardinality": lambda rng: ConcaveCardinality(4 * np.sqrt(np.arange(31.0))),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_one_point_answers_every_shift(engine, name, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 61])
+        f = SHIFTED[name](rng)
+        theta = 2 * rng.normal(size=f.n)
+        point = min_norm_point(f, theta)
+        shifts = np.concatenate([np.linspace(-5, 5, 21), -theta[:3]])
+        answers = point.maximizer(shifts)
+        assert answers.shape == (24, f.n)
+        assert answers.dtype == np.uint8
+        _, best = maximize(f, theta + shifts[:, None])
+        reached = (answers * (theta + shifts[:, None])).sum(axis=1) - f(answers)
+        np.testing.assert_allclose(reached, best, atol=1e-8)
+        # Larger shifts switch more elements on, never one off.
+        ordered = point.maximizer(np.sort(shifts))
+        assert np.all(ordered[:-1] <= ordered[1:])
+        # Between levels there is one maximiser: the smallest, the largest and any are the same.
+        levels = np.unique(point.s)
+        middle = (levels[:-1] + levels[1:])[np.diff(levels) > 1e-6] / 2
+        for tie in ("min", "max"):
+            labels, _ = maximize(f, theta + middle[:, None], tie=tie)
+            np.testing.assert_array_equal(labels, point.maximizer(middle, tie))
 
 
 def test_ties_at_a_level(engine):
@@ -375,7 +401,7 @@ def test_the_kernel_and_the_general_algorithm_agree(native, seed):
     f = 0.8 * total(grid_cuts((14, 15)))
     for theta in (2 * rng.normal(size=f.n), rng.integers(-2, 3, f.n).astype(float)):
         point = min_norm_point(f, theta)
-        s, gap, _ = _divide(f, theta, lambda fields: maximize(f, fields, tie="min")[0])
+        s, gap, _ = _divide(f, theta, smallest_maximizer(f))
         np.testing.assert_allclose(point.s, s, atol=1e-10)
         assert gap <= 1e-10 * (theta @ theta) / 2
 
@@ -384,7 +410,11 @@ def test_what_was_solved_before_does_not_matter(native):
     """A kernel erases edges while it divides: the next problem must find them again."""
     rng = np.random.default_rng(65)
     edges = grid_edges((6, 7))
-    for f in (total(grid_cuts((6, 7))), Cut(42, rng.permutation(edges)[:40]), Cut(12, random_edges(rng, 12, 60))):
+    for f in (
+        total(grid_cuts((6, 7))),
+        Cut(42, rng.permutation(edges)[:40]),
+        Cut(12, random_edges(rng, 12, 60)),
+    ):
         theta = 2 * rng.normal(size=(6, f.n))
         together = min_norm_point(f, theta).s
         backwards = min_norm_point(f, theta[::-1]).s[::-1]

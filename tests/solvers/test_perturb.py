@@ -99,24 +99,25 @@ def assert_same(a, b, tol=0.0):
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_equals_maximize_on_perturbed_fields(engine, name, seed):
-    rng, functions, prepared, theta, alpha = build(name, seed)
-    n, k, samples, key = prepared.n, len(functions), 11, 2**64 - 1 - seed
-    theta[1][rng.random(n) < 0.2] = np.inf
-    theta[2][rng.random(n) < 0.2] = -np.inf
-    alpha[0, 0] = 0.0
-    out = prepared.perturb(theta, alpha, samples, key, return_samples=True)
-    assert isinstance(out, Perturbed)
-    assert out.samples.shape == (3, samples, n)
-    assert out.samples.dtype == np.uint8
-    assert (out.mean.shape, out.stats.shape, out.values.shape) == ((3, n), (3, k), (3, samples))
-    noise = logistic_noise(key, range(3), range(samples), n)
-    for m in range(3):
-        y, values, stats = prepared.maximize(theta[m] + noise[m], alpha[m])
-        np.testing.assert_array_equal(out.samples[m], y)
-        np.testing.assert_allclose(out.values[m], values, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(out.stats[m], stats.mean(axis=0), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(out.mean[m], y.mean(axis=0), rtol=1e-15)
+def test_equals_maximize_on_perturbed_fields(engine, name, seeds):
+    for seed in seeds:
+        rng, functions, prepared, theta, alpha = build(name, seed)
+        n, k, samples, key = prepared.n, len(functions), 11, 2**64 - 1 - seed
+        theta[1][rng.random(n) < 0.2] = np.inf
+        theta[2][rng.random(n) < 0.2] = -np.inf
+        alpha[0, 0] = 0.0
+        out = prepared.perturb(theta, alpha, samples, key, return_samples=True)
+        assert isinstance(out, Perturbed)
+        assert out.samples.shape == (3, samples, n)
+        assert out.samples.dtype == np.uint8
+        assert (out.mean.shape, out.stats.shape, out.values.shape) == ((3, n), (3, k), (3, samples))
+        noise = logistic_noise(key, range(3), range(samples), n)
+        for m in range(3):
+            y, values, stats = prepared.maximize(theta[m] + noise[m], alpha[m])
+            np.testing.assert_array_equal(out.samples[m], y)
+            np.testing.assert_allclose(out.values[m], values, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(out.stats[m], stats.mean(axis=0), rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(out.mean[m], y.mean(axis=0), rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
@@ -137,16 +138,19 @@ def test_moments_are_those_of_the_samples(engine, name):
 
 
 @pytest.mark.parametrize("name", ["sum with a graph", "directed cut", "cardinality", "log-det"])
-def test_against_enumeration(engine, name, seed):
-    rng = np.random.default_rng([seed, 40])
-    f = FAMILIES[name](rng, 5)
-    theta = rng.normal(size=5)
-    out = prepare([f]).perturb(theta, [1.0], 20, key=seed)
-    _, best = brute_maximize(f, theta + logistic_noise(seed, 0, range(20), 5)[0])
-    np.testing.assert_allclose(out.values[0], best, rtol=1e-10, atol=1e-10)
+def test_against_enumeration(engine, name, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 40])
+        f = FAMILIES[name](rng, 5)
+        theta = rng.normal(size=5)
+        out = prepare([f]).perturb(theta, [1.0], 20, key=seed)
+        _, best = brute_maximize(f, theta + logistic_noise(seed, 0, range(20), 5)[0])
+        np.testing.assert_allclose(out.values[0], best, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["image", "image, 8 neighbours", "sparse", "dense", "auxiliary nodes"])
+@pytest.mark.parametrize(
+    "name", ["image", "image, 8 neighbours", "sparse", "dense", "auxiliary nodes"]
+)
 def test_edge_weights(engine, name):
     rng, functions, prepared, theta, alpha = build(name)
     count, k = len(prepared.edges), len(functions)
@@ -337,12 +341,13 @@ def test_independent_elements_follow_their_fields(engine, key):
 
 
 @pytest.mark.parametrize("name", ["cut", "grid", "sum with a graph", "cardinality"])
-def test_the_mean_value_bounds_the_log_partition_function(engine, name, seed):
-    rng = np.random.default_rng([seed, 41])
-    f = 0.3 * FAMILIES[name](rng, 6)
-    samples = draws(engine, 4000, 800)
-    values = prepare([f]).perturb(np.zeros(6), [1.0], samples, key=seed).values[0]
-    assert values.mean() > brute_log_partition(f) - 4 * values.std() / np.sqrt(samples)
+def test_the_mean_value_bounds_the_log_partition_function(engine, name, seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 41])
+        f = 0.3 * FAMILIES[name](rng, 6)
+        samples = draws(engine, 4000, 800)
+        values = prepare([f]).perturb(np.zeros(6), [1.0], samples, key=seed).values[0]
+        assert values.mean() > brute_log_partition(f) - 4 * values.std() / np.sqrt(samples)
 
 
 @pytest.mark.parametrize("strength", [1e4, 1e8, 1e12])

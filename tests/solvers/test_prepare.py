@@ -144,28 +144,29 @@ def check_one(functions, theta, alpha, y, value, stats, tol=1e-9):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_alpha_for_all_and_for_each(engine, name, seed):
-    rng, functions = build(name, seed)
-    prepared = prepare(functions)
-    k, n = len(functions), prepared.n
-    theta = 2 * rng.normal(size=(6, n))
-    theta[3][rng.random(n) < 0.3] = np.inf
-    theta[4][rng.random(n) < 0.3] = -np.inf
-    alpha = rng.exponential(size=(6, k))
-    alpha[1] = 0.0  # where learning starts
-    alpha[2, 0] = 0.0
-    alpha[5] *= 1e-6
+def test_alpha_for_all_and_for_each(engine, name, seeds):
+    for seed in seeds:
+        rng, functions = build(name, seed)
+        prepared = prepare(functions)
+        k, n = len(functions), prepared.n
+        theta = 2 * rng.normal(size=(6, n))
+        theta[3][rng.random(n) < 0.3] = np.inf
+        theta[4][rng.random(n) < 0.3] = -np.inf
+        alpha = rng.exponential(size=(6, k))
+        alpha[1] = 0.0  # where learning starts
+        alpha[2, 0] = 0.0
+        alpha[5] *= 1e-6
 
-    y, values, stats = prepared.maximize(theta, alpha)
-    assert (y.shape, values.shape, stats.shape) == ((6, n), (6,), (6, k))
-    assert (y.dtype, values.dtype, stats.dtype) == (np.uint8, np.float64, np.float64)
-    for m in range(6):
-        check_one(functions, theta[m], alpha[m], y[m], values[m], stats[m])
-
-    for row in alpha[[0, 1, 2]]:
-        y, values, stats = prepared.maximize(theta, row)
+        y, values, stats = prepared.maximize(theta, alpha)
+        assert (y.shape, values.shape, stats.shape) == ((6, n), (6,), (6, k))
+        assert (y.dtype, values.dtype, stats.dtype) == (np.uint8, np.float64, np.float64)
         for m in range(6):
-            check_one(functions, theta[m], row, y[m], values[m], stats[m])
+            check_one(functions, theta[m], alpha[m], y[m], values[m], stats[m])
+
+        for row in alpha[[0, 1, 2]]:
+            y, values, stats = prepared.maximize(theta, row)
+            for m in range(6):
+                check_one(functions, theta[m], row, y[m], values[m], stats[m])
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -247,49 +248,53 @@ def random_factors(rng, shape):
 
 
 @pytest.mark.parametrize("name", CUTS | MIXED)
-def test_edge_weights_equal_functions_built_anew(engine, name, seed):
-    rng, functions = build(name, seed)
-    prepared = prepare(functions)
-    n, k, count = prepared.n, len(functions), len(prepared.edges)
-    theta, alpha = 2 * rng.normal(size=(4, n)), rng.exponential(size=(4, k))
-    theta[2][rng.random(n) < 0.2] = np.inf
-    alpha[1, 0] = 0.0
-    shapes = [(count,), (4, count), (4, k, count)]
-    if seed == 0:
-        shapes += [(4, 1, count), (1, count), (1, k, count)]
-    for shape in shapes:
-        factors = random_factors(rng, shape)
-        full = np.broadcast_to(factors[:, None] if factors.ndim == 2 else factors, (4, k, count))
-        y, values, stats = prepared.maximize(theta, alpha, edge_weights=factors)
+def test_edge_weights_equal_functions_built_anew(engine, name, seeds):
+    for seed in seeds:
+        rng, functions = build(name, seed)
+        prepared = prepare(functions)
+        n, k, count = prepared.n, len(functions), len(prepared.edges)
+        theta, alpha = 2 * rng.normal(size=(4, n)), rng.exponential(size=(4, k))
+        theta[2][rng.random(n) < 0.2] = np.inf
+        alpha[1, 0] = 0.0
+        shapes = [(count,), (4, count), (4, k, count)]
+        if seed == 0:
+            shapes += [(4, 1, count), (1, count), (1, k, count)]
+        for shape in shapes:
+            factors = random_factors(rng, shape)
+            full = np.broadcast_to(
+                factors[:, None] if factors.ndim == 2 else factors, (4, k, count)
+            )
+            y, values, stats = prepared.maximize(theta, alpha, edge_weights=factors)
+            for m in range(4):
+                mine = [reweighted(f, prepared.edges, full[m, i]) for i, f in enumerate(functions)]
+                check_one(mine, theta[m], alpha[m], y[m], values[m], stats[m])
+            many = prepared.maximize(theta, alpha, edge_weights=factors, n_jobs=3)
+            for a, b in zip((y, values, stats), many, strict=True):
+                np.testing.assert_array_equal(a, b)
+        # What was given once is forgotten: without factors the weights are the old ones.
+        y, values, stats = prepared.maximize(theta, alpha)
         for m in range(4):
-            mine = [reweighted(f, prepared.edges, full[m, i]) for i, f in enumerate(functions)]
-            check_one(mine, theta[m], alpha[m], y[m], values[m], stats[m])
-        many = prepared.maximize(theta, alpha, edge_weights=factors, n_jobs=3)
-        for a, b in zip((y, values, stats), many, strict=True):
-            np.testing.assert_array_equal(a, b)
-    # What was given once is forgotten: without factors the weights are the old ones.
-    y, values, stats = prepared.maximize(theta, alpha)
-    for m in range(4):
-        check_one(functions, theta[m], alpha[m], y[m], values[m], stats[m])
+            check_one(functions, theta[m], alpha[m], y[m], values[m], stats[m])
 
 
 @pytest.mark.parametrize("name", ["contrast", "image, 8 neighbours", "sparse", "dense"])
-def test_edge_weights_over_ten_orders_of_magnitude(engine, name, seed):
-    rng, functions = build(name, seed)
-    prepared = prepare(functions)
-    n, k, edges = prepared.n, len(functions), prepared.edges
-    factors = 10.0 ** rng.uniform(-5, 5, (6, len(edges)))
-    theta = rng.normal(size=(6, n)) * 10.0 ** rng.uniform(-5, 5, (6, n))
-    alpha = rng.exponential(size=k)
-    y, values, _ = prepared.maximize(theta, alpha, factors)
-    for m in range(6):
-        mine = [reweighted(f, edges, factors[m]) for f in functions]
-        f = total(mine, alpha)
-        graph = f.graph()
-        best = solve_pairwise(n, graph.edges, graph.weights, theta[m][None])[0]
-        top = theta[m] @ best - f(best)
-        assert values[m] >= top - 1e-13 * (np.abs(theta[m]).sum() + graph.weights.sum())
-        assert y[m].dtype == np.uint8
+def test_edge_weights_over_ten_orders_of_magnitude(engine, name, seeds):
+    for seed in seeds:
+        rng, functions = build(name, seed)
+        prepared = prepare(functions)
+        n, k, edges = prepared.n, len(functions), prepared.edges
+        factors = 10.0 ** rng.uniform(-5, 5, (6, len(edges)))
+        theta = rng.normal(size=(6, n)) * 10.0 ** rng.uniform(-5, 5, (6, n))
+        alpha = rng.exponential(size=k)
+        y, values, _ = prepared.maximize(theta, alpha, factors)
+        for m in range(6):
+            mine = [reweighted(f, edges, factors[m]) for f in functions]
+            f = total(mine, alpha)
+            graph = f.graph()
+            best = solve_pairwise(n, graph.edges, graph.weights, theta[m][None])[0]
+            top = theta[m] @ best - f(best)
+            assert values[m] >= top - 1e-13 * (np.abs(theta[m]).sum() + graph.weights.sum())
+            assert y[m].dtype == np.uint8
 
 
 @pytest.mark.parametrize("name", CUTS)
@@ -377,14 +382,17 @@ def test_what_only_looks_like_a_grid(native, n, edges, seed):
 
 @pytest.mark.parametrize("shape", [(2, 2), (2, 5), (5, 2), (3, 4), (6, 2)])
 @pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
-def test_hidden_grids_are_solved_as_what_they_are(engine, shape, share, seed):
+def test_hidden_grids_are_solved_as_what_they_are(engine, shape, share, seeds):
     """Any part of a grid's edges, in any order: found to be a grid or not, the answer is right."""
-    rng = np.random.default_rng([seed, 30])
-    edges = rng.permutation(grid_edges(shape))
-    edges = edges[: max(1, int(share * len(edges)))]
-    f = Cut(int(np.prod(shape)), edges, rng.exponential(size=len(edges)))
-    theta = 1.5 * rng.normal(size=(8, f.n))
-    np.testing.assert_allclose(prepare([f]).maximize(theta, 1.0)[1], brute_maximize(f, theta)[1])
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 30])
+        edges = rng.permutation(grid_edges(shape))
+        edges = edges[: max(1, int(share * len(edges)))]
+        f = Cut(int(np.prod(shape)), edges, rng.exponential(size=len(edges)))
+        theta = 1.5 * rng.normal(size=(8, f.n))
+        np.testing.assert_allclose(
+            prepare([f]).maximize(theta, 1.0)[1], brute_maximize(f, theta)[1]
+        )
 
 
 @hypothesis.settings(max_examples=100)
@@ -515,12 +523,13 @@ def test_layout_and_type_of_the_arguments_do_not_matter(engine, name):
 
 
 @pytest.mark.parametrize("name", ["sum with a graph", "sum without a graph", "grid", "cardinality"])
-def test_a_sum_equals_its_parts(engine, name, seed):
+def test_a_sum_equals_its_parts(engine, name, seeds):
     """prepare([f, g]) with weights (a, b) is prepare([a f + b g]) with weight 1."""
-    rng = np.random.default_rng([seed, 31])
-    f, g = FAMILIES[name](rng, 6), FAMILIES["modular"](rng, 6)
-    theta = rng.normal(size=(5, 6))
-    _, apart, stats = prepare([f, g]).maximize(theta, [0.5, 2.0])
-    _, together, one = prepare([0.5 * f + 2.0 * g]).maximize(theta, [1.0])
-    np.testing.assert_allclose(apart, together, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(stats @ [0.5, 2.0], one[:, 0], rtol=1e-9, atol=1e-11)
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 31])
+        f, g = FAMILIES[name](rng, 6), FAMILIES["modular"](rng, 6)
+        theta = rng.normal(size=(5, 6))
+        _, apart, stats = prepare([f, g]).maximize(theta, [0.5, 2.0])
+        _, together, one = prepare([0.5 * f + 2.0 * g]).maximize(theta, [1.0])
+        np.testing.assert_allclose(apart, together, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(stats @ [0.5, 2.0], one[:, 0], rtol=1e-9, atol=1e-11)

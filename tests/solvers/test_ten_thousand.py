@@ -1,7 +1,7 @@
 """More than ten thousand random problems, each compared with the max-flow of somebody else.
 
 All numbers are integers, so that energies are compared without any tolerance. They span up to ten
-orders of magnitude; weights of 0, isolated nodes, alpha = 0, fixed elements and ties are among them.
+orders of magnitude, with weights of 0, isolated nodes, alpha = 0, fixed elements and ties.
 """
 
 import functools
@@ -22,11 +22,9 @@ def random_structure(rng):
     """Return functions that are all cuts of one graph: a grid, a sparse or a dense graph."""
     sort = rng.choice(["image", "volume", "row", "hidden grid", "sparse", "dense"])
     if sort in ("image", "volume", "row"):
-        axes = {"image": 2, "volume": 3, "row": 2}[sort]
-        shape = tuple(int(s) for s in rng.integers(1, (14, 14, 6)[:axes] if axes == 2 else 6, axes))
-        if sort == "row":
-            shape = (1, int(rng.integers(1, 140)))
-        neighbors = int(rng.choice([4, 8] if axes == 2 else [6, 18, 26]))
+        most = {"image": (14, 14), "volume": (6, 6, 6), "row": (2, 140)}[sort]
+        shape = tuple(int(rng.integers(1, size)) for size in most)
+        neighbors = int(rng.choice([4, 8] if len(shape) == 2 else [6, 18, 26]))
         cuts = grid_cuts(shape, neighbors)
         return [*cuts, sum(cuts, Modular(np.zeros(cuts[0].n)))] if rng.integers(2) else list(cuts)
     if sort == "hidden grid":
@@ -100,7 +98,9 @@ def solved_problems():
         edges = union_of_edges(functions)
         table, tilts = tables(functions, edges)
         for kind, problems in PROBLEMS.items():
-            theta, alpha, factors = draw(rng, kind, problems, functions[0].n, len(table), len(edges))
+            theta, alpha, factors = draw(
+                rng, kind, problems, functions[0].n, len(table), len(edges)
+            )
             weights, tilt = (alpha @ table) * factors, alpha @ tilts
             best = other_maxima(edges, weights, theta - tilt, kind)
             # An element fixed to 1 pays for what the functions have on it.

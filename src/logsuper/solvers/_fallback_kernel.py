@@ -45,7 +45,7 @@ class FallbackKernel:
     ) -> None:
         problems = len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
-            table = self._table[None] if factors is None else self._table * factors  # (M or 1, K, E)
+            table = self._table[None] if factors is None else self._table * factors  # (., K, E)
             weights = (alpha[:, :, None] * table).sum(axis=1)
         field = np.broadcast_to(theta, (problems, self.nodes))
         labels = solve_pairwise(

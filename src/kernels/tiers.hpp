@@ -1,0 +1,101 @@
+// Three solvers behind one face: narrow integers, wide ones, and wide ones with capped weights.
+//
+// Integers are as fine as the largest weight allows. Each solver says, once it has read a field,
+// whether that was fine enough for it (see Resolution); if not, the next one takes over. The choice
+// depends on the problem alone, never on other problems or threads.
+//
+// The cap: no edge carries more than all sources send, or all sinks take. With
+//     M = min(sum of positive fields, sum of negative ones)
+// weights and fields beyond M can be cut off at (a little more than) M without changing any label,
+// and the integers then follow from the fields instead of from the weights. A hard constraint written
+// as a weight of 1e12 costs nothing.
+#pragma once
+
+#include <memory>
+
+#include "cuts.hpp"
+
+namespace LOGSUPER_ISA {
+
+inline WeightRange cap_weights(const WeightRange& range, const double* theta, int64_t n) {
+    const double degree = range.largest_degree;  // beyond it a field is only a sign
+    double positive = 0, negative = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        positive += std::clamp(theta[i], 0.0, degree);
+        negative += std::clamp(-theta[i], 0.0, degree);
+    }
+    WeightRange capped = range;
+    capped.cap = std::min(positive, negative);
+    if (capped.cap == 0) capped.cap = std::max(positive, negative);  // nothing flows, signs remain
+    positive = negative = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        positive += std::clamp(theta[i], 0.0, capped.cap);
+        negative += std::clamp(-theta[i], 0.0, capped.cap);
+    }
+    capped.largest_degree = std::max(positive, negative);
+    return capped;
+}
+
+template <class Narrow, class Wide>
+class Tiers {
+    std::unique_ptr<Narrow> narrow_;
+    std::unique_ptr<Wide> wide_, capped_;
+    WeightRange range_;
+    bool may_be_narrow_ = false, narrow_is_set_ = false, wide_is_set_ = false;
+    enum { kNarrow, kWide, kCapped } answer_ = kNarrow;
+
+   public:
+    void reset(const WeightRange& range, bool wide) {
+        range_ = range;
+        may_be_narrow_ = !wide && Quantiser<int32_t>::narrow_is_enough(range);
+        narrow_is_set_ = wide_is_set_ = false;
+    }
+
+    // apply(solver, range) makes the solver if it is null, and gives it the current weights.
+    template <class Apply>
+    void solve(const double* theta, int64_t n, Tie tie, Apply&& apply) {
+        if (may_be_narrow_) {
+            if (!narrow_is_set_) apply(narrow_, range_);
+            narrow_is_set_ = true;
+            answer_ = kNarrow;
+            if (narrow_->solve(theta, tie, false)) return;
+        }
+        if (!wide_is_set_) apply(wide_, range_);
+        wide_is_set_ = true;
+        answer_ = kWide;
+        if (wide_->solve(theta, tie, false)) return;
+        const WeightRange capped = cap_weights(range_, theta, n);
+        if (Quantiser<int64_t>(capped).scale > Quantiser<int64_t>(range_).scale) {
+            apply(capped_, capped);
+            answer_ = kCapped;
+            capped_->solve(theta, tie, true);
+        } else {
+            wide_->solve(theta, tie, true);
+        }
+    }
+
+    // Without edges there is nothing to solve, but a place for labels is needed.
+    template <class Apply>
+    void skip(Apply&& apply) {
+        if (!narrow_is_set_) apply(narrow_, range_);
+        narrow_is_set_ = true;
+        answer_ = kNarrow;
+    }
+
+    // For the min-norm point: a wide solver with its own range of weights.
+    template <class Apply>
+    Wide& separate(const WeightRange& range, Apply&& apply) {
+        apply(capped_, range);
+        return *capped_;
+    }
+
+    template <class Use>
+    void with_answer(Use&& use) const {
+        if (answer_ == kNarrow)
+            use(*narrow_);
+        else
+            use(answer_ == kWide ? *wide_ : *capped_);
+    }
+};
+
+}  // namespace LOGSUPER_ISA
