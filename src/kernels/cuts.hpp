@@ -27,6 +27,7 @@ struct WeightRange {
     double smallest = std::numeric_limits<double>::infinity();  // smallest positive weight
     double largest_field = 0;  // fields up to this size must keep their value, not only their sign
     double cap = std::numeric_limits<double>::infinity();  // weights and fields are cut off here
+    int64_t most_edges = 32;  // at one node
 };
 
 inline void refuse_overflow(const WeightRange& range) {
@@ -50,7 +51,7 @@ struct Quantiser {
             std::frexp(largest, &exponent);  // largest <= 2^exponent
             scale = std::ldexp(1.0, std::clamp(kBits - exponent, -1000, 1000));
         }
-        bound = above(std::min(largest, range.cap));
+        bound = above(std::min(largest, range.cap), range.most_edges);
         if (std::isfinite(range.cap)) limit = bound;
     }
     T weight(double w) const { return static_cast<T>(std::nearbyint(std::min(w * scale, limit))); }
@@ -62,9 +63,12 @@ struct Quantiser {
     }
 
    private:
-    // More than x, also after the weights that make it up were rounded (64), and in float64 (the
-    // factor), which has no integers next to each other beyond 2^53.
-    double above(double x) const { return std::ceil(x * scale * (1 + 0x1p-40)) + 64; }
+    // More than x, a sum of that many weights: their rounding to integers adds up, and that of the
+    // sum itself in float64, which has no integers next to each other beyond 2^53.
+    double above(double x, int64_t edges) const {
+        const double count = static_cast<double>(edges);
+        return std::ceil(x * scale * (1 + 0x1p-40 + count * 0x1p-51)) + count + 64;
+    }
 };
 
 // Were the integers fine enough for a field? Three in four of its entries that are not 0 must keep 20

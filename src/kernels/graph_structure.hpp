@@ -96,6 +96,7 @@ template <template <class> class View>
 class GraphWorker final : public Worker {
     const GraphStructure& structure_;
     Tiers<View<int32_t>, View<int64_t>> tiers_;
+    int64_t graph_degree_ = 0;
     const double* factors_ = nullptr;
     bool per_function_ = false;
     std::vector<double> weights_, degrees_;
@@ -103,7 +104,11 @@ class GraphWorker final : public Worker {
 
    public:
     explicit GraphWorker(const GraphStructure& structure)
-        : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n), bytes_(structure.graph.n) {}
+        : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n), bytes_(structure.graph.n) {
+        const auto& first = structure.graph.first;
+        for (int64_t i = 0; i < structure.graph.n; ++i)
+            graph_degree_ = std::max<int64_t>(graph_degree_, first[i + 1] - first[i]);
+    }
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
         tiers_.reset(measure(alpha, factors, per_function), wide);
@@ -175,6 +180,7 @@ class GraphWorker final : public Worker {
         }
         for (double degree : degrees_) range.largest_degree = std::max(range.largest_degree, degree);
         refuse_overflow(range);
+        range.most_edges = graph_degree_;
         return range;
     }
     double factor(int function, int64_t e) const {

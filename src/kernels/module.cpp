@@ -34,6 +34,14 @@ bool finite_and_nonnegative(const double* x, size_t n) {
     return true;
 }
 
+// Without conversion: a converted copy would be gone, or written to in vain.
+template <class T>
+Array<T> exactly(const nb::object& object) {
+    Array<T> array;
+    if (!nb::try_cast<Array<T>>(object, array, false)) throw nb::type_error("an array has the wrong type");
+    return array;
+}
+
 class Kernel {
     std::unique_ptr<Structure> structure_;
     WorkerPool pool_;
@@ -75,7 +83,7 @@ class Kernel {
                 "stats has the wrong shape");
         uint8_t* y = nullptr;
         if (!samples.is_none()) {
-            auto array = nb::cast<Array<uint8_t>>(samples);
+            auto array = exactly<uint8_t>(samples);
             require(array.ndim() == 3 && length(array, 0) == batch.problems && length(array, 1) == S &&
                         length(array, 2) == batch.outputs,
                     "samples has the wrong shape");
@@ -116,7 +124,7 @@ class Kernel {
         batch.alpha_shared = length(alpha, 0) == 1;
         batch.threads = threads;
         if (!factors.is_none()) {
-            auto array = nb::cast<Array<const double>>(factors);
+            auto array = exactly<const double>(factors);
             require(array.ndim() == 3, "factors must have three axes");
             require(length(array, 0) == 1 || length(array, 0) == problems, "factors has the wrong length");
             require(length(array, 1) == 1 || length(array, 1) == functions(), "factors has the wrong shape");
@@ -144,7 +152,7 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
     require(offsets == 2 || offsets == 3 || offsets == 4 || offsets == 13, "no such stencil");
     for (int64_t k = 0; k < offsets; ++k) {
         const int64_t* s = steps.data() + 3 * k;
-        require(std::abs(s[0]) <= 1 && std::abs(s[1]) <= 1 && std::abs(s[2]) <= 1, "steps are -1, 0 or 1");
+        for (int axis = 0; axis < 3; ++axis) require(-1 <= s[axis] && s[axis] <= 1, "steps are -1, 0 or 1");
         const int64_t row = s[0] * height + s[1];
         if (k == 0)
             require(s[0] == 0 && s[1] == 0 && s[2] == 1, "the first step is along the row");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,15 @@ from numpy.typing import NDArray
 
 from logsuper.functions._base import SubmodularFunction
 from logsuper.solvers._fallback_kernel import FallbackKernel
-from logsuper.solvers._graph import EdgeList, Grid, Parts, as_edge_list, as_grid, split
+from logsuper.solvers._graph import (
+    EdgeList,
+    Grid,
+    Parts,
+    as_edge_list,
+    as_grid,
+    split,
+    union_of_edges,
+)
 from logsuper.solvers._native import kernels
 from logsuper.solvers._results import FloatArray, Perturbed, finite_dot
 
@@ -33,6 +42,7 @@ class Flow:
         self.n = n
         self.k = len(parts)
         self.layout = layout
+        self._parts = parts
         self._others = [part.other for part in parts]
         self._tilted = [k for k, part in enumerate(parts) if part.tilt is not None]
         self._tilt = np.array([part.tilt for part in parts if part.tilt is not None])
@@ -67,18 +77,25 @@ class Flow:
         edge_list = as_edge_list(n, parts)
         return None if edge_list is None else cls(n, parts, edge_list)
 
-    @property
+    @functools.cached_property
     def edges(self) -> NDArray[np.int64]:
-        """The edges that ``edge_weights`` refers to."""
+        """The edges of all cuts in order of first appearance: what ``edge_weights`` refers to."""
         if isinstance(self.layout, Grid):
-            return self.layout.edges()
+            return union_of_edges(self.n, self._parts)[0]
         return self.layout.edges[: self.layout.n_cut_edges]
 
-    @property
-    def n_edges(self) -> int:
-        if isinstance(self.layout, Grid):
-            return int(self._kernel.edges)
-        return self.layout.n_cut_edges
+    @functools.cached_property
+    def _grid_order(self) -> NDArray[np.int64] | None:
+        """Where each edge of the grid kernel stands in `edges`, -1 if nowhere; None if in order."""
+        assert isinstance(self.layout, Grid)
+        kernel_edges = self.layout.edges()
+        if np.array_equal(kernel_edges, self.edges):
+            return None
+        key = self.edges @ np.array([self.n, 1])
+        order = np.argsort(key)
+        wanted = kernel_edges @ np.array([self.n, 1])
+        place = np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)
+        return np.where(key[order][place] == wanted, order[place], -1)
 
     @property
     def simple(self) -> bool:
@@ -203,8 +220,13 @@ class Flow:
 
     def _kernel_factors(self, factors: FloatArray | None) -> FloatArray | None:
         """Extend the factors of the cut edges by ones for all other edges and functions."""
-        if factors is None or isinstance(self.layout, Grid):
-            return factors
+        if factors is None:
+            return None
+        if isinstance(self.layout, Grid):
+            if self._grid_order is None:
+                return factors
+            known = np.where(self._grid_order >= 0, factors[..., self._grid_order], 1.0)
+            return np.ascontiguousarray(known)
         others = len(self.layout.edges) - self.layout.n_cut_edges
         if factors.shape[1] > 1 and self._aux_of:
             more = np.ones((len(factors), len(self._aux_of), factors.shape[2]))

@@ -211,6 +211,19 @@ class EdgeList:
     aux_constant: FloatArray
 
 
+def union_of_edges(n: int, parts: Sequence[Parts]) -> tuple[IntArray, IntArray]:
+    """Return every edge of every cut once, by first appearance, and where each has gone."""
+    every = [cut.edges for part in parts for _, cut in part.cuts]
+    stacked = np.concatenate([np.empty((0, 2), dtype=np.int64), *every])
+    _, first, place = np.unique(
+        stacked[:, 0] * np.int64(max(n, 1)) + stacked[:, 1], return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return stacked[first[order]], rank[place.ravel()]
+
+
 def as_edge_list(n: int, parts: Sequence[Parts]) -> EdgeList | None:
     """Return the functions on one edge list, None if one of them has no graph."""
     graphs: list[tuple[int, PairwiseGraph]] = []
@@ -221,17 +234,7 @@ def as_edge_list(n: int, parts: Sequence[Parts]) -> EdgeList | None:
                 return None
             graphs.append((k, graph))
 
-    every = [cut.edges for part in parts for _, cut in part.cuts]
-    stacked = np.concatenate([np.empty((0, 2), dtype=np.int64), *every])
-    _, first, place = np.unique(
-        stacked[:, 0] * np.int64(max(n, 1)) + stacked[:, 1], return_index=True, return_inverse=True
-    )
-    order = np.argsort(first)  # edges keep the order in which they were given
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    cut_edges = stacked[first[order]]
-    place = rank[place.ravel()]
-
+    cut_edges, place = union_of_edges(n, parts)
     counts, places, weights, at = [], [], [], 0
     for part in parts:
         size = 0

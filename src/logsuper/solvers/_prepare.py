@@ -215,12 +215,12 @@ class Prepared:
     def _check_factors(self, edge_weights: ArrayLike | None) -> FloatArray | None:
         if edge_weights is None:
             return None
-        if self._flow is None or not self._flow.n_edges:
+        if self._flow is None or not len(self._flow.edges):
             raise ValueError(
                 f"edge_weights was given, but the solver {self.solver!r} of these functions has no "
                 "edges to weigh; it takes cuts, and no function without a graph"
             )
-        return check_edge_weights(edge_weights, len(self.functions), self._flow.n_edges)
+        return check_edge_weights(edge_weights, len(self.functions), len(self._flow.edges))
 
     @staticmethod
     def _count(theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> int:
