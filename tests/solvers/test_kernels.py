@@ -300,6 +300,55 @@ def test_what_was_solved_before_does_not_matter(native):
                 np.testing.assert_array_equal(a, b, err_msg=kind)
 
 
+def random_call(rng, layout):
+    """Return a call of any method, with weights and fields of any size, as (method, arguments)."""
+    n, edges = layout.n, layout.kernel.edges
+    m = int(rng.integers(1, 4))
+    theta = rng.normal(size=(m, n)) * 10.0 ** rng.choice([-9, 0, 0, 9], (m, 1))
+    alpha = rng.choice([0.0, 0.5, 1.0, 1e9], (int(rng.choice([1, m])), 1))
+    factors = None
+    if rng.random() < 0.4:
+        factors = rng.choice([0.0, 1.0, 3.0, 1e-7], (int(rng.choice([1, m])), 1, edges))
+    method = str(rng.choice(["maximize", "perturb", "min_norm"]))
+    if method == "maximize":
+        out = [np.empty((m, n), np.uint8), np.empty(m), np.empty((m, 1))]
+        how = [bool(rng.integers(2)), bool(rng.integers(2)), 1]
+    elif method == "perturb":
+        out = [np.zeros((m, n), np.uint32), np.empty((m, 9)), np.empty((m, 9, 1)), None]
+        how = [n, 1, 0, 0, 1]
+    else:
+        out = [np.empty((m, n)), np.empty(m), np.empty(m, np.int64)]
+        how = [1]
+    return method, [theta, alpha, factors, *how], out
+
+
+def test_calls_do_not_depend_on_earlier_calls(native):
+    """A kernel remembers weights between calls, and how fine its integers were: for good."""
+    rng = np.random.default_rng(11)
+    for place, (used, _) in enumerate(all_layouts(native)):
+        for _ in range(30):
+            method, arguments, out = random_call(rng, used)
+            fresh = all_layouts(native)[place][0]
+            again = [None if array is None else array.copy() for array in out]
+            getattr(used.kernel, method)(*arguments, *out)
+            getattr(fresh.kernel, method)(*arguments, *again)
+            for a, b in zip(out, again, strict=True):
+                if a is not None:
+                    np.testing.assert_array_equal(a, b, err_msg=method)
+
+
+def test_a_point_without_weights_leaves_no_trace(native):
+    for layout, _ in all_layouts(native)[:4]:
+        n, one, zero = layout.n, np.ones((1, 1)), np.zeros((1, 1))
+        theta = np.where(np.arange(n) % 2, 1.0, -1.5)[None]
+        out = [np.empty((1, n), np.uint8), np.empty(1), np.empty((1, 1))]
+        layout.kernel.maximize(theta, 5 * one, None, False, False, 1, *out)
+        point = [np.empty((1, n)), np.empty(1), np.empty(1, np.int64)]
+        layout.kernel.min_norm(theta, zero, None, 1, *point)
+        layout.kernel.maximize(theta, zero, None, False, False, 1, *out)
+        np.testing.assert_array_equal(out[0], theta > 0)
+
+
 def test_order_of_the_batch_does_not_matter(native):
     rng = np.random.default_rng(7)
     for layout, edges in all_layouts(native):

@@ -4,7 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from flow_oracles import grid_edges, random_edges, scipy_maxima
+from flow_oracles import energy, grid_edges, random_edges, scipy_maxima
 from oracles import FAMILIES, GRAPH_FAMILIES, brute_maximize, enumerate_x, random_subset
 
 from logsuper.functions import (
@@ -503,6 +503,27 @@ def test_strong_weights_leave_the_sum_of_the_fields(engine, layout, strength):
         y, values = maximize(strength * f, theta, tie=tie)
         np.testing.assert_allclose(values, np.maximum(theta.sum(axis=1), 0), atol=1e-11)
         np.testing.assert_array_equal(y, np.tile(theta.sum(axis=1, keepdims=True) > 0, n))
+
+
+@pytest.mark.parametrize("strength", [1e4, 1e8, 1e11])
+def test_strong_weights_between_many_fixed_elements(engine, strength):
+    """Between equally many neighbours fixed to 0 and to 1 the field of an element decides."""
+    rng = np.random.default_rng(31)
+    edges, n = grid_edges((12, 12)), 144
+    theta = rng.normal(size=(30, n))
+    fixed = rng.random(theta.shape) < 0.8
+    theta[fixed] = rng.choice([-np.inf, np.inf], fixed.sum())
+    weights = np.full(len(edges), strength)
+    best = solve_pairwise(n, edges, weights, theta)
+    as_grid = sum(grid_cuts((12, 12)), Modular(np.zeros(n)))
+    as_graph = Cut(n, [*edges, (0, n - 1)], np.append(np.ones(len(edges)), 0.0))
+    for f in (as_grid, as_graph):
+        y, _ = maximize(strength * f, theta)
+        loss = [
+            energy(edges, weights, t, a) - energy(edges, weights, t, b)
+            for t, a, b in zip(theta, best, y, strict=True)
+        ]
+        assert max(loss) <= 1e-5
 
 
 def test_a_strong_edge_among_weak_ones(engine):
