@@ -71,16 +71,17 @@ struct Quantiser {
     }
 };
 
-// Were the integers fine enough for a field? Three in four of its entries that are not 0 must keep 20
-// bits (40 in wide integers): then rounding moves the sum of the |theta_i| by less than 1e-6 (1e-12),
-// and few enormous entries cannot hide that all others were lost.
+// Were the integers fine enough for a field? Three in four of its entries must keep 20 bits (40 in
+// wide integers), so that rounding moves the sum of the |theta_i| by less than 1e-6 (1e-12). Entries
+// that are 0, or so large that only their sign counts, have no say: they would hide the others' loss.
 template <class T>
 struct Resolution {
     static constexpr double kFine = sizeof(T) == 4 ? 0x1p20 : 0x1p40;
     int64_t seen = 0, coarse = 0;
-    void note(double scaled) {
-        seen += scaled != 0;
-        coarse += scaled != 0 && std::abs(scaled) < kFine;
+    void note(double scaled, double bound) {
+        const double size = std::abs(scaled);
+        seen += size != 0 && size < bound;
+        coarse += size != 0 && size < kFine;
     }
     bool enough() const { return 4 * coarse <= seen; }
 };

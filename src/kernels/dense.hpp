@@ -89,7 +89,7 @@ class DenseSolver {
         into_ = all_into_;
         for (int64_t i = 0; i < n_; ++i) {
             if (std::isnan(theta[i])) refuse_nan();
-            resolution.note(theta[i] * scale);
+            resolution.note(theta[i] * scale, bound);
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
         }
         if (!force && !resolution.enough()) return false;

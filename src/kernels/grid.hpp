@@ -322,10 +322,11 @@ class GridSolver {
             for (; c + 4 <= W; c += 4) {
                 __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
                 odd = _mm256_or_pd(odd, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
-                const __m256d something = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
-                const __m256d little = _mm256_cmp_pd(_mm256_andnot_pd(sign, v), fine, _CMP_LT_OQ);
-                seen = _mm256_sub_epi64(seen, _mm256_castpd_si256(something));
-                coarse = _mm256_sub_epi64(coarse, _mm256_castpd_si256(_mm256_and_pd(something, little)));
+                const __m256d size = _mm256_andnot_pd(sign, v), some = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
+                const __m256d counts = _mm256_and_pd(some, _mm256_cmp_pd(size, hi, _CMP_LT_OQ));
+                const __m256d small = _mm256_and_pd(some, _mm256_cmp_pd(size, fine, _CMP_LT_OQ));
+                seen = _mm256_sub_epi64(seen, _mm256_castpd_si256(counts));
+                coarse = _mm256_sub_epi64(coarse, _mm256_castpd_si256(small));
                 v = _mm256_max_pd(_mm256_min_pd(v, hi), lo);
                 _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), _mm256_cvtpd_epi32(v));
             }
@@ -337,7 +338,7 @@ class GridSolver {
 #endif
         for (; c < W; ++c) {
             saw_nan_ |= std::isnan(t[c]);
-            resolution_.note(t[c] * scale);
+            resolution_.note(t[c] * scale, bound);
             e[c] = static_cast<T>(std::nearbyint(std::clamp(t[c] * scale, -bound, bound)));
         }
     }

@@ -278,7 +278,10 @@ ParametricResult GridWorker<K>::min_norm_point(const double* alpha, const double
                                                const double* theta, double* s) {
     const int64_t n = shape_.size();
     WeightRange range = measure(alpha, factors, per_function);
-    if (no_edges_) return without_edges(theta, n, s);
+    if (no_edges_) {
+        uniform_ = false;
+        return without_edges(theta, n, s);
+    }
     cap_for_regions(range, theta, n);
     auto& solver = tiers_.separate(range, [&](auto& solver, const auto& range) { apply(solver, range); });
     uniform_ = false;  // weights set before are gone: the next ones must not be taken for the same

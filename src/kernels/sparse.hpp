@@ -107,7 +107,7 @@ class SparseSolver {
         std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
         for (int64_t i = 0; i < g_.n; ++i) {
             if (std::isnan(theta[i])) refuse_nan();
-            resolution.note(theta[i] * scale);
+            resolution.note(theta[i] * scale, bound);
             excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
         }
         if (!force && !resolution.enough()) return false;

@@ -123,9 +123,9 @@ def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> z = logistic_from_bits([0, 2**31 - 1, 2**31, 2**32 - 1])
+    >>> z = logistic_from_bits([0, 2**30, 2**31, 2**32 - 1])
     >>> [round(float(v), 4) for v in z]
-    [-22.8739, -0.0, 0.0, 22.8739]
+    [-22.8739, -1.0986, 0.0, 22.8739]
     """
     word = np.asarray(bits, dtype=np.uint32)
     a, b = _as_single(word), _as_single(~word)
