@@ -6,7 +6,6 @@
 #include <exception>
 #include <mutex>
 #include <stdexcept>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -72,11 +71,13 @@ void run_units(const Structure& structure, WorkerPool& pool, int64_t units, int 
             next.store(units);
         }
     };
-    const int extra = static_cast<int>(std::min<int64_t>(threads, units)) - 1;
+    const int64_t processors = std::max(1u, std::thread::hardware_concurrency());
+    const int64_t extra = std::min<int64_t>(std::min<int64_t>(threads, processors), units) - 1;
     std::vector<std::thread> team;
     try {
-        for (int i = 0; i < extra; ++i) team.emplace_back(work);
-    } catch (const std::system_error&) {
+        if (extra > 0) team.reserve(static_cast<size_t>(extra));
+        for (int64_t i = 0; i < extra; ++i) team.emplace_back(work);
+    } catch (...) {
         // No more threads to be had: the ones there are do the work.
     }
     work();

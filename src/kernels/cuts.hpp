@@ -72,18 +72,21 @@ struct Quantiser {
 };
 
 // Were the integers fine enough for a field? Three in four of its entries must keep 20 bits (40 in
-// wide integers), so that rounding moves the sum of the |theta_i| by less than 1e-6 (1e-12). Entries
+// wide integers), so that rounding moves the sum of the |theta_i| by less than 1e-6 (1e-12), and no
+// entry may vanish in a narrow integer. Entries
 // that are 0, or so large that only their sign counts, have no say: they would hide the others' loss.
 template <class T>
 struct Resolution {
     static constexpr double kFine = sizeof(T) == 4 ? 0x1p20 : 0x1p40;
     int64_t seen = 0, coarse = 0;
+    bool lost = false;  // a narrow integer is 0 where the entry is not
     void note(double scaled, double bound) {
         const double size = std::abs(scaled);
         seen += size != 0 && size < bound;
         coarse += size != 0 && size < kFine;
+        lost |= sizeof(T) == 4 && size != 0 && size < 0.5;
     }
-    bool enough() const { return 4 * coarse <= seen; }
+    bool enough() const { return 4 * coarse <= seen && !lost; }
 };
 
 }  // namespace LOGSUPER_ISA

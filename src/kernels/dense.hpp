@@ -49,7 +49,7 @@ class DenseSolver {
         bound = q.bound;
         std::fill(capacity_.begin(), capacity_.end(), T{0});
         fill([&](int64_t i, int64_t j, double w) {
-            capacity_[i * stride_ + j] = capacity_[j * stride_ + i] = q.weight(w);
+            capacity_[j * stride_ + i] = capacity_[i * stride_ + j] += q.weight(w);
         });
         clear_flow();
         all_into_ = into_;

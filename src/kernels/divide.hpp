@@ -9,7 +9,7 @@
 //
 // The certificate: a flow xi within the capacities gives the point c + div xi = tau - excess of B(f);
 // any v gives the lower bound -f(v) - |v|^2 / 2 on half the squared norm (f: the Lovasz extension).
-// With v = -s the gap is |tau - excess|^2 / 2 + f(-s) + |s|^2 / 2 >= 0. Deleted edges join regions
+// With v = -s the gap is |tau - excess|^2 / 2 + f(-s) + |s|^2 / 2 >= 0, up to rounding. Deleted edges join regions
 // ordered by s, edges inside a region see a constant s: hence f(-s) = -c's with the final c.
 #pragma once
 
@@ -34,6 +34,8 @@ inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) 
     const auto [low, high] = std::minmax_element(theta, theta + n);
     range.largest_field = *high - *low;
     const double mass = static_cast<double>(n) * range.largest_field;
+    if (!(range.largest_degree + mass <= std::numeric_limits<double>::max() / 4))
+        throw std::invalid_argument("theta is too large: sums overflow");
     if (mass > 0 && mass < range.largest_degree) {
         range.cap = mass;
         range.largest_degree = mass;

@@ -226,7 +226,11 @@ class GridSolver {
     int64_t words() const { return words_; }
     T excess(int64_t b) const { return excess_.data[b]; }
     T weight(int k, int64_t b) const { return weight_[k].data[b]; }
-    void erase(int k, int64_t b) { weight_[k].data[b] = flow_[k].data[b] = 0; }
+    void erase(int k, int64_t b) {
+        weight_[k].data[b] = flow_[k].data[b] = 0;
+        clear(forward_[k], b);  // rows that are passed over keep their planes
+        clear(backward_[k], b);
+    }
 
     // Call found(k, b) for every edge (b, b + offset k) between different labels.
     template <class Found>
@@ -316,8 +320,8 @@ class GridSolver {
             const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound),
                           lo = _mm256_set1_pd(-bound);
             const __m256d fine = _mm256_set1_pd(Resolution<T>::kFine), zero = _mm256_setzero_pd();
-            const __m256d sign = _mm256_set1_pd(-0.0);
-            __m256d odd = zero;
+            const __m256d sign = _mm256_set1_pd(-0.0), half = _mm256_set1_pd(0.5);
+            __m256d odd = zero, lost = zero;
             __m256i seen = _mm256_setzero_si256(), coarse = seen;
             for (; c + 4 <= W; c += 4) {
                 __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
@@ -325,21 +329,25 @@ class GridSolver {
                 const __m256d size = _mm256_andnot_pd(sign, v), some = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
                 const __m256d counts = _mm256_and_pd(some, _mm256_cmp_pd(size, hi, _CMP_LT_OQ));
                 const __m256d small = _mm256_and_pd(some, _mm256_cmp_pd(size, fine, _CMP_LT_OQ));
+                lost = _mm256_or_pd(lost, _mm256_and_pd(some, _mm256_cmp_pd(size, half, _CMP_LT_OQ)));
                 seen = _mm256_sub_epi64(seen, _mm256_castpd_si256(counts));
                 coarse = _mm256_sub_epi64(coarse, _mm256_castpd_si256(small));
                 v = _mm256_max_pd(_mm256_min_pd(v, hi), lo);
                 _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), _mm256_cvtpd_epi32(v));
             }
             saw_nan_ |= _mm256_movemask_pd(odd) != 0;
+            resolution_.lost |= _mm256_movemask_pd(lost) != 0;
             const Long4 s4 = (Long4)seen, c4 = (Long4)coarse;
             resolution_.seen += s4[0] + s4[1] + s4[2] + s4[3];
             resolution_.coarse += c4[0] + c4[1] + c4[2] + c4[3];
         }
 #endif
         for (; c < W; ++c) {
-            saw_nan_ |= std::isnan(t[c]);
-            resolution_.note(t[c] * scale, bound);
-            e[c] = static_cast<T>(std::nearbyint(std::clamp(t[c] * scale, -bound, bound)));
+            const bool nan = std::isnan(t[c]);
+            saw_nan_ |= nan;
+            const double scaled = nan ? 0 : t[c] * scale;
+            resolution_.note(scaled, bound);
+            e[c] = static_cast<T>(std::nearbyint(std::clamp(scaled, -bound, bound)));
         }
     }
 

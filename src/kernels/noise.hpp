@@ -100,7 +100,7 @@ inline Float8 logistic8(const uint32_t* words) {
     std::memcpy(&r, words, sizeof r);
     const Float8 a = to_float(r), b = to_float(~r);
     const Int8 octaves = (Int8)a - (Int8)b + (kShift + kOctave / 2);  // kept positive by the shift
-    const Float8 c = (Float8)((Int8)b + (octaves & -kOctave) - kShift);
+    const Float8 c = (Float8)((Int8)b + ((octaves & -kOctave) - kShift));
     const Float8 k = __builtin_convertvector((octaves >> 23) - 128, Float8);
     const Float8 s = (a - c) / (a + c), q = s * s;
     const Float8 p = (((q * (2.0f / 11) + 2.0f / 9) * q + 2.0f / 7) * q + 2.0f / 5) * q + 2.0f / 3;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -104,7 +103,7 @@ class SparseSolver {
     // False, and no labels, if the integers are too coarse for this field (unless `force`).
     bool solve(const double* theta, Tie tie, bool force) {
         Resolution<T> resolution;
-        std::memcpy(residual_.data(), capacity_.data(), sizeof(T) * capacity_.size());
+        std::copy(capacity_.begin(), capacity_.end(), residual_.begin());
         for (int64_t i = 0; i < g_.n; ++i) {
             if (std::isnan(theta[i])) refuse_nan();
             resolution.note(theta[i] * scale, bound);
@@ -196,7 +195,7 @@ class SparseSolver {
                     tree_[q] = mine;
                     parent_[q] = g_.reverse[a];
                     stamp_[q] = stamp_[p];
-                    distance_[q] = distance_[p] + 1;
+                    distance_[q] = static_cast<int32_t>(static_cast<uint32_t>(distance_[p]) + 1);
                     push_active(q);
                     break;
                 }

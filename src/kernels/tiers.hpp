@@ -33,6 +33,7 @@ inline WeightRange cap_weights(const WeightRange& range, const double* theta, in
         negative += std::clamp(-theta[i], 0.0, capped.cap);
     }
     capped.largest_degree = std::max(positive, negative);
+    capped.most_edges = std::max(capped.most_edges, n);  // n fields were rounded on the way
     return capped;
 }
 

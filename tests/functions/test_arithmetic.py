@@ -43,6 +43,13 @@ def test_modular_functions_take_any_sign():
     assert (Modular([1.0, 1.0, 1.0]) - Modular([0.0, 1.0, 0.0]) + CUT).n == 3
 
 
+def test_functions_divide_by_a_number():
+    f = 3.0 * CUT + COUNT - Modular([1.0, 2.0, 3.0])
+    np.testing.assert_allclose((f / 2)(X), f(X) / 2, rtol=1e-15)
+    assert (CUT / np.float64(4.0)).terms() == ((0.25, CUT),)
+    assert (Modular([1.0, 3.0]) / -2).t.tolist() == [-0.5, -1.5]
+
+
 def test_greedy_of_a_sum_is_the_sum_of_the_vertices(seed):
     rng = np.random.default_rng(seed)
     f, g = random_cut(rng, 6), ConcaveCardinality(np.sqrt(np.arange(7)))
@@ -64,7 +71,20 @@ def test_greedy_of_a_sum_is_the_sum_of_the_vertices(seed):
         (lambda: CUT - 1.0, TypeError, "unsupported operand"),
         (lambda: CUT + 1.0, TypeError, "unsupported operand"),
         (lambda: 1.0 + CUT, TypeError, "unsupported operand"),
-        (lambda: CUT + Modular([1.0]), ValueError, r"terms\[1\] has n = 1.* n = 3"),
+        (lambda: CUT + Modular([1.0]), ValueError, "cannot add functions on 3 and 1 elements"),
+        (lambda: CUT - Modular([1.0]), ValueError, "cannot add functions on 3 and 1 elements"),
+        (lambda: Sum([(1, CUT), (1, Modular([1.0]))]), ValueError, r"terms\[1\] has n = 1.* n = 3"),
+        (
+            lambda: Sum(CUT),
+            TypeError,
+            r"terms must be a list of \(weight, function\) pairs, got Cut",
+        ),
+        (lambda: -CUT, TypeError, "cannot negate Cut.*supermodular"),
+        (lambda: -(CUT + COUNT), TypeError, "supermodular"),
+        (lambda: CUT / 0.0, ValueError, "cannot divide Cut.* by 0: it must be positive"),
+        (lambda: CUT / -2.0, ValueError, "cannot divide Cut.* by -2: it must be positive"),
+        (lambda: CUT / COUNT, TypeError, "the divisor of a function must be a real number"),
+        (lambda: Modular([1.0]) / 0, ValueError, "cannot divide Modular.* by 0"),
         (lambda: Sum([]), ValueError, "at least one term"),
         (lambda: Sum([(1.0, CUT), (-2.0, COUNT)]), ValueError, r"terms\[1\] has the weight -2"),
         (lambda: Sum([(1.0, np.sum)]), TypeError, r"terms\[0\] holds a"),

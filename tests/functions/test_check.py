@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from logsuper.functions import ConcaveCardinality, Cut, Modular, SetFunction, check_submodular
+from logsuper.functions import (
+    ConcaveCardinality,
+    Cut,
+    Modular,
+    SetFunction,
+    SubmodularFunction,
+    check_submodular,
+)
 
 
 def bad_pair(x):
@@ -64,3 +71,22 @@ def test_a_small_violation_of_a_large_function_is_still_found():
     f = SetFunction(lambda x: float(x.sum()) + 1e-7 * float(x[0] * x[1]), 6, check=False)
     assert check_submodular(f).violated.amount == pytest.approx(1e-7, rel=1e-6)
     assert check_submodular(f, tol=1e-6)
+
+
+class Shifted(SubmodularFunction):
+    """A count plus a constant, which no function of the library may have."""
+
+    def __init__(self, n, shift):
+        self.n = n
+        self.shift = shift
+
+    def _evaluate(self, X):
+        return X.sum(axis=1) + self.shift
+
+
+@pytest.mark.parametrize("n", [1, 4, 20])
+def test_a_function_that_is_not_0_at_0_is_refused(n):
+    assert check_submodular(Shifted(n, 0.0))
+    assert check_submodular(Shifted(n, 1e-13))
+    with pytest.raises(ValueError, match=r"f is 2.5 at 0 and must be 0 there.*Shifted"):
+        check_submodular(Shifted(n, 2.5))

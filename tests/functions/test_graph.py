@@ -83,3 +83,19 @@ def test_enumeration_knows_its_limit():
     graph = PairwiseGraph.from_arcs(1, n, np.arange(1, n), np.arange(2, n + 1), np.ones(n - 1))
     with pytest.raises(ValueError, match="cannot enumerate 18"):
         graph.value([[1]])
+
+
+def test_rounding_in_a_table_makes_no_auxiliary_nodes():
+    n = 400
+    k = np.arange(n + 1)
+    tables = {  # bends at 200; at 200 and 250
+        1: np.minimum(k / n, 0.5),
+        2: np.minimum(np.minimum(k / 3, 100 / 3 + k / 6), 75.0),
+    }
+    rng = np.random.default_rng(0)
+    X = rng.random((20, n)) < rng.random((20, 1))
+    for bends, table in tables.items():
+        f = ConcaveCardinality(table)
+        graph = f.graph()
+        assert graph.n_aux == bends
+        np.testing.assert_allclose(graph.value(X), f(X), rtol=1e-13, atol=1e-13)

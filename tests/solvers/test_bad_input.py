@@ -11,7 +11,7 @@ from logsuper.functions import (
     PnPotts,
     grid_cuts,
 )
-from logsuper.solvers import maximize, prepare
+from logsuper.solvers import maximize, min_norm_point, prepare
 
 # One function for every solver there is, all with six elements.
 FUNCTIONS = {
@@ -351,3 +351,37 @@ def test_products_that_underflow(engine, name):
     np.testing.assert_array_equal(y, theta > 0)
     assert value == 6.5
     assert 0 < stats[0] < 1e-198
+
+
+def test_masked_arrays_are_refused():
+    """A mask means "not observed": what lies under it must not be used in silence."""
+    hidden = np.ma.array([5.0, -1.0, -1.0], mask=[True, False, False])
+    prepared = prepare([Cut(3, [(0, 1)])])
+    for call in (
+        lambda: prepared.maximize(hidden, [1.0]),
+        lambda: prepared.perturb(hidden, [1.0], 2, 0),
+        lambda: prepared.maximize(np.zeros((3, 3)), hidden[:, None]),
+        lambda: min_norm_point(Cut(3, [(0, 1)]), hidden),
+    ):
+        with pytest.raises(ValueError, match="masked"):
+            call()
+    open_mask = np.ma.array([5.0, -1.0, -1.0], mask=False)
+    assert prepared.maximize(open_mask, [1.0])[1] == 4.0
+
+
+@pytest.mark.parametrize(
+    "f", [Cut(4, [(0, 1)]), ConcaveCardinality([0, 1, 1, 1, 1]), Modular(np.ones(4))]
+)
+def test_fields_whose_sum_overflows(f):
+    with pytest.raises(ValueError, match=r"theta\[\d\].*overflow"):
+        maximize(f, [1e308] * 4)
+
+
+def test_fields_whose_square_overflows():
+    with pytest.raises(ValueError, match=r"theta\[1\].*overflow"):
+        min_norm_point(Cut(3, [(0, 1)]), [0.0, 1e200, 1.0])
+
+
+def test_one_function_is_not_a_list():
+    with pytest.raises(TypeError, match=r"prepare\(\[f\]\)"):
+        prepare(Cut(3, [(0, 1)]))

@@ -8,11 +8,17 @@ import functools
 import importlib.util
 
 import numpy as np
-from flow_oracles import grid_edges, ortools_maximum, random_edges, scipy_maxima, with_fixed
+from flow_oracles import (
+    grid_edges,
+    networkx_maximum,
+    ortools_maximum,
+    random_edges,
+    scipy_maxima,
+    with_fixed,
+)
 
 from logsuper.functions import Cut, Modular, grid_cuts
 from logsuper.solvers import prepare
-from logsuper.solvers._fallback import solve_pairwise
 
 STRUCTURES = 48
 PROBLEMS = {"ties": 160, "six digits": 120, "ten digits": 40}
@@ -80,12 +86,9 @@ def tables(functions, edges):
 def other_maxima(edges, weights, theta, kind):
     if kind != "ten digits":
         return scipy_maxima(theta.shape[1], edges, weights, theta)
-    if importlib.util.find_spec("ortools"):
-        rows = zip(weights, theta, strict=True)
-        return np.array([ortools_maximum(edges, w, t) for w, t in rows], dtype=float)
-    y = solve_pairwise(theta.shape[1], edges, weights, theta)
-    cut = (weights * (y[:, edges[:, 0]] != y[:, edges[:, 1]])).sum(axis=1)
-    return (theta * y).sum(axis=1) - cut
+    maximum = ortools_maximum if importlib.util.find_spec("ortools") else networkx_maximum
+    rows = zip(weights, theta, strict=True)
+    return np.array([maximum(edges, w, t) for w, t in rows], dtype=float)
 
 
 @functools.cache

@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from logsuper.functions._checks import (
     FloatArray,
     IntArray,
+    arrays_in,
     check_binary,
     check_field,
     check_fixed,
     check_number,
+    frozen,
 )
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ class SubmodularFunction(ABC):
     on can only fall as others are switched on.  The log-supermodular model built on it is
     :math:`p(x)\propto e^{-f(x)}`.
 
-    Functions are immutable.  They add (``f + g``), scale by a number >= 0 (``2.0 * f``), and a
-    `Modular`, and nothing else, can be subtracted (``f - Modular(t)``).
+    Functions are immutable.  They add (``f + g``), scale by a number >= 0 (``2.0 * f``, ``f / 2``),
+    and a `Modular`, and nothing else, can be subtracted (``f - Modular(t)``).
 
     Attributes
     ----------
@@ -42,10 +44,28 @@ class SubmodularFunction(ABC):
 
     Notes
     -----
-    A new family needs `n` and `_evaluate`.  Everything else has a general implementation in terms
-    of these; override `_gains`, `_chain` (or `_greedy`), `_condition` and `graph` where a closed
-    form is faster.  A subclass may count on its input being checked, two-dimensional and float64,
-    and on n > 0.
+    A new family needs `n` and `_evaluate`, which must be 0 at 0: subtract the value there if it is
+    not.  Everything else has a general implementation in terms of these; override `_gains`,
+    `_chain` (or `_greedy`), `_condition` and `graph` where a closed form is faster.  A subclass may
+    count on its input being checked, two-dimensional and float64, and on n > 0.  Nobody checks what
+    it returns; `check_submodular` does on request.
+
+    Examples
+    --------
+    >>> from logsuper.functions import SubmodularFunction, check_submodular
+    >>> class AnyOn(SubmodularFunction):
+    ...     def __init__(self, n):
+    ...         self.n = n
+    ...
+    ...     def _evaluate(self, X):
+    ...         return X.max(axis=1)
+    >>> f = AnyOn(3)
+    >>> f([[0, 0, 0], [0, 1, 1]])
+    array([0., 1.])
+    >>> f.gains([0, 0, 1])
+    array([0., 0., 1.])
+    >>> check_submodular(f)
+    <no violation found in 6 pairs (all)>
     """
 
     n: int
@@ -224,6 +244,8 @@ class SubmodularFunction(ABC):
 
         if not isinstance(other, SubmodularFunction):
             return NotImplemented
+        if self.n != other.n:
+            raise ValueError(f"cannot add functions on {self.n} and {other.n} elements")
         return combine((*self.terms(), *other.terms()))
 
     def __radd__(self, other: object) -> SubmodularFunction:
@@ -247,6 +269,21 @@ class SubmodularFunction(ABC):
 
     __rmul__ = __mul__
 
+    def __truediv__(self, number: object) -> SubmodularFunction:
+        """Return the function divided by a number > 0."""
+        from logsuper.functions._sum import combine
+
+        divisor = check_number(number, "the divisor of a function")
+        if divisor <= 0:
+            raise ValueError(f"cannot divide {self!r} by {divisor:g}: it must be positive")
+        return combine([(own / divisor, atom) for own, atom in self.terms()])
+
+    def __neg__(self) -> SubmodularFunction:
+        """Refuse: only a `Modular` has a submodular negative."""
+        raise TypeError(
+            f"cannot negate {self!r}: it would be supermodular; only a Modular can be negated"
+        )
+
     def __sub__(self, other: object) -> SubmodularFunction:
         """Return the difference; only a `Modular` can be subtracted."""
         from logsuper.functions._modular import Modular
@@ -258,6 +295,32 @@ class SubmodularFunction(ABC):
                 f"only a Modular can be subtracted; minus {other!r} would not be submodular"
             )
         return NotImplemented
+
+    # ------------------------------------------------------------------------------- pickling
+
+    # numpy forgets in a pickle that an array is read-only, hence the list of those that are.
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        own, slots = state if isinstance(state, tuple) else (state, None)
+        held = {name: arrays_in(value) for name, value in (own or {}).items()}
+        read_only = [
+            name
+            for name, arrays in held.items()
+            if arrays and not any(array.flags.writeable for array in arrays)
+        ]
+        own = {**(own or {}), "_read_only": read_only}
+        return own if slots is None else (own, slots)
+
+    def __setstate__(self, state: Any) -> None:
+        own, slots = state if isinstance(state, tuple) else (state, None)
+        attributes = dict(own)
+        for name in attributes.pop("_read_only", ()):
+            for array in arrays_in(attributes.get(name)):
+                frozen(array)
+        self.__dict__.update(attributes)
+        for name, value in (slots or {}).items():
+            setattr(self, name, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n})"

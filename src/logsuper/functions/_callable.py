@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._check import check_submodular
@@ -61,14 +62,21 @@ class SetFunction(SubmodularFunction):
     def _evaluate(self, X: FloatArray) -> FloatArray:
         points = X.astype(np.uint8)
         if self.vectorized:
-            values = np.asarray(self.function(points), dtype=np.float64)
+            returned = self.function(points)
+            try:
+                values = np.asarray(returned, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"a vectorized function must return {len(X)} numbers for an input of shape "
+                    f"{X.shape}, got {returned!r}"
+                ) from None
             if values.shape != (len(X),):
                 raise ValueError(
                     f"a vectorized function must return shape ({len(X)},) for an input of shape "
                     f"{X.shape}, got {values.shape}"
                 )
         else:
-            values = np.array([float(self.function(point)) for point in points])
+            values = np.array([_as_number(self.function(point), point) for point in points])
         if not np.isfinite(values).all():
             [k] = first_index(~np.isfinite(values))
             raise ValueError(f"function returned {values[k]} at x = {points[k].tolist()}")
@@ -77,3 +85,14 @@ class SetFunction(SubmodularFunction):
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return f"SetFunction({name}, n={self.n})"
+
+
+def _as_number(returned: Any, point: NDArray[np.uint8]) -> float:
+    try:
+        if isinstance(returned, str | bytes):
+            raise TypeError
+        return float(returned)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"function returned {returned!r} at x = {point.tolist()}; it must return a number"
+        ) from None

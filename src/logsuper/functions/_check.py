@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_size
+from logsuper.functions._checks import FloatArray, check_number, check_size
 
 # Up to this size all 2^n values are looked at.
 _EXHAUSTIVE = 12
+
+# How far from 0 the value at 0 may be, relative to the largest one: rounding, not a constant.
+_ROUNDING = 1e-9
 
 
 class Violation(NamedTuple):
@@ -42,6 +45,16 @@ class SubmodularityReport:
     exhaustive : bool
         Whether every pair at every x was looked at; then "none found" is a proof, up to rounding.
     pairs_checked : int
+
+    Examples
+    --------
+    >>> from logsuper.functions import SetFunction, check_submodular
+    >>> report = check_submodular(SetFunction(lambda x: 2.0 * x.all(), 2, check=False))
+    >>> bool(report), report.exhaustive, report.pairs_checked
+    (False, True, 1)
+    >>> x, i, j, amount = report.violated
+    >>> x.tolist(), i, j, amount
+    ([0, 0], 0, 1, 2.0)
     """
 
     violated: Violation | None
@@ -81,6 +94,11 @@ def check_submodular(
     SubmodularityReport
         True when no violation was found.
 
+    Raises
+    ------
+    ValueError
+        If f is not 0 at 0.
+
     Examples
     --------
     >>> from logsuper.functions import SetFunction, check_submodular
@@ -92,10 +110,14 @@ def check_submodular(
     """
     if not isinstance(f, SubmodularFunction):
         raise TypeError("f must be a function of the library; wrap a callable in SetFunction")
+    samples = check_size(samples, "samples")
+    if check_number(tol, "tol") < 0:
+        raise ValueError(f"tol must be at least 0, got {tol:g}")
     if f.n < 2:
+        _check_zero(f, float(np.abs(f(np.ones(f.n)))))
         return SubmodularityReport(None, True, 0)
     exhaustive = f.n <= _EXHAUSTIVE
-    X, i, j = _all_pairs(f.n) if exhaustive else _some_pairs(f.n, check_size(samples), seed)
+    X, i, j = _all_pairs(f.n) if exhaustive else _some_pairs(f.n, samples, seed)
     if exhaustive:
         # every point is a corner of many pairs: evaluate each once
         bits = 2 ** np.arange(f.n)
@@ -107,11 +129,21 @@ def check_submodular(
         corners = _corners(f, X, i, j)
     excess = corners[3] + corners[0] - corners[1] - corners[2]
     scale = float(np.max(np.abs(corners), initial=0.0))
+    _check_zero(f, scale)
     violated = None
     if len(excess) and excess.max() > tol * scale:
         k = int(excess.argmax())
         violated = Violation(X[k].astype(np.uint8), int(i[k]), int(j[k]), float(excess[k]))
     return SubmodularityReport(violated, exhaustive, len(excess))
+
+
+def _check_zero(f: SubmodularFunction, scale: float) -> None:
+    """Refuse a function that is not 0 at 0, up to the rounding of values as large as `scale`."""
+    value = float(f(np.zeros(f.n)))
+    if not abs(value) <= _ROUNDING * scale:
+        raise ValueError(
+            f"f is {value:g} at 0 and must be 0 there: let `_evaluate` of {f!r} subtract it"
+        )
 
 
 _Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -69,7 +69,7 @@ def refuse_negative(values: FloatArray, name: str, why: str) -> None:
 
 def as_indices(values: ArrayLike, n: int, name: str) -> IntArray:
     """Return an int64 array of element indices, each in ``[0, n)``."""
-    raw = np.asarray(values)
+    raw = as_array(values, name)
     if raw.size == 0:
         return np.empty(raw.shape, dtype=np.int64)
     if raw.dtype.kind not in "iu":
@@ -93,18 +93,31 @@ def as_members(values: ArrayLike, n: int, name: str) -> IntArray:
     return members
 
 
-def as_hyperedges(members: Iterable[object], n: int) -> list[IntArray]:
+def as_hyperedges(members: list[Any], n: int) -> list[IntArray]:
     """Return one or several sets of elements as a list of sets.
 
     ``[0, 1, 2]`` is one set, ``[[0, 1], [1, 2, 3]]`` two.
     """
-    groups = list(members)
-    if groups and all(np.ndim(group) == 0 for group in groups):  # type: ignore[arg-type]
-        return [as_members(groups, n, "members")]  # type: ignore[arg-type]
-    return [
-        as_members(group, n, f"members[{k}]")  # type: ignore[arg-type]
-        for k, group in enumerate(groups)
-    ]
+    if members and all(np.ndim(group) == 0 for group in members):
+        return [as_members(members, n, "members")]
+    return [as_members(group, n, f"members[{k}]") for k, group in enumerate(members)]
+
+
+def as_list(values: Any, name: str, wanted: str) -> list[Any]:
+    """Return an iterable as a list; Python sets, also inside it, become sorted lists."""
+    try:
+        parts = list(values)
+    except TypeError:
+        raise TypeError(f"{name} must be {wanted}, got {type(values).__name__}") from None
+    parts = [_in_order(part) if isinstance(part, Set) else part for part in parts]
+    return _in_order(parts) if isinstance(values, Set) else parts
+
+
+def _in_order(values: Any) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError:  # not all of them numbers, which the check of the entries will say
+        return list(values)
 
 
 def check_binary(X: ArrayLike, n: int) -> NDArray[Any]:
@@ -139,10 +152,24 @@ def check_fixed(fixed: Mapping[int, int], n: int) -> tuple[IntArray, FloatArray]
             raise TypeError(f"fixed has the key {index!r}, which is not an element index")
         if not 0 <= index < n:
             raise ValueError(f"fixed has the key {index}, outside the ground set [0, {n})")
-        if value not in (0, 1):
+        if not is_bit(value):
             raise ValueError(f"fixed[{index}] = {value!r} is neither 0 nor 1")
     elements = np.array(sorted(int(index) for index in fixed), dtype=np.int64)
     return elements, np.array([float(fixed[int(i)]) for i in elements], dtype=np.float64)
+
+
+def is_bit(value: Any) -> bool:
+    """Return whether the value is the number 0 or 1; an array is not."""
+    try:
+        return getattr(value, "ndim", 0) == 0 and bool(value in (0, 1))
+    except (TypeError, ValueError):
+        return False
+
+
+def arrays_in(value: object) -> list[NDArray[Any]]:
+    """Return the array, or the arrays of a tuple, that an attribute holds."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return [part for part in parts if isinstance(part, np.ndarray)]
 
 
 def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
@@ -164,13 +191,18 @@ def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
 def _numeric(values: ArrayLike, name: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{name} has masked entries; fill them first")
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} must be a rectangular array of numbers") from None
+    array = as_array(values, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array
+
+
+def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ``np.asarray(values)``; refuse rows of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be a rectangular array of numbers") from None
 
 
 def _at(name: str, index: tuple[int, ...]) -> str:

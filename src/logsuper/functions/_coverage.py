@@ -13,7 +13,9 @@ from logsuper.functions._checks import (
     FloatArray,
     IntArray,
     add_up,
+    as_array,
     as_float,
+    as_list,
     as_members,
     as_vector,
     frozen,
@@ -29,7 +31,7 @@ class Coverage(GroupedFunction):
     Parameters
     ----------
     sets : list of lists of int, or boolean array-like of shape (n, n_items)
-        ``sets[i]`` are the items that element i covers, or their indicator.
+        ``sets[i]`` are the items that element i covers, a list or set of them, or their indicator.
     weights : float or array-like of shape (n_items,), default 1.0
         Worth of each item, non-negative.
 
@@ -47,8 +49,15 @@ class Coverage(GroupedFunction):
 
     def __init__(self, sets: Iterable[Any], weights: ArrayLike = 1.0) -> None:
         worth = as_float(weights, "weights")
-        rows = list(sets)
-        if rows and all(np.asarray(row).dtype == bool and np.ndim(row) == 1 for row in rows):
+        listed = as_list(sets, "sets", "a list of lists of items or a boolean matrix")
+        rows = [as_array(row, f"sets[{i}]") for i, row in enumerate(listed)]
+        if isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.shape[1] > 1:
+            if sets.dtype.kind in "iuf" and np.isin(sets, (0, 1)).all():
+                raise ValueError(
+                    "sets is a matrix of the numbers 0 and 1: pass a boolean matrix, "
+                    "sets.astype(bool), or lists of items"
+                )
+        if rows and all(row.dtype == bool and row.ndim == 1 for row in rows):
             if len({len(row) for row in rows}) > 1:
                 raise ValueError("the rows of a boolean sets matrix must have the same length")
             items = len(rows[0])
@@ -56,7 +65,8 @@ class Coverage(GroupedFunction):
         elif worth.ndim == 1:
             items = len(worth)
         else:
-            items = 1 + max((int(np.max(row)) for row in rows if np.size(row)), default=-1)
+            whole = (row for row in rows if row.size and row.dtype.kind in "iu")
+            items = 1 + max((int(row.max()) for row in whole), default=-1)
         covered = [as_members(row, items, f"sets[{i}]") for i, row in enumerate(rows)]
         worth = as_vector(weights, "weights", items)
         refuse_negative(worth, "weights", "covering this item would be punished, not submodular")
@@ -68,9 +78,9 @@ class Coverage(GroupedFunction):
         order = np.argsort(item, kind="stable")
         self.n = n
         self.n_groups = len(weights)
-        self.group = item[order]
-        self.member = element[order]
-        self.weight = np.ones(len(item))
+        self.group = frozen(item[order])
+        self.member = frozen(element[order])
+        self.weight = frozen(np.ones(len(item)))
         self.weights = frozen(weights)
 
     def _profile(self, V: FloatArray, group: IntArray | slice) -> FloatArray:

@@ -184,11 +184,14 @@ class Cut(SubmodularFunction):
     def graph(self) -> PairwiseGraph:
         """Return the graph itself, without the edges of weight 0."""
         keep = self.weights > 0
-        zeros = frozen(np.zeros(self.n))
-        return PairwiseGraph(self.n, 0, self.edges[keep], self.weights[keep], zeros)
+        edges, weights = frozen(self.edges[keep]), frozen(self.weights[keep])
+        return PairwiseGraph(self.n, 0, edges, weights, frozen(np.zeros(self.n)))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_incidence"}
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        own = state[0] if isinstance(state, tuple) else state
+        own.pop("_incidence", None)
+        return state
 
     def __repr__(self) -> str:
         return f"Cut(n={self.n}, edges={len(self.weights)})"

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
-from logsuper.functions._checks import FloatArray, IntArray, add_up, check_binary, frozen
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    add_up,
+    arrays_in,
+    check_binary,
+    frozen,
+)
 
 # Auxiliary nodes that are connected with each other are enumerated together in `value`.
 _MAX_ENUMERATED = 16
@@ -36,6 +44,15 @@ class PairwiseGraph:
         Non-negative.
     unary : ndarray of shape (n + n_aux,), float64
     constant : float
+
+    Examples
+    --------
+    >>> from logsuper.functions import PnPotts
+    >>> graph = PnPotts(4, [0, 1, 2, 3], weight=2.0).graph()
+    >>> graph.n, graph.n_aux, len(graph.edges)
+    (4, 2, 8)
+    >>> graph.value([[0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1]])
+    array([0., 2., 0.])
     """
 
     n: int
@@ -146,6 +163,13 @@ class PairwiseGraph:
         merged = merge_edges(pairs, np.concatenate([*weights, np.empty(0)]), n + n_aux)
         constant = float(sum(factor * graph.constant for factor, graph in graphs))
         return cls(n, n_aux, *merged, frozen(unary), constant)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # numpy forgets in a pickle that an array is read-only
+        for value in state.values():
+            for array in arrays_in(value):
+                frozen(array)
+        self.__dict__.update(state)
 
     def value(self, Y: ArrayLike) -> FloatArray:
         """Evaluate by enumerating the auxiliary nodes; meant for tests.

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_size, frozen
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    as_list,
+    as_vector,
+    check_size,
+    frozen,
+)
 from logsuper.functions._cut import Cut
 
 # For 1, 2 and 3 axes: the number of neighbours, and how many axes a step may change at once.
@@ -49,7 +56,8 @@ def grid_cuts(
     >>> len(grid_cuts((4, 4, 4), neighbors=26))
     13
     """
-    sizes = tuple(check_size(size, f"shape[{axis}]") for axis, size in enumerate(shape))
+    given = as_list(shape, "shape", "a sequence of one to three integers, as in (4, 5)")
+    sizes = tuple(check_size(size, f"shape[{axis}]") for axis, size in enumerate(given))
     axes = len(sizes)
     if axes not in _NEIGHBORS:
         raise ValueError(f"shape must have one to three axes, got {axes}")
@@ -118,8 +126,19 @@ class _GridCut(Cut):
         inner += second.reshape(inner.shape)
         return out.reshape(len(first), self.n)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_pairs"}
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        state.pop("_pairs", None)
+        if not any(self.weights.strides):  # a pickle would write the one number E times
+            count = len(self.weights)
+            state["weights"] = (float(self.weights[0]) if count else 1.0, count)
+        return state
+
+    def __setstate__(self, state: Any) -> None:
+        weights = state["weights"]
+        if isinstance(weights, tuple):
+            state = {**state, "weights": np.broadcast_to(np.float64(weights[0]), weights[1])}
+        super().__setstate__(state)
 
     def __repr__(self) -> str:
         return f"Cut(n={self.n}, edges={len(self.weights)}, shape={self.shape})"

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._checks import FloatArray, IntArray, frozen
 
 
 class GroupedFunction(SubmodularFunction):
@@ -34,9 +34,9 @@ class GroupedFunction(SubmodularFunction):
         self.n = n
         self.n_groups = len(groups)
         sizes = [len(group) for group in groups]
-        self.group = np.repeat(np.arange(len(groups)), sizes)
-        self.member = np.concatenate([np.empty(0, dtype=np.int64), *groups])
-        self.weight = np.concatenate([np.empty(0), *weights])
+        self.group = frozen(np.repeat(np.arange(len(groups)), sizes))
+        self.member = frozen(np.concatenate([np.empty(0, dtype=np.int64), *groups]))
+        self.weight = frozen(np.concatenate([np.empty(0), *weights]))
 
     def _keep(self, free: IntArray, keep: IntArray) -> tuple[list[IntArray], list[FloatArray]]:
         """Return the free members, renumbered, and the weights, of the groups to keep."""
@@ -87,5 +87,8 @@ class GroupedFunction(SubmodularFunction):
     def _row_size(self) -> int:
         return max(self.n, len(self.member))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_incidence"}
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        own = state[0] if isinstance(state, tuple) else state
+        own.pop("_incidence", None)
+        return state

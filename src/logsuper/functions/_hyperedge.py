@@ -16,15 +16,19 @@ from logsuper.functions._checks import (
     IntArray,
     add_up,
     as_hyperedges,
+    as_list,
     as_vector,
     check_size,
     frozen,
+    is_bit,
     refuse_negative,
 )
 from logsuper.functions._cut import Cut
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._groups import GroupedFunction
 from logsuper.functions._sum import combine
+
+_MEMBERS = "a list of elements or a list of such lists"
 
 
 class PnPotts(GroupedFunction):
@@ -35,7 +39,7 @@ class PnPotts(GroupedFunction):
     n : int
         Number of elements.
     members : list of int, or list of lists of int
-        The elements of one hyperedge, or of several.
+        The elements of one hyperedge, or of several; a Python set counts as a sorted list.
     weight : float or array-like of shape (n_groups,), default 1.0
         Price of disagreement in each hyperedge, non-negative.
 
@@ -58,7 +62,7 @@ class PnPotts(GroupedFunction):
 
     def __init__(self, n: int, members: Iterable[Any], weight: ArrayLike = 1.0) -> None:
         size = check_size(n)
-        groups = as_hyperedges(members, size)
+        groups = as_hyperedges(as_list(members, "members", _MEMBERS), size)
         weights = as_vector(weight, "weight", len(groups))
         refuse_negative(weights, "weight", "this hyperedge would be repulsive, not submodular")
         self._build(size, groups, weights)
@@ -136,7 +140,7 @@ class RobustPn(GroupedFunction):
     n : int
         Number of elements.
     members : list of int, or list of lists of int
-        The elements of one hyperedge, or of several.
+        The elements of one hyperedge, or of several; a Python set counts as a sorted list.
     threshold : float or array-like of shape (n_groups,)
         The most that a hyperedge can cost, non-negative.
     weights : float or (list of) array-like, default 1.0
@@ -173,16 +177,20 @@ class RobustPn(GroupedFunction):
         side: int = 1,
     ) -> None:
         size = check_size(n)
-        given = list(members)
+        given = as_list(members, "members", _MEMBERS)
         groups = as_hyperedges(given, size)
         single = len(groups) == 1 and np.ndim(given[0]) == 0
         limits = as_vector(threshold, "threshold", len(groups))
         refuse_negative(limits, "threshold", "a hyperedge costs at least 0")
-        if side not in (0, 1):
+        if not is_bit(side):
             raise ValueError(f"side must be 0 or 1, got {side!r}")
         one_number = isinstance(weights, Real) or getattr(weights, "ndim", 1) == 0
         shared = single or one_number
-        parts = [weights] * len(groups) if shared else list(weights)
+        parts = (
+            [weights] * len(groups)
+            if shared
+            else as_list(weights, "weights", "a number or one part a hyperedge")
+        )
         if len(parts) != len(groups):
             raise ValueError(f"weights must have {len(groups)} parts, got {len(parts)}")
         prices = []

@@ -62,6 +62,13 @@ class Modular(SubmodularFunction):
 
     __rmul__ = __mul__
 
+    def __truediv__(self, number: object) -> Modular:
+        """Return the weights divided by any number but 0."""
+        divisor = check_number(number, "the divisor of a Modular")
+        if divisor == 0:
+            raise ValueError(f"cannot divide {self!r} by 0")
+        return Modular(self.t / divisor)
+
     def __neg__(self) -> Modular:
         """Return the function with all weights negated."""
         return Modular(-self.t)

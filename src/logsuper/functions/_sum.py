@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._checks import FloatArray, IntArray, as_list, check_number
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._modular import Modular, zero
 
@@ -37,7 +37,7 @@ class Sum(SubmodularFunction):
     """
 
     def __init__(self, terms: Iterable[tuple[float, SubmodularFunction]]) -> None:
-        pairs = list(terms)
+        pairs = as_list(terms, "terms", "a list of (weight, function) pairs")
         for k, pair in enumerate(pairs):
             if not (isinstance(pair, tuple) and len(pair) == 2):
                 raise TypeError(f"terms[{k}] must be a (weight, function) pair")

@@ -25,6 +25,8 @@ _ALL_26 = (
     *((0, 1, 1), (0, 1, -1), (1, 0, 1), (1, 0, -1), (1, 1, 0), (1, -1, 0)),
     *((1, 1, 1), (1, 1, -1), (1, -1, 1), (1, -1, -1)),
 )
+# Nodes with their padding that the grid kernel takes.
+_LARGEST_GRID = (1 << 30) - 1
 STENCILS: tuple[tuple[Step, ...], ...] = (_AXES_2, _AXES_3, _PLANE_8, _ALL_26)
 
 
@@ -99,10 +101,20 @@ def as_grid(n: int, parts: Sequence[Parts]) -> Grid | None:
     if shape is None or math.prod(shape) != n:
         return None
 
+    turns = 0
+    while shape[2] == 1 and n > 1:  # a column is a row
+        shape, turns = (shape[2], shape[0], shape[1]), turns + 1
+    # Rows are padded to words of 64: a large grid with short rows is better off as a list of edges.
+    padded = n // shape[2] * (-(-shape[2] // 64) * 64)
+    if padded > _LARGEST_GRID or (padded > 4 * n and n > 1 << 16):
+        return None
+
     pieces: list[tuple[int, Step, float | FloatArray]] = []
     for k, weight, cut in cuts:
         if cut.offset is not None:
-            step = _as_step(cut.offset)
+            if not cut.weights.size:
+                continue
+            step = _turned(_as_step(cut.offset), turns)
             value = _on_step(shape, step, cut)
             pieces.append((k, step, value * weight))
         else:
@@ -115,6 +127,12 @@ def as_grid(n: int, parts: Sequence[Parts]) -> Grid | None:
         if used <= set(steps) and (shape[0] == 1 or steps is not _AXES_2):
             return Grid(shape, steps, [(k, steps.index(step), v) for k, step, v in pieces])
     return None
+
+
+def _turned(step: Step, turns: int) -> Step:
+    for _ in range(turns):
+        step = (step[2], step[0], step[1])
+    return step
 
 
 def _as_three(shape: tuple[int, ...]) -> tuple[int, int, int]:

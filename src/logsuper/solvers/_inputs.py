@@ -14,14 +14,16 @@ TIES = (None, "min", "max")
 
 
 def as_floats(values: ArrayLike, name: str) -> FloatArray:
-    """Return a float64 array; text, complex numbers and ragged lists are refused."""
+    """Return a float64 array; text, complex numbers, ragged lists and masks are refused."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries; fill them first, theta with 0")
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} is not a rectangular array: {error}") from None
     if array.dtype.kind not in "fiub" and array.size:
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.asarray(array, dtype=np.float64, order="C")
 
 
 def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> None:
@@ -48,6 +50,13 @@ def refuse_nan(theta: FloatArray) -> None:
     refuse(np.isnan(theta), theta, "theta", remedy)
 
 
+def refuse_larger(theta: FloatArray, limit: float, why: str) -> None:
+    """Raise a ValueError that names the first finite entry of theta beyond the limit."""
+    refuse(
+        np.isfinite(theta) & (np.abs(theta) > limit), theta, "theta", f"{why}; rescale f and theta"
+    )
+
+
 def check_alpha(alpha: ArrayLike, k: int) -> FloatArray:
     """Return the weights of the functions as (1, K) or (M, K)."""
     array = as_floats(alpha, "alpha")
@@ -55,7 +64,7 @@ def check_alpha(alpha: ArrayLike, k: int) -> FloatArray:
         array = array[None]
     if array.ndim not in (1, 2) or array.shape[-1] != k:
         raise ValueError(f"alpha must have shape ({k},) or (M, {k}), got {array.shape}")
-    refuse(~np.isfinite(array), array, "alpha", "weights of functions must be finite")
+    refuse(~np.isfinite(array), array, "alpha", "give each function a finite weight, 0 for none")
     refuse(array < 0, array, "alpha", "a negative weight makes a function supermodular")
     return array if array.ndim == 2 else array[None]
 
@@ -110,8 +119,7 @@ def count_threads(n_jobs: int | None) -> int:
     number = check_integer(n_jobs, "n_jobs", -(2**31), 2**31)
     if number == 0:
         raise ValueError("n_jobs must not be 0; use -1 for all processors")
-    if number > 0:
-        return min(number, 1024)
     affinity = getattr(os, "sched_getaffinity", None)
     available = len(affinity(0)) if affinity else (os.cpu_count() or 1)
-    return max(1, available + 1 + number)
+    # more threads than processors only cost memory
+    return min(number, available) if number > 0 else max(1, available + 1 + number)

@@ -33,7 +33,8 @@ def maximize(
     theta : array-like of shape (n,) or (M, n)
         Fields. An infinite entry fixes its element: the value then sums the finite terms.
     n_jobs : int, optional
-        Threads over the batch; -1 for all processors. It never changes the result.
+        Threads over the batch of max-flows, one by default; -1 for all processors. It never
+        changes the result.
     tie : {None, "min", "max"}, optional
         Ask for the smallest or the largest maximiser where there are several; any by default.
 
@@ -46,10 +47,12 @@ def maximize(
 
     Notes
     -----
-    Max-flow runs on integers: 32 bits where the quantum is below 1e-7 of the smallest positive
-    weight, else 64 bits, where it is below 2e-18 of the largest sum of weights at a node. Hence
-    the value is within (n + E) quanta of the maximum, and exact when all numbers are multiples of
-    the quantum.
+    Max-flow runs on integers. With 32 bits the quantum is below 1e-7 of the smallest positive
+    weight and three in four fields span at least 2**20 quanta; other problems take 64 bits, where
+    the quantum is below 2e-18 of the largest sum of weights at a node, or of all flow where that is
+    less. The labels are a true maximiser of the rounded problem, hence their value is within
+    (n + E) / 2 quanta of the maximum, and exact when all numbers are multiples of the quantum. Ask
+    for a `tie` to have 64 bits always.
 
     Examples
     --------

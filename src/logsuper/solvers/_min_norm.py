@@ -72,7 +72,7 @@ _PIECE = 16
 _SMALLER = 0.75
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class MinNormPoint:
     r"""The point :math:`s^*` of least norm in a base polytope :math:`B(f)`.
 

@@ -132,7 +132,7 @@ def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
     octave = np.int32(1 << 23)
     a_bits, b_bits = a.view(np.int32), b.view(np.int32)
     octaves = a_bits - b_bits + (128 * octave + octave // 2)
-    c = (b_bits + (octaves & -octave) - 128 * octave).view(np.float32)
+    c = (b_bits + ((octaves & -octave) - 128 * octave)).view(np.float32)
     k = ((octaves >> 23) - 128).astype(np.float32)
     s = (a - c) / (a + c)
     q = s * s

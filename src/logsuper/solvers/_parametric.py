@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from logsuper._warnings import ConvergenceWarning
 from logsuper.functions._base import SubmodularFunction
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
-from logsuper.solvers._inputs import check_theta, count_threads, refuse
+from logsuper.solvers._inputs import check_theta, count_threads, refuse, refuse_larger
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe
 from logsuper.solvers._native import kernels
 from logsuper.solvers._results import FloatArray
@@ -68,6 +70,7 @@ def min_norm_point(
     fields, single = check_theta(np.zeros(f.n) if theta is None else theta, f.n)
     given = fields[0] if single else fields
     refuse(np.isinf(given), given, "theta", "an infinite field has no min-norm point; condition f")
+    refuse_larger(given, 1e150, "its square overflows")
     threads = count_threads(n_jobs)
     if f.n == 0:
         empty = np.zeros(len(fields))
@@ -85,9 +88,9 @@ def min_norm_point(
         points = [min_norm_point_wolfe(f, field) for field in fields]
         result = MinNormPoint(
             np.array([p.s for p in points]).reshape(fields.shape),
-            np.array([p.gap for p in points]),
-            np.array([p.iterations for p in points]),
-            np.array([p.converged for p in points]),
+            np.array([p.gap for p in points], dtype=np.float64),
+            np.array([p.iterations for p in points], dtype=np.int64),
+            np.array([p.converged for p in points], dtype=np.bool_),
         )
     return _first(result) if single else result
 
@@ -95,8 +98,17 @@ def min_norm_point(
 def _judge(
     s: FloatArray, gaps: FloatArray, levels: NDArray[np.int64], fields: FloatArray
 ) -> MinNormPoint:
-    size = np.maximum((s**2).sum(axis=1), (fields**2).sum(axis=1)) / 2
-    return MinNormPoint(s, np.maximum(gaps, 0.0), levels, gaps <= _RELATIVE_GAP * size)
+    wanted = _RELATIVE_GAP * np.maximum((s**2).sum(axis=1), (fields**2).sum(axis=1)) / 2
+    converged = gaps <= wanted
+    if not converged.all():
+        m = int(np.argmin(converged))
+        warnings.warn(
+            f"the gap of theta[{m}] is {gaps[m]:.3g}, above {wanted[m]:.3g}; check that the "
+            "weights of f and theta have similar magnitudes",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return MinNormPoint(s, np.maximum(gaps, 0.0), levels, converged)
 
 
 def _first(points: MinNormPoint) -> MinNormPoint:

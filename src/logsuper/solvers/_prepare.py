@@ -21,9 +21,13 @@ from logsuper.solvers._inputs import (
     check_theta,
     check_tie,
     count_threads,
+    refuse_larger,
     refuse_nan,
 )
 from logsuper.solvers._results import FloatArray, Perturbed
+
+# Sums of n numbers stay finite while each is below this over n.
+_LARGEST = float(np.finfo(np.float64).max) / 8
 
 
 class Prepared:
@@ -46,9 +50,20 @@ class Prepared:
     n : int
         Size of the ground set.
     solver : str
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> s = ls.prepare(ls.grid_cuts((2, 2)))
+    >>> s
+    Prepared([Cut(n=4, edges=2, shape=(2, 2)), Cut(n=4, edges=2, shape=(2, 2))], solver='grid')
+    >>> s.edges.tolist()
+    [[0, 1], [2, 3], [0, 2], [1, 3]]
     """
 
     def __init__(self, functions: Iterable[SubmodularFunction]) -> None:
+        if isinstance(functions, SubmodularFunction):
+            raise TypeError("functions must be a list of functions; write prepare([f]) for one")
         self.functions = tuple(functions)
         if not self.functions:
             raise ValueError("functions is empty; give at least one, Modular(zeros(n)) for none")
@@ -100,7 +115,8 @@ class Prepared:
             if given, one a function: the edges of problem m in function k weigh
             :math:`w_{ke}\,\phi_{m[k]e}`.
         n_jobs : int, optional
-            Threads over the problems; -1 for all processors. It never changes the result.
+            Threads over the problems of a max-flow, one by default; -1 for all processors. It
+            never changes the result. Sorting and the min-norm point run on one thread.
         tie : {None, "min", "max"}, optional
             Ask for the smallest or the largest maximiser where there are several.
 
@@ -139,7 +155,10 @@ class Prepared:
                 )
         else:
             refuse_nan(np.asarray(theta, dtype=np.float64))
+            refuse_larger(np.asarray(theta, dtype=np.float64), _LARGEST / self.n, "sums overflow")
             y, values, stats = self._direct.maximize(field, weights, problems, tie)
+        if not np.isfinite(values).all():
+            refuse_larger(np.asarray(theta, dtype=np.float64), _LARGEST / self.n, "sums overflow")
         return (y[0], float(values[0]), stats[0]) if single else (y, values, stats)
 
     def perturb(
@@ -180,7 +199,8 @@ class Prepared:
         Returns
         -------
         Perturbed
-            Means of the maximisers and of the functions, and all values.
+            Means of the maximisers and of the functions, and all values, always with the axis of
+            the problems first, for a single field too.
 
         Examples
         --------
@@ -210,6 +230,7 @@ class Prepared:
                     field, weights, factors, problems, count, seed, start, return_samples, threads
                 )
         refuse_nan(np.asarray(theta, dtype=np.float64))
+        refuse_larger(np.asarray(theta, dtype=np.float64), _LARGEST / self.n, "sums overflow")
         return self._direct.perturb(field, weights, problems, count, seed, start, return_samples)
 
     def _check_factors(self, edge_weights: ArrayLike | None) -> FloatArray | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Perturbed:
     r"""Moments of the maximisers under logistic noise, for M problems and S samples each.
 
@@ -25,6 +25,14 @@ class Perturbed:
         upper bound :math:`A_{\mathrm{logistic}}` on the log-partition function.
     samples : ndarray of shape (M, S, n), uint8, or None
         The maximisers, if they were asked for.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> s = ls.prepare([ls.Cut(3, [(0, 1), (1, 2)])])
+    >>> out = s.perturb([1.0, 0.0, -1.0], alpha=[1.0], samples=50, key=3)
+    >>> out.mean.shape, out.stats.shape, out.values.shape, out.samples
+    ((1, 3), (1, 1), (1, 50), None)
     """
 
     mean: FloatArray
