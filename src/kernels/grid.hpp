@@ -303,6 +303,10 @@ class GridSolver {
     }
 
    private:
+    // Rows of a large image are a page each, and hardware looks ahead only within a page. An address
+    // beyond the array does no harm.
+    static void prefetch(const void* p) { __builtin_prefetch(p, 1); }
+
     // Bits [first, last), either of which may lie outside the word.
     static uint64_t between(int64_t first, int64_t last) {
         const uint64_t below = last >= 64 ? ~uint64_t{0} : last <= 0 ? 0 : (uint64_t{1} << last) - 1;
@@ -324,6 +328,7 @@ class GridSolver {
             __m256d odd = zero, lost = zero;
             __m256i seen = _mm256_setzero_si256(), coarse = seen;
             for (; c + 4 <= W; c += 4) {
+                prefetch(t + c + 1024);
                 __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
                 odd = _mm256_or_pd(odd, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
                 const __m256d size = _mm256_andnot_pd(sign, v), some = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
@@ -435,6 +440,7 @@ class GridSolver {
         Vec<T> common;
         const bool known = one_weight(r, k, common);
         for (int64_t c = 0; c < blocks_ * L; c += L) {
+            prefetch(f + 4 * S + c);
             const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(e + c);
             Vec<T> moved;
             if (First) {
@@ -475,6 +481,12 @@ class GridSolver {
         for (int64_t c = last; c >= 0; c -= L) {
             Vec<T> E[L], F[L];
             const T* w = across_.data + r * S + c * L;
+            for (int i = 1; i <= L; ++i) {
+                prefetch(e - i * S + c);
+                prefetch(flow_[0].data + (r - i) * S + c);
+            }
+            if constexpr (kKeepColumns)
+                for (int i = 0; i < L; i += 2) prefetch(columns_ + (r - L) * S + c * L + i * L);
             load_columns(e + c, S, E);
             get_columns(r, c, F);
             for (int j = L - 1; j >= 0; --j) {
@@ -503,6 +515,7 @@ class GridSolver {
         Vec<T> common;
         const bool known = one_weight(above, k, common);
         for (int64_t c = 0; c < blocks_ * L; c += L) {
+            prefetch(f - 4 * S + c);
             const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(up + step + c), old = load<T>(f + c);
             const Vec<T> now = vmin(vmax(old - E, -limit), limit);
             const Vec<T> moved = old - now;
