@@ -704,13 +704,15 @@ class GridSolver {
     }
     int64_t step(int k) const { return K == 2 && k == 0 ? 1 : step_[2 * k]; }
 
+    // The weight of an edge inside the grid; a uniform one needs no memory to be read.
+    T capacity(int k, int64_t base) const { return uniform_ ? common_[k] : weight_[k].data[base]; }
     T residual(int64_t b, int d) const {
         const int k = d >> 1;
         if (d & 1) {
             const int64_t base = b + step_[d];
-            return weight_[k].data[base] + flow_[k].data[base];
+            return capacity(k, base) + flow_[k].data[base];
         }
-        return weight_[k].data[b] - flow_[k].data[b];
+        return capacity(k, b) - flow_[k].data[b];
     }
     // Push along d; true if the arc is now full.
     bool push(int64_t b, int d, T amount) {
@@ -720,14 +722,14 @@ class GridSolver {
             T& f = flow_[k].data[base];
             f -= amount;
             set(forward_[k], base);
-            if (f != -weight_[k].data[base]) return false;
+            if (f != -capacity(k, base)) return false;
             clear(backward_[k], base);
             return true;
         }
         T& f = flow_[k].data[b];
         f += amount;
         set(backward_[k], b);
-        if (f != weight_[k].data[b]) return false;
+        if (f != capacity(k, b)) return false;
         clear(forward_[k], b);
         return true;
     }
@@ -834,7 +836,7 @@ class GridSolver {
             const bool against = up & 1;  // the parent is the lower end of the edge
             const int64_t base = against ? above : b;
             const bool along = Source == against;  // flow comes down the source tree, goes up the sink's
-            const T w = weight_[k].data[base], f = flow_[k].data[base];
+            const T w = capacity(k, base), f = flow_[k].data[base];
             amount = std::min(amount, static_cast<T>(along ? w - f : w + f));
             path_.push_back({base, static_cast<int32_t>(b), static_cast<int16_t>(k), along});
             b = above;
@@ -853,7 +855,7 @@ class GridSolver {
         push(p, d, amount);
         for (const Arc& arc : path_) {
             T& f = flow_[arc.k].data[arc.base];
-            const T w = weight_[arc.k].data[arc.base];
+            const T w = capacity(arc.k, arc.base);
             f += arc.along ? amount : -amount;
             set(arc.along ? backward_[arc.k] : forward_[arc.k], arc.base);
             if (f == (arc.along ? w : -w)) {
