@@ -143,10 +143,10 @@ class MaximizeJob : public BatchJob {
         uint8_t* labels = y_ + m * batch_.outputs;
         if (batch_.outputs < nodes_) {
             state.labels.resize(nodes_);
-            worker.labels(state.labels.data(), nodes_);
+            worker.labels(state.labels.data());
             std::memcpy(labels, state.labels.data(), batch_.outputs);
         } else {
-            worker.labels(labels, nodes_);
+            worker.labels(labels);
         }
         double* stats = stats_ + m * functions_;
         worker.statistics(stats);
@@ -195,7 +195,7 @@ class PerturbJob : public BatchJob {
                           static_cast<uint32_t>(first_sample_ + sample), state.field.data());
             worker.solve(state.field.data(), batch_.tie);
             uint8_t* const labels = state.labels.data();
-            worker.labels(labels, nodes_);
+            worker.labels(labels);
             const int64_t at = m * samples_ + sample;
             worker.statistics(stats_ + at * functions_);
             values_[at] = value(m, worker, state.field.data(), stats_ + at * functions_);

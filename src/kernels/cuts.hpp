@@ -22,6 +22,9 @@ namespace LOGSUPER_ISA {
 
 enum class Tie { kMinimal = 0, kMaximal = 1 };
 
+// The label of a node without edges.
+inline bool label_of(double theta, Tie tie) { return theta > 0 || (theta == 0 && tie == Tie::kMaximal); }
+
 struct WeightRange {
     double largest_degree = 0;  // bound on the sum of the weights at one node, or of all flow
     double smallest = std::numeric_limits<double>::infinity();  // smallest positive weight
@@ -73,8 +76,8 @@ struct Quantiser {
 
 // Were the integers fine enough for a field? Three in four of its entries must keep 20 bits (40 in
 // wide integers), so that rounding moves the sum of the |theta_i| by less than 1e-6 (1e-12), and no
-// entry may vanish in a narrow integer. Entries
-// that are 0, or so large that only their sign counts, have no say: they would hide the others' loss.
+// entry may vanish in a narrow integer. Entries that are 0, or so large that only their sign counts,
+// have no say: they would hide the loss of the others.
 template <class T>
 struct Resolution {
     static constexpr double kFine = sizeof(T) == 4 ? 0x1p20 : 0x1p40;
@@ -88,5 +91,13 @@ struct Resolution {
     }
     bool enough() const { return 4 * coarse <= seen && !lost; }
 };
+
+// One entry of a field as an integer.
+template <class T>
+T quantise(double theta, double scale, double bound, Resolution<T>& resolution) {
+    if (std::isnan(theta)) refuse_nan();
+    resolution.note(theta * scale, bound);
+    return static_cast<T>(std::nearbyint(std::clamp(theta * scale, -bound, bound)));
+}
 
 }  // namespace LOGSUPER_ISA

@@ -87,11 +87,7 @@ class DenseSolver {
         }
         touched_.clear();
         into_ = all_into_;
-        for (int64_t i = 0; i < n_; ++i) {
-            if (std::isnan(theta[i])) refuse_nan();
-            resolution.note(theta[i] * scale, bound);
-            excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
-        }
+        for (int64_t i = 0; i < n_; ++i) excess_[i] = quantise(theta[i], scale, bound, resolution);
         if (!force && !resolution.enough()) return false;
         resume();
         if (tie == Tie::kMaximal)
@@ -106,7 +102,7 @@ class DenseSolver {
             const T* row = &capacity_[i * stride_];
             if (std::any_of(row, row + n_, [](T w) { return w != 0; })) continue;
             const uint64_t bit = uint64_t{1} << (i & 63);
-            if (theta[i] > 0 || (theta[i] == 0 && tie == Tie::kMaximal))
+            if (label_of(theta[i], tie))
                 label_[i >> 6] |= bit;
             else
                 label_[i >> 6] &= ~bit;

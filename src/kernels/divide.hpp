@@ -9,8 +9,9 @@
 //
 // The certificate: a flow xi within the capacities gives the point c + div xi = tau - excess of B(f);
 // any v gives the lower bound -f(v) - |v|^2 / 2 on half the squared norm (f: the Lovasz extension).
-// With v = -s the gap is |tau - excess|^2 / 2 + f(-s) + |s|^2 / 2 >= 0, up to rounding. Deleted edges join regions
-// ordered by s, edges inside a region see a constant s: hence f(-s) = -c's with the final c.
+// With v = -s the gap is |tau - excess|^2 / 2 + f(-s) + |s|^2 / 2 >= 0, up to rounding. Deleted edges
+// join regions ordered by s, edges inside a region see a constant s: hence f(-s) = -c's with the
+// final c.
 #pragma once
 
 #include <algorithm>

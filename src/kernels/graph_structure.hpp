@@ -40,7 +40,6 @@ class GraphStructure final : public Structure {
 
 template <class T>
 struct SparseView : SparseSolver<T> {
-    using Edge = int64_t;
     const GraphStructure& structure;
     explicit SparseView(const GraphStructure& s) : SparseSolver<T>(s.graph), structure(s) {}
     void apply(const WeightRange& range, const std::vector<double>& w) {
@@ -117,9 +116,9 @@ class GraphWorker final : public Worker {
     void solve(const double* theta, Tie tie) override {
         tiers_.solve(theta, structure_.graph.n, tie, [&](auto& solver, const auto& range) { apply(solver, range); });
     }
-    void labels(uint8_t* out, int64_t n) const override {
+    void labels(uint8_t* out) const override {
         tiers_.with_answer([&](const auto& solver) {
-            for (int64_t i = 0; i < n; ++i) out[i] = solver.label(i);
+            for (int64_t i = 0; i < structure_.graph.n; ++i) out[i] = solver.label(i);
         });
     }
     double dot(const double* theta) const override {
@@ -137,7 +136,7 @@ class GraphWorker final : public Worker {
     }
 
     void statistics(double* stats) const override {
-        labels(bytes_.data(), structure_.graph.n);
+        labels(bytes_.data());
         const uint8_t* const y = bytes_.data();
         for (int k = 0; k < structure_.n_functions; ++k) {
             double sums[2] = {0, 0};  // of the edges between equal and between different labels

@@ -88,9 +88,11 @@ class GridWorker final : public Worker {
     const GridStructure& structure_;
     const GridShape& shape_;
     Tiers<GridSolver<int32_t, K>, GridSolver<int64_t, K>> tiers_;
-    bool uniform_ = false, wide_ = false, may_be_isolated_ = false, no_edges_ = false;
+    bool uniform_ = false, may_be_isolated_ = false, no_edges_ = false;
     std::vector<double> row_, alpha_;
     double by_offset_[K] = {};  // the weights, where they are uniform
+    bool in_place_ = false, wide_ = false;  // do the tiers have uniform weights, these?
+    double kept_[K] = {};
     const double* factors_ = nullptr;
     bool per_function_ = false;
 
@@ -98,14 +100,13 @@ class GridWorker final : public Worker {
     explicit GridWorker(const GridStructure& structure) : structure_(structure), shape_(structure.shape) {}
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
-        double before[K];
-        std::copy(by_offset_, by_offset_ + K, before);
-        const bool was_uniform = uniform_, was_wide = wide_;
         const WeightRange range = measure(alpha, factors, per_function);
-        wide_ = wide;
         // The same weights again, as when images come one by one: nothing to be written.
-        if (uniform_ && was_uniform && wide == was_wide && std::equal(before, before + K, by_offset_)) return;
+        if (uniform_ && in_place_ && wide == wide_ && std::equal(by_offset_, by_offset_ + K, kept_)) return;
         tiers_.reset(range, wide);
+        in_place_ = uniform_;
+        wide_ = wide;
+        std::copy(by_offset_, by_offset_ + K, kept_);
     }
 
     void solve(const double* theta, Tie tie) override {
@@ -117,7 +118,7 @@ class GridWorker final : public Worker {
         if (may_be_isolated_) tiers_.with_answer([&](auto& solver) { solver.label_isolated(theta, tie); });
     }
 
-    void labels(uint8_t* out, int64_t) const override {
+    void labels(uint8_t* out) const override {
         tiers_.with_answer([&](const auto& solver) {
             for (int64_t r = 0; r < shape_.rows; ++r) {
                 const uint64_t* bits = solver.labels() + r * shape_.words;
@@ -278,13 +279,9 @@ ParametricResult GridWorker<K>::min_norm_point(const double* alpha, const double
                                                const double* theta, double* s) {
     const int64_t n = shape_.size();
     WeightRange range = measure(alpha, factors, per_function);
-    if (no_edges_) {
-        uniform_ = false;
-        return without_edges(theta, n, s);
-    }
+    if (no_edges_) return without_edges(theta, n, s);
     cap_for_regions(range, theta, n);
     auto& solver = tiers_.separate(range, [&](auto& solver, const auto& range) { apply(solver, range); });
-    uniform_ = false;  // weights set before are gone: the next ones must not be taken for the same
     solver.clear_flow();
     GridRegions<K> view{solver, shape_};
     return divide(view, theta, s);

@@ -104,11 +104,7 @@ class SparseSolver {
     bool solve(const double* theta, Tie tie, bool force) {
         Resolution<T> resolution;
         std::copy(capacity_.begin(), capacity_.end(), residual_.begin());
-        for (int64_t i = 0; i < g_.n; ++i) {
-            if (std::isnan(theta[i])) refuse_nan();
-            resolution.note(theta[i] * scale, bound);
-            excess_[i] = static_cast<T>(std::nearbyint(std::clamp(theta[i] * scale, -bound, bound)));
-        }
+        for (int64_t i = 0; i < g_.n; ++i) excess_[i] = quantise(theta[i], scale, bound, resolution);
         if (!force && !resolution.enough()) return false;
         resume();
         if (tie == Tie::kMaximal)
@@ -123,7 +119,7 @@ class SparseSolver {
             T degree = 0;
             for (int32_t a = g_.first[i]; a < g_.first[i + 1] && !degree; ++a) degree = capacity_[a];
             if (!degree)
-                tree_[i] = theta[i] > 0 || (theta[i] == 0 && tie == Tie::kMaximal) ? kSource : kFree;
+                tree_[i] = label_of(theta[i], tie) ? kSource : kFree;
         }
     }
 

@@ -21,12 +21,13 @@ class Worker {
     // numbers for all functions, or one for each function (`per_function`).
     virtual void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) = 0;
     virtual void solve(const double* theta, Tie tie) = 0;
-    virtual void labels(uint8_t* out, int64_t n) const = 0;
+    virtual void labels(uint8_t* out) const = 0;  // of all nodes
     // theta'y over the finite entries of theta, for the labels just found.
     virtual double dot(const double* theta) const = 0;
     // stats[k] = sum_e weight_k(e) factor(e) |y_i - y_j| for the labels just found.
     virtual void statistics(double* stats) const = 0;
-    // Min-norm point of B(f), f = the cut with these weights - theta'x. Leaves no weights set.
+    // Min-norm point of B(f), f = the cut with these weights - theta'x. Other weights must be set
+    // again before the next solve.
     virtual ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,
                                             const double* theta, double* s) = 0;
 };
