@@ -1,46 +1,17 @@
 // The Python face of the kernels. Shapes and ranges are checked here once more, so that not even a
 // direct call can read or write outside an array; clear messages are the caller's business.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "batch.hpp"
+#include "bindings.hpp"
+#include "chains_bindings.hpp"
 #include "graph_structure.hpp"
 #include "grid_structure.hpp"
-
-namespace nb = nanobind;
+#include "strips_bindings.hpp"
 
 namespace LOGSUPER_ISA {
 namespace {
-
-template <class T>
-using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-void require(bool condition, const char* what) {
-    if (!condition) throw nb::value_error(what);
-}
-
-template <class A>
-int64_t length(const A& array, size_t axis) {
-    return static_cast<int64_t>(array.shape(axis));
-}
-
-bool finite_and_nonnegative(const double* x, size_t n) {
-    for (size_t i = 0; i < n; ++i)
-        if (!(x[i] >= 0 && x[i] <= std::numeric_limits<double>::max())) return false;
-    return true;
-}
-
-// Without conversion: a converted copy would be gone, or written to in vain.
-template <class T>
-Array<T> exactly(const nb::object& object) {
-    Array<T> array;
-    if (!nb::try_cast<Array<T>>(object, array, false)) throw nb::type_error("an array has the wrong type");
-    return array;
-}
 
 class Kernel {
     std::unique_ptr<Structure> structure_;
@@ -238,7 +209,7 @@ bool has_avx2() {
 
 NB_MODULE(LOGSUPER_MODULE, m) {
     using namespace LOGSUPER_ISA;
-    m.doc() = "Max-flow kernels: loops over arrays, nothing else.";
+    m.doc() = "Max-flow, transfer-matrix and Markov-chain kernels: loops over arrays, nothing else.";
     nb::class_<Kernel>(m, "Kernel")
         .def_prop_ro("nodes", &Kernel::nodes)
         .def_prop_ro("edges", &Kernel::edges)
@@ -260,4 +231,6 @@ NB_MODULE(LOGSUPER_MODULE, m) {
     m.def("draw_noise", &draw_noise, nb::arg("key"), nb::arg("problem"), nb::arg("sample"),
           nb::arg("out").noconvert());
     m.def("has_avx2", &has_avx2);
+    bind_strips(m);
+    bind_chains(m);
 }

@@ -1,0 +1,31 @@
+"""Two ways in which a method says no."""
+
+from __future__ import annotations
+
+
+class NotApplicable(ValueError):
+    """The method is not valid for this kind of function; the message names both.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> m = ls.LogSupermodular(ls.LogDet([[1.0, 0.2], [0.2, 1.0]]))
+    >>> m.log_partition("bethe")
+    Traceback (most recent call last):
+    ...
+    logsuper.bounds._errors.NotApplicable: bethe needs a pairwise function, got LogDet(n=2)
+    """
+
+
+class TooLarge(ValueError):
+    """The method is valid, but would cost more than it was allowed; the message says how much.
+
+    Attributes
+    ----------
+    operations : float
+        What it would take.
+    """
+
+    def __init__(self, message: str, operations: float) -> None:
+        super().__init__(message)
+        self.operations = operations

@@ -1,0 +1,84 @@
+"""The one list of methods: a new one is a module and a line here."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from logsuper.bounds._results import Bound, Marginals
+from logsuper.functions._base import SubmodularFunction
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A way to bound log Z or to find marginals.
+
+    Its module in this room has a function ``log_partition(f, *, ...) -> Bound``, a function
+    ``marginals(f, *, ...) -> Marginals``, or both, for a function of at least one element.
+    """
+
+    name: str
+    module: str
+    side: str
+    valid_for: str
+
+    def find(self, what: str) -> Callable[..., Any] | None:
+        """Return the function `what` ("log_partition" or "marginals") of the module, if any."""
+        module = importlib.import_module(f"logsuper.bounds.{self.module}")
+        return getattr(module, what, None)
+
+
+_ANY = "any function"
+_PAIRWISE = "pairwise functions"
+_GRID = "4-neighbour grids"
+
+METHODS: dict[str, Method] = {
+    name: Method(name, module, side, valid_for)
+    for name, module, side, valid_for in [
+        ("exact", "_exact", "exact", "what one of the next four can afford"),
+        ("enumeration", "_enumeration", "exact", "any function of some 20 elements"),
+        ("elimination", "_elimination", "exact", "pairwise functions of moderate treewidth"),
+        ("transfer", "_transfer", "exact", "4-neighbour grids with a short side"),
+        ("cardinality", "_cardinality", "exact", "a function of the count plus a Modular"),
+        ("lfield", "_lfield", "upper", _ANY),
+        ("logistic", "_logistic", "upper", _ANY),
+        ("power", "_power", "upper", _ANY),
+        ("trw", "_trw", "upper", _PAIRWISE),
+        ("superdifferential", "_superdifferential", "lower", _ANY),
+        ("mean_field", "_mean_field", "lower", "functions whose expectation has a closed form"),
+        ("bethe", "_bethe", "lower", _PAIRWISE),
+        ("strips", "_strips", "both", _GRID),
+    ]
+}
+
+
+def call(f: SubmodularFunction, what: str, name: str, options: dict[str, Any]) -> Any:
+    """Run the function `what` of a method; refuse an unknown name or option, listing the legal."""
+    have = {key: method for key, method in METHODS.items() if method.find(what) is not None}
+    if name not in have:
+        raise ValueError(f"method must be one of {', '.join(have)}, got {name!r}")
+    function = have[name].find(what)
+    assert function is not None
+    legal = [key for key in inspect.signature(function).parameters if key != "f"]
+    for option in options:
+        if option not in legal:
+            listed = ", ".join(legal) or "none"
+            raise TypeError(f"{name} has no option {option!r}; its options are: {listed}")
+    return function(f, **options)
+
+
+def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
+    """Return the bound on, or the value of, log sum_x exp(-f(x)) by a method of the list."""
+    if f.n == 0:
+        return Bound(0.0, "exact", method, certified=True)
+    bound: Bound = call(f, "log_partition", method, options)
+    return bound
+
+
+def marginals(f: SubmodularFunction, method: str, **options: Any) -> Marginals:
+    """Return the probabilities that x_d = 1 by a method of the list."""
+    found: Marginals = call(f, "marginals", method, options)
+    return found

@@ -1,0 +1,194 @@
+"""What a question about log Z or the marginals is answered with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from logsuper.functions._checks import FloatArray
+
+Target = Literal["lower", "upper", "exact", "estimate"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """A number about log Z, and what is known about it.
+
+    Attributes
+    ----------
+    value : float
+        In nats.
+    target : {"lower", "upper", "exact", "estimate"}
+        What the exact quantity behind `value` is: a sampled logistic value estimates an upper
+        bound, so its target is "upper".
+    method : str
+    certified : bool
+        Whether `value` itself is on the side that `target` says: by a deterministic proof, or,
+        with a `confidence`, with at least that probability over the draws at any sample size. For
+        an "estimate", whether `interval` holds log Z in that sense.
+    confidence : float or None
+        Probability that goes with `interval` (and with `certified`); None where nothing is random.
+    stderr : float or None
+        Standard error of a sampled value.
+    interval : tuple of float or None
+        Of the quantity behind `value`, at the given confidence.
+    solves : int
+        How many submodular minimisations it took.
+    details : mapping
+        What else the method reports, such as its duality gap or its window.
+
+    Examples
+    --------
+    >>> from logsuper.bounds import Bound
+    >>> b = Bound(3.25, "upper", "lfield", certified=True)
+    >>> float(b), b
+    (3.25, <upper bound 3.25 by lfield, certified>)
+    """
+
+    value: float
+    target: Target
+    method: str
+    certified: bool = False
+    confidence: float | None = None
+    stderr: float | None = None
+    interval: tuple[float, float] | None = None
+    solves: int = 0
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def shifted(self, constant: float) -> Bound:
+        """Return the bound on log Z + constant."""
+        interval = self.interval
+        if interval is not None:
+            interval = (interval[0] + constant, interval[1] + constant)
+        return dataclasses.replace(self, value=self.value + constant, interval=interval)
+
+    def __repr__(self) -> str:
+        kind = {"lower": "lower bound", "upper": "upper bound"}.get(self.target, self.target)
+        noise = "" if self.stderr is None else f" ± {self.stderr:.2g}"
+        proof = ", certified" if self.certified else ""
+        if self.certified and self.confidence is not None:
+            proof += f" at {100 * self.confidence:g} %"
+        return f"<{kind} {self.value:.10g}{noise} by {self.method}{proof}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bracket:
+    """A lower and an upper bound on log Z.
+
+    Attributes
+    ----------
+    lower, upper : float
+    below, above : Bound
+        The bounds themselves, with the methods that gave them.
+    confidence : float or None
+        Probability that both hold; None if neither is random.
+
+    Examples
+    --------
+    >>> from logsuper.bounds import Bound, Bracket
+    >>> Bracket(Bound(1.0, "lower", "bethe", True), Bound(1.5, "upper", "trw", True))
+    <log Z in [1, 1.5], width 0.5, by bethe and trw>
+    """
+
+    below: Bound
+    above: Bound
+    confidence: float | None = None
+
+    @property
+    def lower(self) -> float:
+        """The lower bound."""
+        return self.below.value
+
+    @property
+    def upper(self) -> float:
+        """The upper bound."""
+        return self.above.value
+
+    @property
+    def width(self) -> float:
+        """The upper bound less the lower one."""
+        return self.upper - self.lower
+
+    def __repr__(self) -> str:
+        methods = " and ".join(dict.fromkeys([self.below.method, self.above.method]))
+        chance = "" if self.confidence is None else f", at {100 * self.confidence:g} %"
+        return (
+            f"<log Z in [{self.lower:.10g}, {self.upper:.10g}], width {self.width:.3g}, "
+            f"by {methods}{chance}>"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Marginals(NDArrayOperatorsMixin):
+    """Probabilities that each element is 1; behaves like the array of its `values`.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+    method : str
+    lower, upper : ndarray of shape (n,), or None
+        Bounds on the exact marginals.
+    stderr : ndarray of shape (n,), or None
+        Standard errors of sampled values.
+    confidence : float or None
+        Probability that goes with `lower` and `upper`; None where nothing is random.
+    solves : int
+        How many submodular minimisations it took.
+    details : mapping
+        What else the method reports.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.bounds import Marginals
+    >>> m = Marginals(np.array([0.2, 0.9]), "exact")
+    >>> m > 0.5
+    array([False,  True])
+    >>> np.round(m).tolist(), len(m), m[1]
+    ([0.0, 1.0], 2, np.float64(0.9))
+    """
+
+    values: FloatArray
+    method: str
+    lower: FloatArray | None = None
+    upper: FloatArray | None = None
+    stderr: FloatArray | None = None
+    confidence: float | None = None
+    solves: int = 0
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        return self.values.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is None:
+            return np.asarray(self.values, dtype=dtype)
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [x.values if isinstance(x, Marginals) else x for x in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} marginals by {self.method}"]
+        if self.lower is not None and self.upper is not None:
+            width = float((self.upper - self.lower).max(initial=0.0))
+            parts.append(f"known to {width:.3g}")
+        if self.stderr is not None:
+            parts.append(f"standard error up to {float(self.stderr.max(initial=0.0)):.2g}")
+        return f"<{', '.join(parts)}>"
