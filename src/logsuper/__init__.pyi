@@ -1,9 +1,23 @@
 """The public names of logsuper and the rooms they live in: one line a name."""
 
+from logsuper import bounds as bounds
+from logsuper import channels as channels
 from logsuper import datasets as datasets
 from logsuper import functions as functions
+from logsuper import io as io
+from logsuper import sampling as sampling
 from logsuper import solvers as solvers
 from logsuper._warnings import ConvergenceWarning as ConvergenceWarning
+from logsuper.bounds import Bound as Bound
+from logsuper.bounds import Bracket as Bracket
+from logsuper.bounds import Marginals as Marginals
+from logsuper.bounds import NotApplicable as NotApplicable
+from logsuper.bounds import TooLarge as TooLarge
+from logsuper.channels import AsymmetricFlips as AsymmetricFlips
+from logsuper.channels import Channel as Channel
+from logsuper.channels import Flips as Flips
+from logsuper.channels import Gaussian as Gaussian
+from logsuper.channels import Missing as Missing
 from logsuper.datasets import make_silhouettes as make_silhouettes
 from logsuper.functions import ConcaveCardinality as ConcaveCardinality
 from logsuper.functions import ConcaveOfModular as ConcaveOfModular
@@ -22,6 +36,10 @@ from logsuper.functions import SubmodularityReport as SubmodularityReport
 from logsuper.functions import Sum as Sum
 from logsuper.functions import check_submodular as check_submodular
 from logsuper.functions import grid_cuts as grid_cuts
+from logsuper.io import read_uai as read_uai
+from logsuper.io import write_uai as write_uai
+from logsuper.model import LogSupermodular as LogSupermodular
+from logsuper.sampling import NotCoalesced as NotCoalesced
 from logsuper.solvers import MinNormPoint as MinNormPoint
 from logsuper.solvers import Perturbed as Perturbed
 from logsuper.solvers import Prepared as Prepared

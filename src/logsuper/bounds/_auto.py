@@ -1,0 +1,21 @@
+"""Which method suits a function: the best of those that are cheap."""
+
+from __future__ import annotations
+
+from logsuper.bounds import _exact
+from logsuper.bounds._pairwise import as_grid, as_pairwise
+from logsuper.functions._base import SubmodularFunction
+
+# Exact inference up to this many operations, some tenths of a second, is always worth it.
+_CHEAP = 3e8
+
+
+def marginal_method(f: SubmodularFunction) -> str:
+    """Return the name of the method for marginals of f."""
+    if _exact.operations(f) <= _CHEAP:
+        return "exact"
+    if as_grid(f) is not None:
+        return "strips"
+    if as_pairwise(f) is not None:
+        return "bethe"
+    return "logistic"

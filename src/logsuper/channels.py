@@ -1,0 +1,339 @@
+r"""What is observed of x: channels that corrupt each element on its own.
+
+A channel says :math:`p(z_d\mid x_d)`. Seen from x it only adds a modular term, the log-odds
+:math:`\log p(z_d\mid1)-\log p(z_d\mid0)`, so that a posterior is again log-supermodular (eq. 6 of
+the paper). An entry that is NaN, or masked, was not observed: its likelihood is 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from logsuper._random import Seed, as_generator
+from logsuper.functions._checks import FloatArray, IntArray, as_array, first_index, frozen
+
+__all__ = ["AsymmetricFlips", "Channel", "Flips", "Gaussian", "Missing"]
+
+
+class Channel(ABC):
+    """Noise that acts on every element of x independently of the others.
+
+    A new channel needs `_log_likelihoods` and `_draw`; missing entries are dealt with here.
+    """
+
+    @abstractmethod
+    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log p(z | x = 0) and log p(z | x = 1) where nothing is missing; NaN may be in."""
+
+    @abstractmethod
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return an observation of x."""
+
+    def log_likelihoods(self, observed: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the log-likelihood of each entry under x = 0, and under x = 1.
+
+        Parameters
+        ----------
+        observed : array-like
+            NaN, or the mask of a masked array, means "not observed".
+
+        Returns
+        -------
+        zero, one : ndarray of the shape of `observed`
+            Both 0 where nothing was observed.
+        """
+        z = _as_observed(observed)
+        missing = np.isnan(z)
+        with np.errstate(over="ignore", divide="ignore"):  # log 0 rules a value out
+            zero, one = self._log_likelihoods(np.where(missing, 0.0, z))
+        impossible = np.isneginf(zero) & np.isneginf(one) & ~missing
+        if impossible.any():
+            index = first_index(impossible)
+            place = ", ".join(map(str, index))
+            raise ValueError(
+                f"observed[{place}] = {z[index]:g} has probability 0 under {self!r}, "
+                "whatever the element is"
+            )
+        return np.where(missing, 0.0, zero), np.where(missing, 0.0, one)
+
+    def log_odds(self, observed: ArrayLike) -> FloatArray:
+        """Return log p(z | x = 1) - log p(z | x = 0), the field that the observation adds.
+
+        Parameters
+        ----------
+        observed : array-like
+
+        Returns
+        -------
+        ndarray of the shape of `observed`
+            Infinite where the observation leaves no doubt.
+        """
+        zero, one = self.log_likelihoods(observed)
+        return one - zero
+
+    def sample(self, x: ArrayLike, seed: Seed = None) -> FloatArray:
+        """Draw an observation of x.
+
+        Parameters
+        ----------
+        x : array-like of 0 and 1, of any shape
+        seed : int, Generator or None
+
+        Returns
+        -------
+        ndarray of the shape of x, float64
+        """
+        return self._draw(_as_labels(x), as_generator(seed))
+
+
+class Flips(Channel):
+    r"""Each element is flipped with some probability: :math:`P(z_d\ne x_d)=\pi_d`.
+
+    Parameters
+    ----------
+    rate : float or array-like
+        In [0, 1]: one number, or one an element (an array that broadcasts to the image), or one a
+        group. A rate of 0 leaves no doubt about the element, one of .5 says nothing.
+    groups : array-like of int, optional
+        Of the shape of the image: the group of each element, an index into `rate`.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> channel = ls.Flips(0.1)
+    >>> channel.log_odds([0, 1, float("nan")]).round(3)
+    array([-2.197,  2.197,  0.   ])
+    >>> noisy = channel.sample([[0, 0], [1, 1]], seed=0)
+    """
+
+    def __init__(self, rate: ArrayLike, groups: ArrayLike | None = None) -> None:
+        self.rate = _as_rates(rate, "rate")
+        self.groups = None if groups is None else _as_groups(groups, self.rate)
+
+    def _rates(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return the rate of each element."""
+        given = self.rate if self.groups is None else self.rate[self.groups]
+        return _broadcast(given, shape, "rate" if self.groups is None else "groups")
+
+    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        rate = self._rates(observed.shape)
+        return _flip_likelihoods(observed, rate, rate)
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return np.abs(x - (rng.random(x.shape) < self._rates(x.shape)))
+
+    def __repr__(self) -> str:
+        return f"Flips({_short(self.rate)})"
+
+
+class AsymmetricFlips(Channel):
+    r"""Zeros and ones are flipped at different rates.
+
+    Parameters
+    ----------
+    on : float or array-like
+        :math:`P(z_d=1\mid x_d=0)`, the rate of false ones; one number or one an element.
+    off : float or array-like
+        :math:`P(z_d=0\mid x_d=1)`, the rate of false zeros.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> ls.AsymmetricFlips(on=0.05, off=0.3).log_odds([0, 1]).round(3)
+    array([-1.153,  2.639])
+    """
+
+    def __init__(self, on: ArrayLike, off: ArrayLike) -> None:
+        self.on = _as_rates(on, "on")
+        self.off = _as_rates(off, "off")
+
+    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        on = _broadcast(self.on, observed.shape, "on")
+        off = _broadcast(self.off, observed.shape, "off")
+        return _flip_likelihoods(observed, on, off)
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        on, off = _broadcast(self.on, x.shape, "on"), _broadcast(self.off, x.shape, "off")
+        return np.abs(x - (rng.random(x.shape) < np.where(x == 1, off, on)))
+
+    def __repr__(self) -> str:
+        return f"AsymmetricFlips(on={_short(self.on)}, off={_short(self.off)})"
+
+
+class Gaussian(Channel):
+    r"""Grey levels: :math:`z_d\sim N(\mu_{x_d},\sigma_{x_d}^2)`.
+
+    Parameters
+    ----------
+    mean : pair of float, default (0.0, 1.0)
+        The mean grey level of zeros and of ones.
+    scale : float or pair of float, default 1.0
+        The standard deviation, > 0; a pair for zeros and ones.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> ls.Gaussian(mean=(50.0, 200.0), scale=30.0).log_odds([60.0, 125.0, 180.0]).round(2)
+    array([-10.83,   0.  ,   9.17])
+    """
+
+    def __init__(self, mean: ArrayLike = (0.0, 1.0), scale: ArrayLike = 1.0) -> None:
+        self.mean = _as_pair(mean, "mean")
+        self.scale = _as_pair(scale, "scale")
+        for k, value in enumerate(self.scale):
+            if value <= 0:
+                raise ValueError(f"scale[{k}] = {value:g} must be positive")
+
+    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        zero, one = (
+            -0.5 * ((observed - m) / s) ** 2 - np.log(s) - 0.5 * np.log(2.0 * np.pi)
+            for m, s in zip(self.mean, self.scale, strict=True)
+        )
+        return zero, one
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        kind = x.astype(np.int64)
+        return np.asarray(self.mean[kind] + self.scale[kind] * rng.standard_normal(x.shape))
+
+    def __repr__(self) -> str:
+        return f"Gaussian(mean={tuple(self.mean.tolist())}, scale={tuple(self.scale.tolist())})"
+
+
+class Missing(Channel):
+    """Some entries are lost at random, the others pass through another channel.
+
+    Parameters
+    ----------
+    rate : float or array-like
+        Probability that an entry is lost (NaN), one number or one an element.
+    channel : Channel, optional
+        What happens to the entries that remain; they are exact by default.
+
+    Notes
+    -----
+    Losses do not depend on x, so they say nothing about it: the rate matters for drawing only, and
+    the likelihood is that of the entries that remain.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> ls.Missing(0.3, ls.Flips(0.1)).log_odds([1, float("nan")]).round(3)
+    array([2.197, 0.   ])
+    """
+
+    def __init__(self, rate: ArrayLike, channel: Channel | None = None) -> None:
+        self.rate = _as_rates(rate, "rate")
+        if channel is not None and not isinstance(channel, Channel):
+            raise TypeError(f"channel must be a Channel or None, got {type(channel).__name__}")
+        self.channel = Flips(0.0) if channel is None else channel
+
+    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.channel._log_likelihoods(observed)
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        lost = rng.random(x.shape) < _broadcast(self.rate, x.shape, "rate")
+        return np.where(lost, np.nan, self.channel._draw(x, rng))
+
+    def __repr__(self) -> str:
+        return f"Missing({_short(self.rate)}, {self.channel!r})"
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _flip_likelihoods(z: FloatArray, on: Any, off: Any) -> tuple[FloatArray, FloatArray]:
+    """Return log p(z | 0) and log p(z | 1) for bits that flip with rates `on` and `off`."""
+    bad = (z != 0) & (z != 1)
+    if bad.any():
+        index = first_index(bad)
+        place = ", ".join(map(str, index))
+        raise ValueError(
+            f"observed[{place}] = {z[index]:g} is neither 0 nor 1; grey levels need the Gaussian "
+            "channel, a missing entry is NaN"
+        )
+    return np.log(np.where(z == 1, on, 1.0 - on)), np.log(np.where(z == 1, 1.0 - off, off))
+
+
+def _as_observed(observed: ArrayLike) -> FloatArray:
+    """Return an observation as float64 with NaN where it is masked; infinite entries are refused."""
+    if isinstance(observed, np.ma.MaskedArray):
+        observed = observed.astype(np.float64).filled(np.nan)
+    array = as_array(observed, "observed")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"observed must hold real numbers, got dtype {array.dtype}")
+    array = np.asarray(array, dtype=np.float64)
+    infinite = np.isinf(array)
+    if infinite.any():
+        index = first_index(infinite)
+        raise ValueError(f"observed[{', '.join(map(str, index))}] is infinite; NaN means missing")
+    return array
+
+
+def _as_labels(x: ArrayLike) -> FloatArray:
+    array = as_array(x, "x")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"x must hold 0 and 1, got dtype {array.dtype}")
+    bad = (array != 0) & (array != 1)
+    if bad.any():
+        index = first_index(bad)
+        raise ValueError(f"x[{', '.join(map(str, index))}] = {array[index]} is neither 0 nor 1")
+    return array.astype(np.float64)
+
+
+def _as_rates(rate: ArrayLike, name: str) -> FloatArray:
+    array = as_array(rate, name)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be a probability, or an array of them")
+    rates = np.array(array, dtype=np.float64)
+    bad = ~((rates >= 0) & (rates <= 1))
+    if bad.any():
+        index = first_index(bad)
+        place = f"[{', '.join(map(str, index))}]" if index else ""
+        raise ValueError(f"{name}{place} = {rates[index]:g} is not a probability in [0, 1]")
+    return frozen(rates)
+
+
+def _as_groups(groups: ArrayLike, rate: FloatArray) -> IntArray:
+    array = as_array(groups, "groups")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"groups must hold integers, got dtype {array.dtype}")
+    if rate.ndim != 1:
+        raise ValueError(f"rate must have one entry a group, got shape {rate.shape}")
+    bad = (array < 0) | (array >= len(rate))
+    if bad.any():
+        index = first_index(bad)
+        place = ", ".join(map(str, index))
+        raise ValueError(
+            f"groups[{place}] = {array[index]} is not the index of one of the {len(rate)} rates"
+        )
+    return frozen(array.astype(np.int64))
+
+
+def _as_pair(values: ArrayLike, name: str) -> FloatArray:
+    array = as_array(values, name)
+    if array.dtype.kind not in "iuf" or array.shape not in ((), (2,)):
+        raise ValueError(f"{name} must be a number or a pair of numbers, for zeros and ones")
+    pair = np.array(np.broadcast_to(array, 2), dtype=np.float64)
+    if not np.isfinite(pair).all():
+        raise ValueError(f"{name} must be finite, got {tuple(pair.tolist())}")
+    return frozen(pair)
+
+
+def _broadcast(values: FloatArray, shape: tuple[int, ...], name: str) -> FloatArray:
+    """Return the values for each entry; an image's worth of them also fits its flat form."""
+    if values.ndim > 1 and shape == (values.size,):
+        values = values.ravel()
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} has shape {values.shape}, which does not fit the observed {shape}"
+        ) from None
+
+
+def _short(values: FloatArray) -> str:
+    return f"{float(values):g}" if values.ndim == 0 else f"<{values.size} rates>"

@@ -1,0 +1,404 @@
+"""The distribution: a thin face over the rooms that solve, bound and sample."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from logsuper import sampling
+from logsuper._random import Seed
+from logsuper.bounds import _auto, _bracket, _methods
+from logsuper.bounds._results import Bound, Bracket, Marginals
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    check_binary,
+    check_fixed,
+    check_number,
+    frozen,
+)
+from logsuper.functions._modular import Modular
+from logsuper.solvers import maximize
+
+__all__ = ["LogSupermodular"]
+
+
+class Observation(Protocol):
+    """What `LogSupermodular.observe` needs of a channel."""
+
+    def log_likelihoods(self, observed: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return log p(observed | x = 0) and log p(observed | x = 1), entry by entry."""
+
+
+class LogSupermodular:
+    r"""The distribution :math:`p(x)=e^{-f(x)}/\sum_y e^{-f(y)}` of a submodular function f.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+        The energy, with its modular part.
+    constant : float, default 0.0
+        Added to the log-partition function: :math:`\log Z=\mathrm{constant}+\log\sum_xe^{-f(x)}`.
+
+    Attributes
+    ----------
+    n : int
+        Number of elements, fixed ones included.
+    f : SubmodularFunction
+        On the free elements.
+    constant : float
+    free : ndarray of int64
+        The elements that are not fixed, in increasing order.
+    fixed : dict
+        Elements that were conditioned on, and their values.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> fh, fv = ls.grid_cuts((3, 4))
+    >>> m = ls.LogSupermodular(0.5 * fh + 0.8 * fv - ls.Modular([1.0] * 6 + [-1.0] * 6))
+    >>> m.mode().reshape(3, 4)
+    array([[1, 1, 1, 1],
+           [1, 1, 0, 0],
+           [0, 0, 0, 0]], dtype=uint8)
+    >>> m.log_partition()
+    <exact 5.987361594 by enumeration, certified>
+    >>> m.marginals()[:3].round(3)
+    array([0.817, 0.841, 0.816])
+    """
+
+    n: int
+    f: SubmodularFunction
+    constant: float
+    free: IntArray
+    fixed: dict[int, int]
+
+    def __init__(self, f: SubmodularFunction, constant: float = 0.0) -> None:
+        if not isinstance(f, SubmodularFunction):
+            raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
+        self.n = f.n
+        self.f = f
+        self.constant = check_number(constant, "constant")
+        self.free = frozen(np.arange(f.n, dtype=np.int64))
+        self.fixed = {}
+
+    # -------------------------------------------------------------------------------- decoding
+
+    def mode(self) -> NDArray[np.uint8]:
+        """Return a most probable x, shape (n,), by one submodular minimisation."""
+        y, _ = maximize(self.f, np.zeros(self.f.n))
+        return self._spread(y).astype(np.uint8)
+
+    # -------------------------------------------------------------------------------- bounding
+
+    def log_partition(self, method: str = "exact", **options: Any) -> Bound:
+        r"""Return log Z, or a bound on it.
+
+        Parameters
+        ----------
+        method : str, default "exact"
+            "exact" picks among "enumeration", "elimination", "transfer" and "cardinality". Above:
+            "lfield", "logistic", "power", "trw". Below: "superdifferential", "mean_field", "bethe".
+            Both: "strips". Estimates by sampling: "ti", "ais".
+        **options
+            Those of the method.
+
+        Returns
+        -------
+        Bound
+
+        Raises
+        ------
+        NotApplicable
+            If the method is not valid for this kind of function.
+        TooLarge
+            If an exact method would cost too much.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> m = ls.LogSupermodular(ls.Cut(2, [(0, 1)], 1.0))
+        >>> m.log_partition("lfield").value - m.log_partition().value > 0
+        True
+        """
+        estimators = sampling.ESTIMATORS
+        if method in estimators and self.f.n:
+            bound = sampling.log_partition(self.f, method, **options)
+        elif method in estimators or method in _methods.METHODS:
+            bound = _methods.log_partition(self.f, method, **options)
+        else:
+            listed = ", ".join([*_methods.METHODS, *estimators])
+            raise ValueError(f"method must be one of {listed}, got {method!r}")
+        return bound.shifted(self.constant)
+
+    def bracket(
+        self,
+        budget: float = 1e9,
+        confidence: float | None = None,
+        seed: Seed = None,
+        n_jobs: int | None = None,
+    ) -> Bracket:
+        """Return the tightest certified lower and upper bound on log Z that the budget affords.
+
+        Parameters
+        ----------
+        budget : float, default 1e9
+            Elementary operations, about a nanosecond each. It counts work, not time, so that the
+            answer does not depend on the machine. The cheapest pair of bounds is always found.
+        confidence : float, optional
+            Allow also the sampled upper bound that holds with this probability; only then is
+            anything random.
+        seed : int, Generator or None
+            For the sampled bound.
+        n_jobs : int, optional
+            Threads; the result does not depend on it.
+
+        Returns
+        -------
+        Bracket
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import logsuper as ls
+        >>> fh, fv = ls.grid_cuts((30, 30))
+        >>> t = np.random.default_rng(0).choice([-2.0, 2.0], 900)
+        >>> b = ls.LogSupermodular(0.5 * fh + 0.5 * fv - ls.Modular(t)).bracket()
+        >>> b.width < 1e-6, b.below.method, b.above.method
+        (True, 'strips', 'strips')
+        """
+        found = _bracket.bracket(self.f, budget, confidence, seed, n_jobs)
+        below, above = (bound.shifted(self.constant) for bound in (found.below, found.above))
+        return Bracket(below, above, found.confidence)
+
+    def marginals(self, method: str = "auto", **options: Any) -> Marginals:
+        r"""Return the probabilities :math:`P(x_d=1)`.
+
+        Parameters
+        ----------
+        method : str, default "auto"
+            "auto" takes the best that is cheap: exact inference where it is, then "strips" on
+            grids, "bethe" on other pairwise functions, and "mean_field" or "logistic" on the rest.
+            Others: "exact" and what it picks from, "lfield", "logistic", "power", "trw",
+            "superdifferential", "mean_field", and "sampling".
+        **options
+            Those of the method.
+
+        Returns
+        -------
+        Marginals
+            Of all n elements, the fixed ones included; an array-like with ``values``, and
+            ``lower``, ``upper``, ``stderr`` where they are known.
+        """
+        if self.f.n == 0:
+            found = Marginals(np.empty(0), method, np.empty(0), np.empty(0))
+        elif method == "sampling":
+            found = sampling.marginals(self.f, **options)
+        else:
+            name = _auto.marginal_method(self.f) if method == "auto" else method
+            found = _methods.marginals(self.f, name, **options)
+        if not self.fixed:
+            return found
+        parts = {
+            key: None if part is None else self._spread(part)
+            for key, part in [
+                ("values", found.values),
+                ("lower", found.lower),
+                ("upper", found.upper),
+            ]
+        }
+        stderr = None if found.stderr is None else self._spread(found.stderr, fixed=False)
+        return dataclasses.replace(found, **parts, stderr=stderr)
+
+    def log_prob(
+        self,
+        X: ArrayLike,
+        side: Literal["exact", "lower", "upper"] = "exact",
+        **options: Any,
+    ) -> Any:
+        """Return log p(x), or a certified bound on it.
+
+        Parameters
+        ----------
+        X : array-like of shape (..., n)
+            Entries 0 or 1. A row that disagrees with a fixed element has probability 0.
+        side : {"exact", "lower", "upper"}
+            "exact" needs an exact log Z; "lower" and "upper" take the other end of `bracket`.
+        **options
+            Those of `log_partition` with the method "exact", or of `bracket`.
+
+        Returns
+        -------
+        float or ndarray of shape (...)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import logsuper as ls
+        >>> m = ls.LogSupermodular(ls.Cut(2, [(0, 1)], 1.0))
+        >>> np.exp(m.log_prob([[0, 0], [0, 1], [1, 0], [1, 1]])).round(3)
+        array([0.366, 0.134, 0.134, 0.366])
+        """
+        X = check_binary(X, self.n)
+        if side == "exact":
+            log_z = self.log_partition("exact", **options).value
+        elif side in ("lower", "upper"):
+            found = self.bracket(**options)
+            log_z = found.upper if side == "lower" else found.lower
+        else:
+            raise ValueError(f"side must be 'exact', 'lower' or 'upper', got {side!r}")
+        values = self.constant - log_z - np.asarray(self.f(X[..., self.free]))
+        for element, value in self.fixed.items():
+            values = np.where(X[..., element] == value, values, -np.inf)
+        return float(values) if X.ndim == 1 else values
+
+    # -------------------------------------------------------------------------------- sampling
+
+    def sample(
+        self, count: int = 1, method: str = "cftp", seed: Seed = None, **options: Any
+    ) -> NDArray[np.uint8]:
+        """Draw samples, exact ones by default.
+
+        Parameters
+        ----------
+        count : int, default 1
+        method : {"cftp", "gibbs", "swendsen_wang", "perturb", ...}
+            "cftp" (coupling from the past) is exact, and raises `NotCoalesced` where that would
+            take too long; the others are approximate.
+        seed : int, Generator or None
+            The same seed gives the same samples, whatever the number of threads.
+        **options
+            Those of the sampler, such as ``n_jobs``.
+
+        Returns
+        -------
+        ndarray of shape (count, n), uint8
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> m = ls.LogSupermodular(ls.Cut(3, [(0, 1), (1, 2)], 2.0))
+        >>> X = m.sample(1000, seed=0)
+        >>> X.shape, bool(abs(X.mean() - 0.5) < 0.05)
+        ((1000, 3), True)
+        """
+        return self._spread(sampling.sample(self.f, count, method, seed=seed, **options))
+
+    # ------------------------------------------------------------------------- new distributions
+
+    def condition(self, fixed: Mapping[int, int]) -> LogSupermodular:
+        r"""Fix some elements.
+
+        Parameters
+        ----------
+        fixed : mapping of int to {0, 1}
+
+        Returns
+        -------
+        LogSupermodular
+            Its log Z is that of the terms that agree: ``logaddexp`` over both values of one element
+            gives back the log Z of this model. Marginals and samples keep the length n.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import logsuper as ls
+        >>> m = ls.LogSupermodular(ls.Cut(3, [(0, 1), (1, 2)], [1.0, 2.0]))
+        >>> parts = [m.condition({1: value}).log_partition().value for value in (0, 1)]
+        >>> bool(np.isclose(np.logaddexp(*parts), m.log_partition().value))
+        True
+        """
+        elements, values = check_fixed(fixed, self.n)
+        chosen = {int(i): int(v) for i, v in zip(elements, values, strict=True)}
+        for element, value in chosen.items():
+            if self.fixed.get(element, value) != value:
+                raise ValueError(
+                    f"fixed[{element}] = {value}, but this element was fixed to "
+                    f"{self.fixed[element]} before: the event has probability 0"
+                )
+        place = {int(element): k for k, element in enumerate(self.free)}
+        new = {place[i]: v for i, v in chosen.items() if i in place}
+        g, constant = self.f.condition(new)
+        return self._derived(g, self.constant - constant, {**self.fixed, **chosen})
+
+    def observe(self, channel: Observation, observed: ArrayLike) -> LogSupermodular:
+        r"""Return the posterior given a noisy observation of x.
+
+        The paper's joint model (eq. 6): :math:`p(x\mid z)\propto e^{-f(x)}\prod_dp(z_d\mid x_d)`.
+        A channel only adds a modular term to f.
+
+        Parameters
+        ----------
+        channel : Flips, AsymmetricFlips, Gaussian or Missing
+        observed : array-like with n entries
+            An image too; NaN, or the mask of a masked array, means that nothing was observed.
+
+        Returns
+        -------
+        LogSupermodular
+            Its log Z less that of this model is :math:`\log p(z)`. An element whose value the
+            observation leaves no doubt about is fixed.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> m = ls.LogSupermodular(ls.Cut(3, [(0, 1), (1, 2)], 1.0))
+        >>> posterior = m.observe(ls.Flips(0.1), [1, float("nan"), 0])
+        >>> posterior.marginals().values.round(3)
+        array([0.861, 0.5  , 0.139])
+        >>> log_p = posterior.log_partition().value - m.log_partition().value
+        """
+        zero, one = channel.log_likelihoods(observed)
+        if np.size(zero) != self.n:
+            raise ValueError(
+                f"observed has {np.size(zero)} entries, but the model has {self.n} elements"
+            )
+        zero, one = np.ravel(zero), np.ravel(one)
+        certain = {int(d): int(zero[d] < one[d]) for d in np.flatnonzero(np.isinf(one - zero))}
+        for d, value in certain.items():
+            if self.fixed.get(d, value) != value:
+                raise ValueError(
+                    f"observed[{d}] rules out the value {1 - value} that the element is fixed to"
+                )
+        seen = np.array([d not in certain and d not in self.fixed for d in range(self.n)], bool)
+        settled = {**self.fixed, **certain}
+        total = float(zero[seen].sum())
+        total += float(sum((one if value else zero)[d] for d, value in settled.items()))
+        odds = np.zeros(self.n)
+        odds[seen] = one[seen] - zero[seen]
+        posterior = self._derived(
+            self.f - Modular(odds[self.free]), self.constant + total, self.fixed
+        )
+        return posterior.condition(certain) if certain else posterior
+
+    # ------------------------------------------------------------------------------------ inside
+
+    def _derived(
+        self, f: SubmodularFunction, constant: float, fixed: dict[int, int]
+    ) -> LogSupermodular:
+        """Return the model with another function on the elements that are not fixed."""
+        other = LogSupermodular(f, constant)
+        other.n = self.n
+        other.fixed = fixed
+        other.free = frozen(np.setdiff1d(np.arange(self.n, dtype=np.int64), list(fixed)))
+        return other
+
+    def _spread(self, values: NDArray[Any], fixed: bool = True) -> NDArray[Any]:
+        """Return values on the free elements as values on all; the fixed ones are known, or 0."""
+        if not self.fixed:
+            return values
+        out = np.zeros((*values.shape[:-1], self.n), dtype=values.dtype)
+        out[..., self.free] = values
+        if fixed:
+            out[..., list(self.fixed)] = list(self.fixed.values())
+        return out
+
+    def __repr__(self) -> str:
+        fixed = f", {len(self.fixed)} fixed" if self.fixed else ""
+        constant = f", constant={self.constant:g}" if self.constant else ""
+        return f"LogSupermodular({self.f!r}{constant}{fixed})"
