@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper import sampling
 from logsuper._random import Seed
-from logsuper.bounds import _auto, _bracket, _methods
+from logsuper.bounds import _methods
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import (
@@ -126,13 +126,12 @@ class LogSupermodular:
         >>> m.log_partition("lfield").value - m.log_partition().value > 0
         True
         """
-        estimators = sampling.ESTIMATORS
-        if method in estimators and self.f.n:
-            bound = sampling.log_partition(self.f, method, **options)
-        elif method in estimators or method in _methods.METHODS:
+        if method in _methods.METHODS or self.f.n == 0:
             bound = _methods.log_partition(self.f, method, **options)
+        elif method in sampling.ESTIMATORS:
+            bound = sampling.log_partition(self.f, method, **options)
         else:
-            listed = ", ".join([*_methods.METHODS, *estimators])
+            listed = ", ".join([*_methods.METHODS, *sampling.ESTIMATORS])
             raise ValueError(f"method must be one of {listed}, got {method!r}")
         return bound.shifted(self.constant)
 
@@ -172,6 +171,8 @@ class LogSupermodular:
         >>> b.width < 1e-6, b.below.method, b.above.method
         (True, 'strips', 'strips')
         """
+        from logsuper.bounds import _bracket
+
         found = _bracket.bracket(self.f, budget, confidence, seed, n_jobs)
         below, above = (bound.shifted(self.constant) for bound in (found.below, found.above))
         return Bracket(below, above, found.confidence)
@@ -195,6 +196,8 @@ class LogSupermodular:
             Of all n elements, the fixed ones included; an array-like with ``values``, and
             ``lower``, ``upper``, ``stderr`` where they are known.
         """
+        from logsuper.bounds import _auto
+
         if self.f.n == 0:
             found = Marginals(np.empty(0), method, np.empty(0), np.empty(0))
         elif method == "sampling":
