@@ -1,0 +1,217 @@
+"""Channels: likelihoods that sum to one, log-odds, drawing, missing entries, refusals."""
+
+import numpy as np
+import pytest
+from oracles import enumerate_x
+from scipy import integrate
+
+import logsuper as ls
+from logsuper.channels import Channel
+
+NAN = float("nan")
+IMAGE = (3, 4)
+
+BINARY: dict[str, Channel] = {
+    "flips": ls.Flips(0.1),
+    "flips, no information": ls.Flips(0.5),
+    "flips, inverted": ls.Flips(0.8),
+    "flips, one rate a pixel": ls.Flips(np.linspace(0.05, 0.4, 12).reshape(IMAGE)),
+    "flips, grouped": ls.Flips([0.1, 0.3], groups=np.arange(12).reshape(IMAGE) % 2),
+    "asymmetric": ls.AsymmetricFlips(on=0.05, off=0.3),
+    "missing": ls.Missing(0.3, ls.Flips(0.2)),
+}
+GREY: dict[str, Channel] = {
+    "Gaussian": ls.Gaussian(),
+    "Gaussian, two scales": ls.Gaussian(mean=(-1.0, 2.0), scale=(0.5, 1.5)),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_probabilities_of_bits_sum_to_one(name):
+    likelihoods = [BINARY[name].log_likelihoods(np.full(IMAGE, z)) for z in (0, 1)]
+    for x in (0, 1):
+        total = sum(np.exp(pair[x]) for pair in likelihoods)
+        np.testing.assert_allclose(total, 1.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", GREY)
+@pytest.mark.parametrize("x", [0, 1])
+def test_density_of_grey_levels_integrates_to_one(name, x):
+    channel = GREY[name]
+
+    def density(z):
+        return float(np.exp(channel.log_likelihoods(z)[x]))
+
+    total, _ = integrate.quad(density, -30, 30)
+    assert total == pytest.approx(1.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", [*BINARY, *GREY])
+def test_draws_have_the_law_of_the_likelihood(name, seed):
+    channel = {**BINARY, **GREY}[name]
+    rng = np.random.default_rng(seed)
+    draws = 4000
+    x = rng.integers(0, 2, IMAGE)
+    z = np.stack([channel.sample(x, rng) for _ in range(draws)])
+    seen = ~np.isnan(z)
+    if name == "missing":
+        assert abs(seen.mean() - 0.7) < 5 * np.sqrt(0.21 / seen.size)
+    else:
+        assert seen.all()
+    if name in BINARY:
+        ones = np.exp(np.where(x, *channel.log_likelihoods(np.ones(IMAGE))[::-1]))
+        count = seen.sum(axis=0)
+        spread = np.sqrt(ones * (1 - ones) / count)
+        assert (np.abs(np.nansum(z, axis=0) / count - ones) < 5 * spread).all()
+    else:
+        mean, scale = channel.mean[x], channel.scale[x]
+        assert (np.abs(z.mean(axis=0) - mean) < 5 * scale / np.sqrt(draws)).all()
+        assert (np.abs(z.std(axis=0) / scale - 1) < 5 / np.sqrt(2 * draws)).all()
+
+
+def test_log_odds_of_flips_is_the_paper_s_field():
+    u = np.log(0.9 / 0.1)
+    np.testing.assert_allclose(ls.Flips(0.1).log_odds([0, 1]), [-u, u])
+
+
+def test_rate_and_its_complement_are_opposite():
+    z = np.array([0, 1, 1])
+    np.testing.assert_allclose(ls.Flips(0.2).log_odds(z), -ls.Flips(0.8).log_odds(z))
+
+
+@pytest.mark.parametrize("name", [*BINARY, *GREY])
+def test_missing_entries_say_nothing(name):
+    channel = {**BINARY, **GREY}[name]
+    z = np.ones(IMAGE)
+    z[0, 1] = NAN
+    masked = np.ma.array(np.ones(IMAGE), mask=np.isnan(z))
+    odds = channel.log_odds(z)
+    assert odds[0, 1] == 0 and np.isfinite(odds).all()
+    np.testing.assert_array_equal(odds, channel.log_odds(masked))
+    np.testing.assert_array_equal(
+        np.delete(odds, 1), np.delete(channel.log_odds(np.ones(IMAGE)), 1)
+    )
+
+
+def test_an_image_s_rates_fit_its_flat_form():
+    rate = np.linspace(0.1, 0.4, 12).reshape(IMAGE)
+    z = np.arange(12) % 2
+    flat = ls.Flips(rate).log_odds(z)
+    np.testing.assert_array_equal(flat, ls.Flips(rate).log_odds(z.reshape(IMAGE)).ravel())
+
+
+def test_same_seed_same_noise():
+    x = np.zeros((20, 20))
+    a, b = ls.Flips(0.3).sample(x, seed=4), ls.Flips(0.3).sample(x, seed=4)
+    np.testing.assert_array_equal(a, b)
+    rng = np.random.default_rng(4)
+    c, d = ls.Flips(0.3).sample(x, rng), ls.Flips(0.3).sample(x, rng)
+    np.testing.assert_array_equal(a, c)
+    assert (c != d).any()
+
+
+# ---------------------------------------------------------------------------------- the posterior
+
+
+@pytest.mark.parametrize("name", [*BINARY, *GREY])
+@pytest.mark.parametrize("missing", [False, True])
+def test_posterior_equals_enumeration(name, missing, seed):
+    channel = {**BINARY, **GREY}[name]
+    rng = np.random.default_rng(seed)
+    f = sum(ls.grid_cuts(IMAGE)) - ls.Modular(rng.normal(size=12))
+    z = channel.sample(rng.integers(0, 2, IMAGE), rng)
+    if missing:
+        z.flat[rng.permutation(12)[:5]] = NAN
+    X = enumerate_x(12)
+    zero, one = channel.log_likelihoods(z)
+    joint = -f(X) + np.where(X == 1, one.ravel(), zero.ravel()).sum(axis=1)
+    prior = np.logaddexp.reduce(-f(X))
+    m = ls.LogSupermodular(f, constant=2.5)
+    posterior = m.observe(channel, z)
+    log_z = np.logaddexp.reduce(joint)
+    assert posterior.log_partition("enumeration").value == pytest.approx(2.5 + log_z, abs=1e-10)
+    log_p = posterior.log_partition("enumeration").value - m.log_partition("enumeration").value
+    assert log_p == pytest.approx(log_z - prior, abs=1e-10)
+    np.testing.assert_allclose(
+        posterior.marginals("enumeration"), np.exp(joint - log_z) @ X, atol=1e-12
+    )
+
+
+def test_probabilities_of_all_observations_sum_to_one(seed):
+    rng = np.random.default_rng(seed)
+    f = ls.Cut(4, [(0, 1), (1, 2), (2, 3)], rng.exponential(size=3)) - ls.Modular(
+        rng.normal(size=4)
+    )
+    m = ls.LogSupermodular(f)
+    channel = ls.AsymmetricFlips(on=0.1, off=0.25)
+    log_z = m.log_partition("enumeration").value
+    parts = [
+        m.observe(channel, z).log_partition("enumeration").value - log_z for z in enumerate_x(4)
+    ]
+    assert np.logaddexp.reduce(parts) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_missing_pixel_is_a_pixel_marginalised():
+    m = ls.LogSupermodular(ls.Cut(3, [(0, 1), (1, 2)], [1.0, 2.0]) - ls.Modular([0.3, -0.2, 0.1]))
+    channel = ls.Flips(0.15)
+
+    def log_p(z):
+        return m.observe(channel, z).log_partition("enumeration").value
+
+    assert log_p([1, NAN, 0]) == pytest.approx(np.logaddexp(log_p([1, 0, 0]), log_p([1, 1, 0])))
+
+
+def test_an_observation_without_doubt_fixes_the_element():
+    m = ls.LogSupermodular(ls.Cut(3, [(0, 1), (1, 2)], [1.0, 2.0]))
+    posterior = m.observe(ls.Missing(0.5), [1, NAN, 0])
+    assert posterior.fixed == {0: 1, 2: 0}
+    assert posterior.log_partition("enumeration").value == pytest.approx(np.logaddexp(-1.0, -2.0))
+    # rate 0 for one pixel only, and an element that was fixed before
+    rates = ls.Flips([0.0, 0.1, 0.1])
+    again = m.condition({0: 1}).observe(rates, [1, 1, 0])
+    assert again.fixed == {0: 1}
+    X = enumerate_x(3)
+    zero, one = rates.log_likelihoods([1, 1, 0])
+    with np.errstate(invalid="ignore"):
+        joint = -m.f(X) + np.where(X == 1, one, zero).sum(axis=1)
+    exact = np.logaddexp.reduce(joint)
+    assert again.log_partition("enumeration").value == pytest.approx(exact)
+    with pytest.raises(ValueError, match=r"observed\[0\] rules out the value 0"):
+        m.condition({0: 0}).observe(rates, [1, 1, 0])
+
+
+# --------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: ls.Flips(1.2), ValueError, "rate = 1.2 is not a probability"),
+        (lambda: ls.Flips([0.1, NAN]), ValueError, r"rate\[1\] = nan"),
+        (lambda: ls.Flips("a"), TypeError, "rate must be a probability"),
+        (lambda: ls.Flips(True), TypeError, "rate must be a probability"),
+        (lambda: ls.Flips([0.1], groups=[0, 1]), ValueError, r"groups\[1\] = 1"),
+        (lambda: ls.Flips([0.1], groups=[0.5]), TypeError, "groups must hold integers"),
+        (lambda: ls.Flips(0.1, groups=[0]), ValueError, "one entry a group"),
+        (lambda: ls.AsymmetricFlips(0.1, -1), ValueError, "off = -1"),
+        (lambda: ls.Gaussian(scale=0.0), ValueError, r"scale\[0\] = 0 must be positive"),
+        (lambda: ls.Gaussian(mean=(1, 2, 3)), ValueError, "mean must be a number or a pair"),
+        (lambda: ls.Gaussian(mean=(0, np.inf)), ValueError, "mean must be finite"),
+        (lambda: ls.Missing(0.1, 3), TypeError, "channel must be a Channel"),
+        (lambda: ls.Flips(0.1).log_odds([0, 0.5]), ValueError, r"observed\[1\] = 0.5 is neither"),
+        (lambda: ls.Flips(0.1).log_odds([0, np.inf]), ValueError, r"observed\[1\] is infinite"),
+        (lambda: ls.Flips(0.1).log_odds(["a"]), TypeError, "observed must hold real numbers"),
+        (lambda: ls.Flips([0.1, 0.2]).log_odds([0, 1, 1]), ValueError, "does not fit"),
+        (lambda: ls.Flips(0.1).sample([0, 2]), ValueError, r"x\[1\] = 2 is neither"),
+        (lambda: ls.AsymmetricFlips(0, 1).log_odds([1]), ValueError, r"observed\[0\] = 1 has prob"),
+        (lambda: ls.Gaussian().log_odds([1e200]), ValueError, r"observed\[0\] = 1e\+200"),
+    ],
+)
+def test_refusals(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_observed_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="observed has 2 entries, but the model has 3"):
+        ls.LogSupermodular(ls.Modular([0, 0, 0])).observe(ls.Flips(0.1), [0, 1])

@@ -1,0 +1,167 @@
+"""The distribution itself: constants, conditioning, probabilities, dispatch, brackets."""
+
+import pickle
+
+import numpy as np
+import pytest
+from oracles import FAMILIES, brute_log_partition, enumerate_x
+
+import logsuper as ls
+
+N = 7
+
+
+def random_model(name, seed, constant=0.0):
+    f = FAMILIES[name](np.random.default_rng(seed), N)
+    return ls.LogSupermodular(f, constant)
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request):
+    return request.param
+
+
+def test_constant_is_added(family):
+    m = random_model(family, 0, constant=-3.5)
+    expected = brute_log_partition(m.f) - 3.5
+    assert m.log_partition().value == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+def test_mode_maximises(family, seed):
+    m = random_model(family, seed)
+    assert m.f(m.mode()) == pytest.approx(m.f(enumerate_x(N)).min(), abs=1e-9)
+
+
+def test_probabilities_sum_to_one(family, seed):
+    m = random_model(family, seed, constant=1.0)
+    total = np.logaddexp.reduce(m.log_prob(enumerate_x(N)))
+    assert total == pytest.approx(0.0, abs=1e-9)
+
+
+def test_conditioning_splits_the_sum(family, seed):
+    m = random_model(family, seed, constant=0.7)
+    whole = m.log_partition().value
+    for d in (0, N - 1):
+        parts = [m.condition({d: value}).log_partition().value for value in (0, 1)]
+        assert np.logaddexp(*parts) == pytest.approx(whole, rel=1e-10, abs=1e-9)
+        odds = m.marginals("exact")[d]
+        assert np.exp(parts[1] - whole) == pytest.approx(odds, abs=1e-9)
+
+
+def test_conditioning_twice_is_conditioning_once():
+    m = random_model("cut", 3)
+    twice = m.condition({5: 1}).condition({2: 0, 5: 1})
+    once = m.condition({2: 0, 5: 1})
+    assert twice.fixed == once.fixed == {5: 1, 2: 0}
+    assert twice.free.tolist() == [0, 1, 3, 4, 6]
+    assert twice.log_partition().value == pytest.approx(once.log_partition().value)
+    with pytest.raises(ValueError, match="fixed to 1 before"):
+        once.condition({5: 0})
+
+
+def test_marginals_samples_and_mode_keep_the_length():
+    m = random_model("grid", 1).condition({0: 1, 3: 0})
+    values = m.marginals()
+    assert values.shape == (N,) and values[0] == 1 and values[3] == 0
+    assert values.lower is None or (values.lower[0], values.upper[3]) == (1, 0)
+    sampled = m.marginals("sampling", samples=50, seed=0)
+    assert sampled.stderr.shape == (N,) and sampled.stderr[0] == 0
+    X = m.sample(20, seed=0)
+    assert X.shape == (20, N) and X.dtype == np.uint8
+    assert (X[:, 0] == 1).all() and (X[:, 3] == 0).all()
+    assert m.mode()[[0, 3]].tolist() == [1, 0]
+    assert m.log_prob(m.mode()) > -np.inf
+    assert m.log_prob(np.zeros(N)) == -np.inf
+
+
+def test_everything_fixed_is_legal():
+    m = ls.LogSupermodular(ls.Cut(2, [(0, 1)], 3.0), constant=1.0).condition({0: 1, 1: 0})
+    assert m.log_partition().value == m.log_partition("lfield").value == -2.0
+    assert (m.bracket().lower, m.bracket().upper) == (-2.0, -2.0)
+    np.testing.assert_array_equal(m.marginals(), [1, 0])
+    np.testing.assert_array_equal(m.sample(3, seed=0), [[1, 0]] * 3)
+    np.testing.assert_array_equal(m.mode(), [1, 0])
+    assert m.log_prob([1, 0]) == 0 and m.log_prob([0, 0]) == -np.inf
+
+
+def test_log_prob_has_sides(seed):
+    rng = np.random.default_rng(seed)
+    cuts = ls.grid_cuts((12, 12))
+    m = ls.LogSupermodular(sum(cuts) - ls.Modular(rng.normal(size=144)))
+    X = m.sample(4, seed=rng)
+    lower, exact, upper = (
+        m.log_prob(X, side, **options)
+        for side, options in [("lower", {"budget": 1e6}), ("exact", {}), ("upper", {"budget": 1e6})]
+    )
+    assert (lower < exact).all() and (exact < upper).all()
+    assert isinstance(m.log_prob(X[0]), float)
+
+
+def test_bracket_names_its_methods_and_obeys_its_budget(seed):
+    rng = np.random.default_rng(seed)
+    cuts = ls.grid_cuts((12, 12))
+    m = ls.LogSupermodular(1.5 * sum(cuts) - ls.Modular(rng.normal(size=144)), constant=5.0)
+    exact = m.log_partition().value
+    widths = []
+    for budget in (1.0, 3e5, 3e6, 3e7, 1e9):
+        b = m.bracket(budget)
+        assert b.lower <= exact + 1e-9 and exact - 1e-9 <= b.upper
+        assert b.below.certified and b.above.certified and b.confidence is None
+        widths.append(b.width)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] == 0 and widths[0] > 1
+    assert m.bracket(1.0).above.method == "lfield"
+
+
+def test_bracket_may_use_luck_if_asked():
+    cuts = ls.grid_cuts((12, 12), neighbors=8)
+    m = ls.LogSupermodular(0.2 * sum(cuts))
+    b = m.bracket(1.0, confidence=0.9, seed=0)
+    assert b.confidence == 0.9 and b.above.method == "logistic" and b.above.certified
+    assert b.upper < m.bracket(1.0).upper
+    assert b.upper == m.bracket(1.0, confidence=0.9, seed=0).upper
+
+
+def test_bracket_of_what_is_not_pairwise():
+    m = random_model("sum without a graph", 0)
+    exact = m.log_partition().value
+    b = m.bracket(budget=10.0)
+    assert b.lower <= exact <= b.upper
+    assert (b.below.method, b.above.method) == ("superdifferential", "lfield")
+
+
+def test_repr_and_pickle():
+    m = random_model("cut", 0, constant=0.5).condition({1: 1})
+    assert repr(m).startswith("LogSupermodular(") and "1 fixed" in repr(m)
+    again = pickle.loads(pickle.dumps(m))
+    assert again.fixed == m.fixed
+    assert again.log_partition().value == m.log_partition().value
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda m: ls.LogSupermodular(3), TypeError, "f must be a submodular function"),
+        (lambda m: ls.LogSupermodular(m.f, np.nan), ValueError, "constant must be finite"),
+        (lambda m: m.log_partition("bete"), ValueError, "method must be one of exact, enum"),
+        (lambda m: m.marginals("bete"), ValueError, "method must be one of"),
+        (lambda m: m.sample(1, "bete"), ValueError, "method must be one of"),
+        (lambda m: m.log_partition("lfield", sample=3), TypeError, "lfield has no option 'sample'"),
+        (lambda m: m.log_prob([0, 1]), ValueError, "X must have shape"),
+        (lambda m: m.log_prob(np.zeros(N), side="left"), ValueError, "side must be"),
+        (lambda m: m.bracket(budget=0), ValueError, "budget must be a positive number"),
+        (lambda m: m.bracket(confidence=1.5), ValueError, "confidence must lie strictly"),
+        (lambda m: m.condition({N: 1}), ValueError, "outside the ground set"),
+        (lambda m: m.sample(-1), ValueError, "count"),
+    ],
+)
+def test_refusals(make, error, message):
+    with pytest.raises(error, match=message):
+        make(random_model("cut", 0))
+
+
+@pytest.mark.parametrize("method", ["bethe", "trw", "elimination"])
+def test_methods_refuse_by_name_what_they_are_not_valid_for(method):
+    m = random_model("log-det", 0)
+    with pytest.raises(ls.NotApplicable, match=f"{method} needs a pairwise function, got LogDet"):
+        m.log_partition(method)
