@@ -207,16 +207,13 @@ class LogSupermodular:
             found = _methods.marginals(self.f, name, **options)
         if not self.fixed:
             return found
-        parts = {
-            key: None if part is None else self._spread(part)
-            for key, part in [
-                ("values", found.values),
-                ("lower", found.lower),
-                ("upper", found.upper),
-            ]
-        }
-        stderr = None if found.stderr is None else self._spread(found.stderr, fixed=False)
-        return dataclasses.replace(found, **parts, stderr=stderr)
+        return dataclasses.replace(
+            found,
+            values=self._spread(found.values),
+            lower=None if found.lower is None else self._spread(found.lower),
+            upper=None if found.upper is None else self._spread(found.upper),
+            stderr=None if found.stderr is None else self._spread(found.stderr, known=False),
+        )
 
     def log_prob(
         self,
@@ -391,13 +388,13 @@ class LogSupermodular:
         other.free = frozen(np.setdiff1d(np.arange(self.n, dtype=np.int64), list(fixed)))
         return other
 
-    def _spread(self, values: NDArray[Any], fixed: bool = True) -> NDArray[Any]:
-        """Return values on the free elements as values on all; the fixed ones are known, or 0."""
+    def _spread(self, values: NDArray[Any], known: bool = True) -> NDArray[Any]:
+        """Return values on the free elements as values on all: the fixed ones as known, or 0."""
         if not self.fixed:
             return values
         out = np.zeros((*values.shape[:-1], self.n), dtype=values.dtype)
         out[..., self.free] = values
-        if fixed:
+        if known:
             out[..., list(self.fixed)] = list(self.fixed.values())
         return out
 

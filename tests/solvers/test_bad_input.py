@@ -63,7 +63,7 @@ BAD_FIELDS = {
     "complex": (np.zeros(6, complex), TypeError, r"^theta must hold real numbers, got dtype comp"),
     "objects": ([None] * 6, TypeError, r"^theta must hold real numbers, got dtype object"),
     "dates": (np.zeros(6, "M8[s]"), TypeError, r"^theta must hold real numbers"),
-    "ragged": ([[0.0] * 6, [0.0] * 5], ValueError, r"^theta is not a rectangular array"),
+    "ragged": ([[0.0] * 6, [0.0] * 5], ValueError, r"^theta must be a rectangular array"),
     "huge integers": ([10**30] * 6, TypeError, r"^theta must hold real numbers, got dtype object"),
 }
 
@@ -113,7 +113,7 @@ def test_the_solver_works_after_an_error(engine, f):
         ([1.0, -1e-3], ValueError, r"^alpha\[1\] = -0.001: .*negative weight"),
         (["a", "b"], TypeError, r"^alpha must hold real numbers"),
         ([1j, 0], TypeError, r"^alpha must hold real numbers"),
-        ([[1.0, 1.0], [1.0]], ValueError, r"^alpha is not a rectangular array"),
+        ([[1.0, 1.0], [1.0]], ValueError, r"^alpha must be a rectangular array"),
         (None, TypeError, r"^alpha must hold real numbers"),
     ],
 )
@@ -165,7 +165,7 @@ def cut_structures():
         ),
         (["a"] * 7, TypeError, r"^edge_weights must hold real numbers"),
         (np.ones(7, complex), TypeError, r"^edge_weights must hold real numbers"),
-        ([[1.0] * 7, [1.0] * 6], ValueError, r"^edge_weights is not a rectangular array"),
+        ([[1.0] * 7, [1.0] * 6], ValueError, r"^edge_weights must be a rectangular array"),
     ],
 )
 def test_bad_edge_weights(engine, name, weights, error, message):

@@ -93,7 +93,9 @@ def test_extreme_words_give_finite_symmetric_numbers():
     assert np.all(np.isfinite(z))
     np.testing.assert_allclose(z, -z[::-1], rtol=1.2e-7, atol=1e-18)
     assert z[-1] == pytest.approx(np.log(2.0**33 - 1))
-    assert np.all(np.diff(z) >= 0)
+    steps = np.diff(z)
+    assert np.all(steps[[0, 1, 3, 4]] > 0)
+    assert steps[2] >= 0  # single precision may round the two middle words to one
 
 
 @pytest.mark.parametrize("key", [0, 1, 12345678901234567890])

@@ -39,12 +39,12 @@ def check_number(value: object, name: str) -> float:
 
 def as_float(values: ArrayLike, name: str) -> FloatArray:
     """Return a fresh float64 array of finite numbers; complain about the first that is not."""
-    raw = _numeric(values, name)
+    raw = as_numeric(values, name)
     array = np.array(raw, dtype=np.float64)
     finite = np.isfinite(array)
     if not finite.all():
         index = first_index(~finite)
-        raise ValueError(f"{_at(name, index)} = {array[index]} is not finite")
+        raise ValueError(f"{entry(name, index)} = {array[index]} is not finite")
     return array
 
 
@@ -64,7 +64,7 @@ def refuse_negative(values: FloatArray, name: str, why: str) -> None:
     negative = values < 0
     if negative.any():
         index = first_index(negative)
-        raise ValueError(f"{_at(name, index)} = {values[index]:g} is negative: {why}")
+        raise ValueError(f"{entry(name, index)} = {values[index]:g} is negative: {why}")
 
 
 def as_indices(values: ArrayLike, n: int, name: str) -> IntArray:
@@ -77,7 +77,7 @@ def as_indices(values: ArrayLike, n: int, name: str) -> IntArray:
     outside = (raw < 0) | (raw >= n)
     if outside.any():
         index = first_index(outside)
-        raise ValueError(f"{_at(name, index)} = {raw[index]} is outside [0, {n})")
+        raise ValueError(f"{entry(name, index)} = {raw[index]} is outside [0, {n})")
     return np.array(raw, dtype=np.int64)
 
 
@@ -122,14 +122,14 @@ def _in_order(values: Any) -> list[Any]:
 
 def check_binary(X: ArrayLike, n: int) -> NDArray[Any]:
     """Check that X has shape (..., n) and 0/1 entries; keep its dtype."""
-    array = _numeric(X, "X")
+    array = as_numeric(X, "X")
     if array.ndim == 0 or array.shape[-1] != n:
         raise ValueError(f"X must have shape (..., {n}), got {array.shape}")
     if array.dtype.kind != "b":
         bad = (array != 0) & (array != 1)
         if bad.any():
             index = first_index(bad)
-            raise ValueError(f"{_at('X', index)} = {array[index]} is neither 0 nor 1")
+            raise ValueError(f"{entry('X', index)} = {array[index]} is neither 0 nor 1")
     return array
 
 
@@ -188,7 +188,7 @@ def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
 
 
-def _numeric(values: ArrayLike, name: str) -> NDArray[Any]:
+def as_numeric(values: ArrayLike, name: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{name} has masked entries; fill them first")
     array = as_array(values, name)
@@ -205,5 +205,6 @@ def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be a rectangular array of numbers") from None
 
 
-def _at(name: str, index: tuple[int, ...]) -> str:
+def entry(name: str, index: tuple[int, ...]) -> str:
+    """Return how an entry of an argument is written, ``name[2, 3]``."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name

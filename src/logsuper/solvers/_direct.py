@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from logsuper.functions import Sum
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray
 from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
 from logsuper.solvers._min_norm import maximize_generic
 from logsuper.solvers._noise import logistic_noise
-from logsuper.solvers._results import FloatArray, Perturbed
+from logsuper.solvers._results import Perturbed
 
 
 class Direct:

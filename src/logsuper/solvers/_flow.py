@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray
 from logsuper.solvers._fallback_kernel import FallbackKernel
 from logsuper.solvers._graph import (
     EdgeList,
@@ -21,7 +22,7 @@ from logsuper.solvers._graph import (
     union_of_edges,
 )
 from logsuper.solvers._native import kernels
-from logsuper.solvers._results import FloatArray, Perturbed, finite_dot
+from logsuper.solvers._results import Perturbed, finite_dot
 
 # A graph counts as dense when it has this share of all pairs, and a matrix of it fits in cache.
 _DENSE_SHARE = 0.1
@@ -116,7 +117,7 @@ class Flow:
         weights = self._kernel_alpha(alpha)
         cuts = np.empty((problems, weights.shape[1]))
         self._kernel.maximize(
-            self._field(theta, alpha),
+            self.field(theta, alpha),
             weights,
             self._kernel_factors(factors),
             tie == "max",
@@ -148,7 +149,7 @@ class Flow:
         threads: int,
     ) -> Perturbed:
         weights = self._kernel_alpha(alpha)
-        field = self._field(theta, alpha)
+        field = self.field(theta, alpha)
         edge_factors = self._kernel_factors(factors)
         counts = np.zeros((problems, self.n), dtype=np.uint32)
         values = np.empty((problems, samples))
@@ -205,7 +206,7 @@ class Flow:
         gaps = np.empty(len(theta))
         levels = np.empty(len(theta), dtype=np.int64)
         self._kernel.min_norm(
-            self._field(theta, alpha),
+            self.field(theta, alpha),
             self._kernel_alpha(alpha),
             None,
             threads,
@@ -234,7 +235,7 @@ class Flow:
         tail = np.ones((*factors.shape[:2], others))
         return np.ascontiguousarray(np.concatenate([factors, tail], axis=2))
 
-    def _field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
+    def field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         field = theta
         if self._tilted:
             field = field - alpha[:, self._tilted] @ self._tilt
@@ -249,7 +250,7 @@ class Flow:
     def _held(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         """Return what the elements fixed to 1 cost by themselves.
 
-        The kernel leaves out infinite fields, and with them what `_field` has taken off.
+        The kernel leaves out infinite fields, and with them what `field` has taken off.
         """
         on = theta == np.inf
         if not on.any():

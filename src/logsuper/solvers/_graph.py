@@ -7,13 +7,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logsuper.functions import Cut, Modular, PairwiseGraph, Sum
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Step = tuple[int, int, int]
 
 # The stencils that the grid kernel knows, steps in (depth, height, width), along the row first.

@@ -8,30 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+from logsuper.functions._checks import FloatArray, as_numeric, entry, first_index
 
 TIES = (None, "min", "max")
 
 
 def as_floats(values: ArrayLike, name: str) -> FloatArray:
-    """Return a float64 array; text, complex numbers, ragged lists and masks are refused."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(f"{name} has masked entries; fill them first, theta with 0")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} is not a rectangular array: {error}") from None
-    if array.dtype.kind not in "fiub" and array.size:
-        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    return np.asarray(array, dtype=np.float64, order="C")
+    """Return a contiguous float64 array, not copied where it is one; any number may be in it."""
+    return np.asarray(as_numeric(values, name), dtype=np.float64, order="C")
 
 
 def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> None:
     """Raise a ValueError that names the first entry marked as bad."""
     if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        place = ", ".join(map(str, index))
-        raise ValueError(f"{name}[{place}] = {values[index]:g}: {why}")
+        index = first_index(bad)
+        raise ValueError(f"{entry(name, index)} = {values[index]:g}: {why}")
 
 
 def check_theta(theta: ArrayLike, n: int, allow_nan: bool = False) -> tuple[FloatArray, bool]:

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._inputs import check_theta, count_threads, refuse, refuse_larger
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe
 from logsuper.solvers._native import kernels
-from logsuper.solvers._results import FloatArray
 
 # What the gap may be, relative to half the squared norm of the point (or of the field).
 _RELATIVE_GAP = 1e-10
@@ -81,7 +81,7 @@ def min_norm_point(
     if flow is not None and flow.simple and kernels() is not None:
         one = np.ones((1, 1))
         # Relative to the field that the kernel sees, modular terms of f included.
-        result = _judge(*flow.min_norm(fields, one, threads), flow._field(fields, one))
+        result = _judge(*flow.min_norm(fields, one, threads), flow.field(fields, one))
     elif flow is not None or Direct.has_closed_form([f]):
         result = _judge(*_divide_all(f, fields, flow, threads), fields)
     else:
@@ -179,7 +179,8 @@ def _divide(
             picked = before | (y == 1)
             gains[at : at + block] = tau * y.sum(axis=1) - (f(picked) - picked @ theta) + base
             chosen[at : at + block] = y
-            s[order] = _spread(s[order], bounds, rows, tau)
+            for r, level in zip(rows, tau, strict=True):
+                s[order[bounds[r] : bounds[r + 1]]] = level
 
         pieces: list[NDArray[np.int64]] = []
         still: list[bool] = []
@@ -203,12 +204,3 @@ def _divide(
         bounds = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
         open_regions = np.array(still)
     return s, violation * float(np.ptp(s)), levels
-
-
-def _spread(
-    values: FloatArray, bounds: NDArray[np.int64], rows: NDArray[np.int64], tau: FloatArray
-) -> FloatArray:
-    """Write each region's level over its stretch of the ordered elements."""
-    for r, level in zip(rows, tau, strict=True):
-        values[bounds[r] : bounds[r + 1]] = level
-    return values

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._graph import Grid
@@ -24,7 +25,7 @@ from logsuper.solvers._inputs import (
     refuse_larger,
     refuse_nan,
 )
-from logsuper.solvers._results import FloatArray, Perturbed
+from logsuper.solvers._results import Perturbed
 
 # Sums of n numbers stay finite while each is below this over n.
 _LARGEST = float(np.finfo(np.float64).max) / 8
@@ -154,11 +155,10 @@ class Prepared:
                     field, weights, factors, problems, tie, threads
                 )
         else:
-            refuse_nan(np.asarray(theta, dtype=np.float64))
-            refuse_larger(np.asarray(theta, dtype=np.float64), _LARGEST / self.n, "sums overflow")
+            self._refuse_unfit(theta)
             y, values, stats = self._direct.maximize(field, weights, problems, tie)
         if not np.isfinite(values).all():
-            refuse_larger(np.asarray(theta, dtype=np.float64), _LARGEST / self.n, "sums overflow")
+            self._refuse_unfit(theta)
         return (y[0], float(values[0]), stats[0]) if single else (y, values, stats)
 
     def perturb(
@@ -229,9 +229,14 @@ class Prepared:
                 return self._flow.perturb(
                     field, weights, factors, problems, count, seed, start, return_samples, threads
                 )
-        refuse_nan(np.asarray(theta, dtype=np.float64))
-        refuse_larger(np.asarray(theta, dtype=np.float64), _LARGEST / self.n, "sums overflow")
+        self._refuse_unfit(theta)
         return self._direct.perturb(field, weights, problems, count, seed, start, return_samples)
+
+    def _refuse_unfit(self, theta: ArrayLike) -> None:
+        """Name the NaN, or the field that is so large that sums overflow."""
+        fields = np.asarray(theta, dtype=np.float64)
+        refuse_nan(fields)
+        refuse_larger(fields, _LARGEST / self.n, "sums overflow")
 
     def _check_factors(self, edge_weights: ArrayLike | None) -> FloatArray | None:
         if edge_weights is None:

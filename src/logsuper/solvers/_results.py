@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from logsuper.functions._checks import FloatArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -11,15 +11,13 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from logsuper.functions import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
 
 __all__ = ["Corral", "Wolfe", "one_blas_thread"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # A set is tight when this is all, relatively, that is missing, and the point jumps by that at it.
 _TIGHT = 1e-13
