@@ -1,0 +1,160 @@
+r"""Exact inference where only a count matters: :math:`f(x)=g(\sum_{i\in C}x_i)-t^\top x`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import expit
+
+from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._overflow import refuse_overflow
+from logsuper.bounds._results import Bound, Marginals
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._cardinality import ConcaveCardinality, ConcaveOfModular
+from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._modular import Modular
+
+BUDGET = 1e10
+
+# Operations, of about a nanosecond, for each pair of an element and a count.
+_PAIR = 20.0
+
+
+def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
+    r"""Return log Z by a recursion over the elements and the number of ones among them.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+        Concave functions of the count of ones in a subset, or in several that do not overlap, plus
+        a Modular.
+    budget : float, default 1e10
+        Operations, of about a nanosecond; it takes some 10 for the square of each subset's size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.bounds._cardinality import log_partition
+    >>> from logsuper.functions import ConcaveCardinality
+    >>> log_partition(ConcaveCardinality(np.sqrt, n=1000))
+    <exact 670.8522062 by cardinality, certified>
+    """
+    t, groups = _prepare(f, budget, passes=1)
+    total = 0.0
+    for members, g in groups:
+        for ahead in _backward(-g, t[members]):
+            last = ahead
+        total += float(last[0])
+        t[members] = -np.inf
+    return Bound(total + float(np.logaddexp(0.0, t).sum()), "exact", "cardinality", certified=True)
+
+
+def marginals(f: SubmodularFunction, *, budget: float = BUDGET) -> Marginals:
+    """Return the exact marginals; see `log_partition` for the option."""
+    t, groups = _prepare(f, budget, passes=3)
+    mean = expit(t)
+    for members, g in groups:
+        mean[members] = _means(-g, t[members])
+    return Marginals(mean, "cardinality", mean, mean)
+
+
+def operations(f: SubmodularFunction) -> float:
+    """Return about how many nanoseconds log Z takes; infinity if f is of another kind."""
+    parts = _parts(f)
+    return math.inf if parts is None else _cost(f.n, parts[1])
+
+
+Groups = list[tuple[IntArray, FloatArray]]
+
+
+def _cost(n: int, groups: Groups) -> float:
+    return n + _PAIR * sum(len(members) ** 2 / 2.0 for members, _ in groups)
+
+
+def _prepare(f: SubmodularFunction, budget: float, passes: int) -> tuple[FloatArray, Groups]:
+    """Return the parts of f, once they are known to be affordable."""
+    budget = check_number(budget, "budget")
+    parts = _parts(f)
+    if parts is None:
+        raise NotApplicable(
+            f"cardinality needs functions of counts over disjoint sets plus a Modular, got {f!r}"
+        )
+    cost = passes * _cost(f.n, parts[1])
+    if cost > budget:
+        raise TooLarge(
+            f"cardinality would take {cost:.2g} operations for {f!r}; it may take {budget:.2g} "
+            "(budget=)",
+            cost,
+        )
+    t, groups = parts
+    refuse_overflow(f, [t, *(g for _, g in groups)])
+    return parts
+
+
+def _parts(f: SubmodularFunction) -> tuple[FloatArray, Groups] | None:
+    """Return the field and, for each set that is counted, its members and g; None if others."""
+    t = np.zeros(f.n)
+    groups: dict[bytes, tuple[IntArray, FloatArray]] = {}
+    for weight, atom in f.terms():
+        if isinstance(atom, Modular):
+            t -= weight * atom.t
+            continue
+        counted = _counted(atom)
+        if counted is None:
+            return None
+        members, g = counted
+        _, before = groups.get(members.tobytes(), (members, 0.0))
+        groups[members.tobytes()] = (members, before + weight * g)
+    times = np.zeros(f.n, dtype=np.int64)
+    for members, _ in groups.values():
+        times[members] += 1
+    if (times > 1).any():
+        return None
+    return t, list(groups.values())
+
+
+def _counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
+    """Return the members that a function counts and its values at 0, 1, ...; None if others."""
+    if isinstance(atom, ConcaveCardinality):
+        return atom.subset, atom.g
+    if isinstance(atom, ConcaveOfModular):
+        members = np.flatnonzero(atom.weights)
+        weights = atom.weights[members]
+        if len(members) == 0 or (weights == weights[0]).all():
+            step = weights[0] if len(members) else 0.0
+            return members, atom.g(step * np.arange(len(members) + 1.0))
+    return None
+
+
+def _backward(ahead: FloatArray, t: FloatArray) -> Iterator[FloatArray]:
+    r"""Yield the logs of the sums over the last 0, 1, ... elements, for each count before them.
+
+    With :math:`B_m(k)=-g(k)`, :math:`B_{j-1}(k)=\log(e^{B_j(k)}+e^{t_j+B_j(k+1)})`; no number is
+    ever subtracted from another.
+    """
+    yield ahead
+    for field in t[::-1]:
+        ahead = np.logaddexp(ahead[:-1], field + ahead[1:])
+        yield ahead
+
+
+def _means(end: FloatArray, t: FloatArray) -> FloatArray:
+    """Return the marginals: counts go forward as probabilities, odds come from the way back."""
+    size = len(t)
+    step = max(1, math.isqrt(size))
+    # keep every step-th of the sums, and do those in between again: memory size^1.5, not size^2
+    stops = {size - m: ahead for m, ahead in enumerate(_backward(end, t)) if m % step == 0}
+    mean = np.empty(size)
+    count = np.ones(1)
+    for stop in sorted(stops):
+        start = len(count) - 1
+        block = [*_backward(stops[stop], t[start:stop])][::-1]
+        for j in range(start, stop):
+            ahead = block[j - start + 1]
+            on = count * expit(t[j] + ahead[1:] - ahead[:-1])
+            mean[j] = on.sum()
+            count = np.append(count - on, 0.0)
+            count[1:] += on
+    return mean

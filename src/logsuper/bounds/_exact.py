@@ -1,0 +1,92 @@
+"""Exact inference by whichever method is cheapest for the function at hand."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from types import ModuleType
+from typing import Any
+
+from logsuper.bounds import _cardinality, _elimination, _enumeration, _transfer
+from logsuper.bounds._errors import TooLarge
+from logsuper.bounds._results import Bound, Marginals
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import check_number
+
+BUDGET = 1e10
+
+# In this order; the search for an elimination order, the only slow estimate, comes last.
+_METHODS: dict[str, ModuleType] = {
+    "cardinality": _cardinality,
+    "enumeration": _enumeration,
+    "transfer": _transfer,
+    "elimination": _elimination,
+}
+# Methods that take less than this, some hundredths of a second, need not be compared with others.
+_NEGLIGIBLE = 2e7
+
+
+def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
+    """Return log Z by the cheapest of "cardinality", "enumeration", "transfer" and "elimination".
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+    budget : float, default 1e10
+        Operations, of about a nanosecond.
+
+    Returns
+    -------
+    Bound
+        Its `method` is the one that ran.
+
+    Examples
+    --------
+    >>> from logsuper.bounds._exact import log_partition
+    >>> from logsuper.functions import Cut
+    >>> log_partition(Cut(1000, [(i, i + 1) for i in range(999)]))
+    <exact 313.641573 by elimination, certified>
+    """
+    found: Bound = _run(f, "log_partition", budget)
+    return found
+
+
+def marginals(f: SubmodularFunction, *, budget: float = BUDGET) -> Marginals:
+    """Return the exact marginals by the cheapest method; see `log_partition` for the option."""
+    found: Marginals = _run(f, "marginals", budget)
+    return found
+
+
+def operations(f: SubmodularFunction) -> float:
+    """Return about how many nanoseconds log Z takes; infinity if no method can."""
+    return min(_estimates(f).values())
+
+
+def _estimates(f: SubmodularFunction) -> dict[str, float]:
+    """Return the operations that each method takes, as far as they need to be known."""
+    found: dict[str, float] = {}
+    for name, method in _METHODS.items():
+        found[name] = method.operations(f)
+        if found[name] <= _NEGLIGIBLE:
+            break
+    return found
+
+
+def _run(f: SubmodularFunction, what: str, budget: float) -> Any:
+    """Run the cheapest method; refuse if it is beyond the budget."""
+    budget = check_number(budget, "budget")
+    estimates = _estimates(f)
+    name = min(estimates, key=lambda key: estimates[key])
+    if estimates[name] > budget:
+        each = ", ".join(
+            f"{key} {'does not apply' if math.isinf(cost) else f'takes {cost:.2g} operations'}"
+            for key, cost in estimates.items()
+        )
+        raise TooLarge(
+            f"no exact method can afford {f!r} with {budget:.2g} operations: {each}; "
+            "bound log Z by bracket() or by 'strips' on a grid, or sample",
+            estimates[name],
+        )
+    function = getattr(_METHODS[name], what)
+    own = inspect.signature(function).parameters
+    return function(f, budget=budget) if "budget" in own else function(f)

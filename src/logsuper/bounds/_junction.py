@@ -1,0 +1,141 @@
+"""A pairwise function summed out element by element: tables over the elements that are joined."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from scipy.special import expit
+
+from logsuper.bounds._orders import Scopes, best_order
+from logsuper.bounds._pairwise import Pairwise
+from logsuper.functions._checks import FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Forest:
+    """In which order to sum out, over which tables.
+
+    Table k, of the k-th element in the order, has an axis for each element of its scope, the one
+    that is summed out last first. Its message goes to the first of them to be summed out, its
+    parent.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n,)
+    scopes : list of list of int
+        Places in the order.
+    children : list of list of int
+    spread : list of (tuple, tuple)
+        How the message of each table lies in the table of its parent: the axes of the latter, run
+        together where all or none are in the scope, and those of the message, 1 where it has none.
+    links : list of list of (int, int)
+        For each element: the edges that it is summed out with, and their axes in its table.
+    """
+
+    order: IntArray
+    scopes: Scopes
+    children: list[list[int]]
+    spread: list[tuple[tuple[int, ...], tuple[int, ...]]]
+    links: list[list[tuple[int, int]]]
+
+    @property
+    def width(self) -> int:
+        """The largest scope: the treewidth, if the order is a best one."""
+        return max((len(scope) for scope in self.scopes), default=0)
+
+
+def plan(n: int, edges: IntArray) -> Forest | None:
+    """Return the tables for a graph; None if they would be too large by far."""
+    found = best_order(n, edges)
+    if found is None:
+        return None
+    order, scopes = found
+    children: list[list[int]] = [[] for _ in scopes]
+    spread: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    for k, scope in enumerate(scopes):
+        if scope:
+            children[scope[-1]].append(k)
+        spread.append(_runs(scopes[scope[-1]], set(scope)) if scope else ((), ()))
+    place = np.empty_like(order)
+    place[order] = np.arange(n)
+    links: list[list[tuple[int, int]]] = [[] for _ in scopes]
+    for e, (first, last) in enumerate(np.sort(place[edges], axis=1).tolist()):
+        links[first].append((e, scopes[first].index(last)))
+    return Forest(order, scopes, children, spread, links)
+
+
+def _runs(outer: list[int], inner: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the sizes of the runs of axes of `outer` that are, or are not, in `inner`."""
+    sizes: list[int] = []
+    kept: list[int] = []
+    previous = None
+    for axis in outer:
+        inside = axis in inner
+        if inside != previous:
+            sizes.append(1)
+            kept.append(1)
+        sizes[-1] *= 2
+        kept[-1] = sizes[-1] if inside else 1
+        previous = inside
+    return tuple(sizes), tuple(kept)
+
+
+def collect(forest: Forest, pairwise: Pairwise, keep: bool) -> tuple[float, list[FloatArray]]:
+    """Return log Z and, if they are to be kept, the tables P(x_k = 1 | scope of k)."""
+    total = 0.0
+    t = pairwise.t[forest.order].tolist()
+    weights = pairwise.weights.tolist()
+    messages: dict[int, FloatArray] = {}
+    conditionals: list[FloatArray] = []
+    for k, scope in enumerate(forest.scopes):
+        # the edges of x_k = 0 cost w x_s each, those of x_k = 1 cost w (1 - x_s)
+        costs = [0.0] * len(scope)
+        for e, axis in forest.links[k]:
+            costs[axis] += weights[e]
+        off = np.zeros(1)
+        for cost in reversed(costs):
+            off = np.concatenate([off, off - cost])
+        on = (t[k] - sum(costs)) - off
+        for child in forest.children[k]:
+            shape, kept = forest.spread[child]
+            message = messages.pop(child).reshape(*kept, 2)
+            off = (off.reshape(shape) + message[..., 0]).ravel()
+            on = (on.reshape(shape) + message[..., 1]).ravel()
+        odds = on - off
+        if keep:
+            conditionals.append(expit(odds))
+        # log(e^off + e^on); log1p would be slower and no more exact, added to the larger one
+        message = np.maximum(off, on) + np.log(1.0 + np.exp(-np.abs(odds)))
+        if scope:
+            messages[k] = message
+        else:
+            total += float(message[0])
+    return total, conditionals
+
+
+def distribute(
+    forest: Forest, conditionals: list[FloatArray], edges: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the marginals, and the joint tables (E, 2, 2) of the edges, from what was kept."""
+    mean = np.empty(len(forest.order))
+    joint = np.empty((edges, 2, 2))
+    beliefs: dict[int, FloatArray] = {}
+    for k in range(len(forest.scopes) - 1, -1, -1):
+        belief = beliefs.pop(k) if forest.scopes[k] else np.ones(1)
+        on = belief * conditionals.pop()
+        off = belief - on
+        mean[forest.order[k]] = on.sum()
+        for e, axis in forest.links[k]:
+            cube = (1 << axis, 2, -1)
+            pair = np.stack([part.reshape(cube).sum(axis=(0, 2)) for part in (off, on)])
+            # rows are x_k; the edge has the smaller element first
+            other = forest.order[forest.scopes[k][axis]]
+            joint[e] = pair if forest.order[k] < other else pair.T
+        if forest.children[k]:
+            table = np.stack([off, on], axis=-1)
+            for child in forest.children[k]:
+                shape, kept = forest.spread[child]
+                absent = tuple(i for i, size in enumerate(kept) if size == 1)
+                beliefs[child] = table.reshape(*shape, 2).sum(axis=absent).ravel()
+    return mean, joint

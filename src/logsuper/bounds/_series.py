@@ -1,0 +1,211 @@
+r"""Elements with at most two neighbours, summed out of a pairwise function by closed forms.
+
+What is left is pairwise again, with no more edges than before, so chains, trees and rings vanish
+altogether. These are the islet, twig and series rules of Arnborg and Proskurowski (*SIAM Journal on
+Algebraic Discrete Methods* 7, 1986). Elements that are not neighbours go together, in one step over
+arrays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from logsuper.bounds._pairwise import Pairwise
+from logsuper.functions._checks import FloatArray, IntArray, add_up
+
+# A round that removes a smaller share than this of the elements costs more than it gains.
+_LEAST = 0.05
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Round:
+    """Elements that leave together: which, and where their neighbours and edges are.
+
+    Attributes
+    ----------
+    gone, kept : ndarray of int64
+        Elements that leave and stay; the latter are numbered anew in this order.
+    ends : ndarray of shape (2, len(gone))
+        Their neighbours, in the new numbering; one that is missing is `len(kept)`.
+    links : ndarray of shape (2, len(gone))
+        The edges to them; one that is missing is the number of edges.
+    flipped : ndarray of shape (len(gone),), bool
+        Whether the first neighbour has the larger number.
+    untouched : ndarray of int64
+        The edges that stay.
+    onto : ndarray of int64
+        Which new edge each of `untouched` is.
+    born : ndarray of int64
+        Which new edge joins the two neighbours of an element, or the number of new edges.
+    edges : ndarray of shape (E, 2)
+        The new edges.
+    before : int
+        The number of edges before.
+    """
+
+    gone: IntArray
+    kept: IntArray
+    ends: IntArray
+    links: IntArray
+    flipped: NDArray[np.bool_]
+    untouched: IntArray
+    onto: IntArray
+    born: IntArray
+    edges: IntArray
+    before: int
+
+
+def plan(n: int, edges: IntArray) -> tuple[list[Round], int, IntArray]:
+    """Return the rounds that remove what they can, and the size and edges of what they leave."""
+    rounds: list[Round] = []
+    rank = np.random.default_rng(0).permutation(n)  # any fixed order without long monotone runs
+    while n:
+        gone = _independent(edges, rank)
+        if len(gone) < _LEAST * n:
+            break
+        step = _round(n, edges, gone)
+        rounds.append(step)
+        n, edges, rank = len(step.kept), step.edges, rank[step.kept]
+    return rounds, n, edges
+
+
+def _independent(edges: IntArray, rank: IntArray) -> IntArray:
+    """Return elements with at most two neighbours, no two of which are neighbours."""
+    n = len(rank)
+    few = np.bincount(edges.ravel(), minlength=n) <= 2
+    i, j = edges[few[edges].all(axis=1)].T
+    later = np.where(rank[i] > rank[j], i, j)
+    few[later] = False
+    return np.flatnonzero(few)
+
+
+def _round(n: int, edges: IntArray, gone: IntArray) -> Round:
+    """Return the bookkeeping of one round."""
+    leaves = np.zeros(n, dtype=bool)
+    leaves[gone] = True
+    kept = np.flatnonzero(~leaves)
+    number = np.full(n, len(kept), dtype=np.int64)
+    number[kept] = np.arange(len(kept))
+    slot = np.full(n, -1, dtype=np.int64)
+    slot[gone] = np.arange(len(gone))
+
+    ends = np.full((2, len(gone)), len(kept), dtype=np.int64)
+    links = np.full((2, len(gone)), len(edges), dtype=np.int64)
+    touched = np.flatnonzero(leaves[edges].any(axis=1))
+    first = leaves[edges[touched, 0]]
+    inner = np.where(first, edges[touched, 0], edges[touched, 1])
+    outer = np.where(first, edges[touched, 1], edges[touched, 0])
+    order = np.argsort(slot[inner], kind="stable")
+    place = slot[inner[order]]
+    second = np.append(False, place[1:] == place[:-1]).astype(np.int64)
+    ends[second, place] = number[outer[order]]
+    links[second, place] = touched[order]
+
+    untouched = np.flatnonzero(~leaves[edges].any(axis=1))
+    pairs = ends[:, ends[1] < len(kept)].T
+    everything = np.concatenate([np.sort(number[edges[untouched]]), np.sort(pairs)])
+    key, where = np.unique(everything @ [len(kept), 1], return_inverse=True)
+    born = np.full(len(gone), len(key), dtype=np.int64)
+    born[ends[1] < len(kept)] = where[len(untouched) :]
+    return Round(
+        gone,
+        kept,
+        ends,
+        links,
+        ends[0] > ends[1],
+        untouched,
+        where[: len(untouched)],
+        born,
+        np.stack(np.divmod(key, max(1, len(kept))), axis=1),
+        len(edges),
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Step:
+    """The numbers of a round: the log-odds of what leaves, and the weights to its neighbours."""
+
+    round: Round
+    t: FloatArray
+    weights: FloatArray  # (2, len(gone)), 0 where there is no neighbour
+
+
+def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, list[Step]]:
+    """Return what the rounds leave, the constant that they add to log Z, and their numbers."""
+    constant, steps = 0.0, []
+    weights, t = pairwise.weights, pairwise.t
+    n, edges = pairwise.n, pairwise.edges
+    for step in rounds:
+        w = np.append(weights, 0.0)[step.links]
+        field = t[step.gone]
+        steps.append(Step(step, field, w))
+        # log sum_v exp(t v - w_a |v - a| - w_b |v - b|) = c + t_a a + t_b b - w |a - b|
+        a, b = w
+        both0, both1 = np.logaddexp(0.0, field - a - b), np.logaddexp(-a - b, field)
+        only_a, only_b = np.logaddexp(-a, field - b), np.logaddexp(-b, field - a)
+        constant += float(both0.sum())
+        link = np.maximum((both0 + both1 - only_a - only_b) / 2.0, 0.0)
+        size = len(step.kept)
+        t = t[step.kept]
+        for end, only, other in ((step.ends[0], only_a, only_b), (step.ends[1], only_b, only_a)):
+            # t_a = ((11) - (00) + (10) - (01)) / 2
+            share = (both1 - both0 + only - other) / 2.0
+            t = t + add_up(end, share, size + 1)[:size]
+        count = len(step.edges)
+        weights = add_up(step.onto, weights[step.untouched], count)
+        weights += add_up(step.born, link, count + 1)[:count]
+        n, edges = size, step.edges
+    return Pairwise(n, edges, weights, t), constant, steps
+
+
+def expand(steps: list[Step], mean: FloatArray, joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the marginals and the joint tables of the edges of the function that was collapsed.
+
+    Parameters
+    ----------
+    steps : list of Step
+    mean : ndarray of shape (n,)
+        Probabilities of 1 in what was left.
+    joint : ndarray of shape (E, 2, 2)
+        For each edge i < j left: probabilities of (x_i, x_j).
+    """
+    for step in reversed(steps):
+        mean, joint = _expand(step, mean, joint)
+    return mean, joint
+
+
+def _expand(step: Step, mean: FloatArray, joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Undo one round."""
+    here = step.round
+    # P(a, b) of the two neighbours; one that is missing is 0, as it were
+    a, b = here.ends
+    certain = np.append(mean, 0.0)
+    table = np.zeros((len(here.gone), 2, 2))
+    table[:, 0, 0], table[:, 1, 0] = 1.0 - certain[a], certain[a]
+    two = b < len(here.kept)
+    table[two] = joint[here.born[two]]
+    turned = two & here.flipped
+    table[turned] = table[turned].transpose(0, 2, 1)
+    # P(v = 1 | a, b) = sig(t + w_a (2a - 1) + w_b (2b - 1)), and P(v = 0 | a, b) likewise
+    sign = np.array([-1.0, 1.0])
+    pull = step.weights[:, :, None] * sign
+    odds = step.t[:, None, None] + pull[0][:, :, None] + pull[1][:, None, :]
+    three = np.stack([expit(-odds), expit(odds)], axis=1) * table[:, None]
+
+    full = np.empty(len(here.kept) + len(here.gone))
+    full[here.kept] = mean
+    full[here.gone] = three[:, 1].sum(axis=(1, 2))
+    tables = np.empty((here.before, 2, 2))
+    tables[here.untouched] = joint[here.onto]
+    original = np.append(here.kept, 0)  # the numbers of the neighbours before the round
+    for which, axis in ((0, 3), (1, 2)):
+        have = here.links[which] < here.before
+        pair = three[have].sum(axis=axis)  # (v, neighbour)
+        swap = original[here.ends[which][have]] < here.gone[have]
+        pair[swap] = pair[swap].transpose(0, 2, 1)
+        tables[here.links[which][have]] = pair
+    return full, tables
