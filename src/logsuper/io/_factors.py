@@ -37,13 +37,12 @@ def read_factors(tokens: Tokens) -> tuple[int, list[Factor]]:
     if kind.upper() not in ("MARKOV", "BAYES"):
         raise ValueError(f"{tokens.name} should begin with MARKOV or BAYES, got {kind[:40]!r}")
     n = tokens.integer("the number of variables")
-    tokens.need(n, f"the sizes of {n} variables")
-    for i in range(n):
-        size = tokens.integer(f"the size of variable {i}")
+    for i, size in enumerate(tokens.integers(n, f"the size of each of {n} variables")):
         if size != 2:
             raise ValueError(f"{tokens.name}: variable {i} has {size} states; only 2 can be read")
     count = tokens.integer("the number of factors")
-    tokens.need(count, f"the scopes of {count} factors")
+    if count > tokens.left:
+        raise ValueError(f"{tokens.name} ends too early: no room for {count} factors")
     scopes = [_read_scope(tokens, k, n) for k in range(count)]
     factors = [Factor(k, scope, _read_table(tokens, k, scope)) for k, scope in enumerate(scopes)]
     if tokens.left:
@@ -53,15 +52,14 @@ def read_factors(tokens: Tokens) -> tuple[int, list[Factor]]:
 
 def _read_scope(tokens: Tokens, k: int, n: int) -> tuple[int, ...]:
     """Return the variables of a factor."""
-    size = tokens.integer(f"the number of variables of factor {k}")
-    tokens.need(size, f"the variables of factor {k}")
-    scope = tuple(tokens.integer(f"a variable of factor {k}") for _ in range(size))
+    what = f"the scope of factor {k}"
+    scope = tuple(tokens.integers(tokens.integer(what), what))
     for variable in scope:
         if variable >= n:
             raise ValueError(
                 f"{tokens.name}: factor {k} has the variable {variable}, outside [0, {n})"
             )
-    if len(set(scope)) < size:
+    if len(set(scope)) < len(scope):
         raise ValueError(f"{tokens.name}: factor {k} names a variable twice: {scope}")
     return scope
 
@@ -69,13 +67,12 @@ def _read_scope(tokens: Tokens, k: int, n: int) -> tuple[int, ...]:
 def _read_table(tokens: Tokens, k: int, scope: tuple[int, ...]) -> tuple[float, ...]:
     """Return the entries of a factor; those of a large one are all equal, and one is kept."""
     what = f"the table of factor {k} on {scope}"
-    size = tokens.integer(f"the size of {what}")
+    size = tokens.integer(what)
     if len(scope) > 59 or size != 1 << len(scope):
         raise ValueError(
             f"{tokens.name}: {what} should have 2^{len(scope)} entries, the file says {size}"
         )
-    tokens.need(size, f"the entries of {what}")
-    table = tuple(tokens.number(f"an entry of {what}") for _ in range(size))
+    table = tuple(tokens.numbers(size, what))
     if len(scope) <= 2:
         return table
     if any(entry != table[0] for entry in table):

@@ -25,37 +25,49 @@ class Tokens:
         """How many words there still are."""
         return len(self._words) - self._at
 
+    def words(self, count: int, what: str) -> list[str]:
+        """Return the next words; refuse a count that the rest of the file cannot hold."""
+        if count > self.left:
+            raise ValueError(
+                f"{self.name} ends too early: {what} should stand there, {count} words or more, "
+                f"and {self.left} are left"
+            )
+        self._at += count
+        return self._words[self._at - count : self._at]
+
     def word(self, what: str) -> str:
         """Return the next word."""
-        if self.left == 0:
-            raise ValueError(f"{self.name} ends where {what} should stand")
-        self._at += 1
-        return self._words[self._at - 1]
+        return self.words(1, what)[0]
+
+    def integers(self, count: int, what: str) -> list[int]:
+        """Return the next words as integers >= 0."""
+        words = self.words(count, what)
+        for word in words:
+            if not word.isdecimal() or len(word) > 18:
+                raise ValueError(
+                    f"{self.name}: {what} should be an integer >= 0, got {word[:40]!r}"
+                )
+        return [int(word) for word in words]
 
     def integer(self, what: str) -> int:
         """Return the next word as an integer >= 0."""
-        word = self.word(what)
-        if not word.isdecimal() or len(word) > 18:
-            raise ValueError(f"{self.name}: {what} should be an integer >= 0, got {word[:40]!r}")
-        return int(word)
+        return self.integers(1, what)[0]
 
-    def number(self, what: str) -> float:
-        """Return the next word as a finite number >= 0."""
-        word = self.word(what)
-        try:
-            value = float(word)
-        except ValueError:
-            value = math.nan
-        if not 0.0 <= value < math.inf:
-            raise ValueError(
-                f"{self.name}: {what} should be a finite number >= 0, got {word[:40]!r}"
-            )
-        return value
+    def numbers(self, count: int, what: str) -> list[float]:
+        """Return the next words as finite numbers >= 0."""
+        words = self.words(count, what)
+        values = [_number(word) for word in words]
+        for word, value in zip(words, values, strict=True):
+            if not 0.0 <= value < math.inf:
+                raise ValueError(
+                    f"{self.name}: {what} should be finite numbers >= 0, got {word[:40]!r}"
+                )
+        return values
 
-    def need(self, count: int, what: str) -> None:
-        """Refuse a count that the rest of the file cannot hold, before anything is made for it."""
-        if count > self.left:
-            raise ValueError(
-                f"{self.name} ends too early: {what} take at least {count} words, {self.left} are "
-                "left"
-            )
+
+def _number(word: str) -> float:
+    """Return a word as a number, NaN if it is none."""
+    try:
+        return float(word)
+    except ValueError:
+        return math.nan
