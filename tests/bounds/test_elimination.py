@@ -249,11 +249,20 @@ def test_refuses_what_is_not_pairwise():
     assert _elimination.operations(f) == np.inf
 
 
-def test_refuses_what_is_too_large_before_it_starts():
-    wide = sum(grid_cuts((60, 60)))
-    with pytest.raises(TooLarge, match=r"no order .* width of at most 32"):
-        _elimination.log_partition(wide)
-    assert _elimination.operations(wide) == np.inf
+def test_refuses_what_is_too_large_before_it_starts(monkeypatch):
+    for shape, width in [((60, 60), 60), ((35, 2, 40), 35)]:
+        wide = sum(grid_cuts(shape))
+        with pytest.raises(TooLarge, match=rf"no order of a width less than {width};"):
+            _elimination.log_partition(wide)
+        assert _elimination.operations(wide) == np.inf
+    assert _elimination.operations(sum(grid_cuts((3000, 2000)))) == np.inf  # at once
+    with monkeypatch.context() as patch:
+        patch.setattr(_elimination, "_least_width", lambda f: 5000)
+        with pytest.raises(TooLarge, match=r"more than 5e\+301 operations"):
+            _elimination.log_partition(Cut(2, [(0, 1)]))
+    wide, _ = sum(grid_cuts((60, 60))).condition({0: 1})  # a grid no more, but as wide
+    with pytest.raises(TooLarge, match=r"no order of a width less than 33;"):
+        _elimination.marginals(wide)
     dense = Cut(300, [(i, j) for i in range(300) for j in range(i)])
     with pytest.raises(TooLarge):
         _elimination.log_partition(dense)

@@ -48,6 +48,8 @@ def test_refuses_what_is_too_large():
         _enumeration.log_partition(f)
     assert caught.value.operations > 2**23
     assert _enumeration.operations(f) == np.inf
+    with pytest.raises(TooLarge, match=r"2\^5000 states, some inf operations"):
+        _enumeration.log_partition(Modular(np.zeros(5000)))
     with pytest.raises(TooLarge, match="limit"):
         _enumeration.marginals(Cut(4, [(0, 1)]), limit=3)
     with pytest.raises(TypeError, match="limit must be an integer"):

@@ -42,10 +42,12 @@ def test_many_components_are_affordable_together():
 
 def test_refusal_names_every_number_and_a_way_out():
     f = LogDet(np.eye(30))
-    with pytest.raises(TooLarge, match=r"enumeration does not apply.*bracket\(\)") as caught:
+    with pytest.raises(
+        TooLarge, match=r"cardinality cannot, enumeration cannot, .*bracket\(\)"
+    ) as caught:
         _exact.log_partition(f)
     assert caught.value.operations == np.inf
     assert _exact.operations(f) == np.inf
     small = LogDet(np.eye(12))
-    with pytest.raises(TooLarge, match=r"enumeration takes [\d.e+]+ operations"):
+    with pytest.raises(TooLarge, match=r"enumeration takes [\d.e+]+"):
         _exact.marginals(small, budget=100)

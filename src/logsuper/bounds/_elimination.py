@@ -16,6 +16,7 @@ from logsuper.bounds._pairwise import Pairwise, as_pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._cut import Cut
 
 BUDGET = 1e10
 MEMORY = 1e9
@@ -70,7 +71,8 @@ def marginals(
     f: SubmodularFunction, *, budget: float = BUDGET, memory: float = MEMORY
 ) -> Marginals:
     """Return the exact marginals; see `log_partition` for the options."""
-    mean, _, plan = _infer(f, budget, memory)
+    pairwise, plan = _prepare(f, budget, memory, keep=True)
+    mean, _ = _infer(pairwise, plan)
     return Marginals(mean, "elimination", mean, mean, details={"width": plan.width})
 
 
@@ -87,29 +89,24 @@ def pair_marginals(
     >>> edges, apart.round(4)
     (array([[0, 1]]), array([0.2689]))
     """
-    mean, joint, _ = _infer(f, budget, memory)
-    pairwise = need_pairwise(f, "elimination")
+    pairwise, plan = _prepare(f, budget, memory, keep=True)
+    mean, joint = _infer(pairwise, plan)
     return mean, pairwise.edges, joint[:, 0, 1] + joint[:, 1, 0]
 
 
 def operations(f: SubmodularFunction) -> float:
     """Return about how many nanoseconds log Z takes; infinity if elimination does not apply."""
-    pairwise = as_pairwise(f)
-    if pairwise is None:
-        return math.inf
-    plan = _plan(pairwise.n, pairwise.edges.tobytes())
+    pairwise = None if _least_width(f) > WIDEST else as_pairwise(f)
+    plan = None if pairwise is None else _find_plan(f, pairwise)
     return math.inf if plan is None or plan.bytes_summed > MEMORY else plan.operations
 
 
-def _infer(
-    f: SubmodularFunction, budget: float, memory: float
-) -> tuple[FloatArray, FloatArray, _Plan]:
-    """Return the marginals, the joint tables of the edges, and the plan."""
-    pairwise, plan = _prepare(f, budget, memory, keep=True)
+def _infer(pairwise: Pairwise, plan: _Plan) -> tuple[FloatArray, FloatArray]:
+    """Return the marginals and the joint tables (E, 2, 2) of the edges."""
     core, _, steps = _series.collapse(pairwise, plan.rounds)
     _, conditionals = _junction.collect(plan.forest, core, keep=True)
     mean, joint = _junction.distribute(plan.forest, conditionals, len(core.edges))
-    return *_series.expand(steps, mean, joint), plan
+    return _series.expand(steps, mean, joint)
 
 
 # ------------------------------------------------------------------------------------------- plans
@@ -127,8 +124,33 @@ class _Plan:
     bytes_kept: float  # for marginals
 
 
+def _find_plan(f: SubmodularFunction, pairwise: Pairwise) -> _Plan | None:
+    """Return the plan for a function, None if it is too wide."""
+    if _least_width(f) > WIDEST:
+        return None
+    return _plan(pairwise.n, pairwise.edges.tobytes())
+
+
+def _least_width(f: SubmodularFunction) -> int:
+    """Return what the treewidth is at least: the shorter side of a grid, else 0."""
+    steps: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    for _, atom in f.terms():
+        if isinstance(atom, Cut) and atom.shape and atom.offset and (atom.weights > 0).all():
+            steps.setdefault(atom.shape, set()).add(atom.offset)
+    return max(
+        (
+            sorted(shape)[-2]
+            for shape, offsets in steps.items()
+            # the axes are among the directions, so a plane of the longest two sides is there
+            if len(shape) > 1
+            and sum(sum(map(abs, offset)) == 1 for offset in offsets) == len(shape)
+        ),
+        default=0,
+    )
+
+
 # Learners ask about one graph with ever new weights; the search for an order is done once.
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def _plan(n: int, edge_bytes: bytes) -> _Plan | None:
     """Return the plan for a graph, None if it is too wide."""
     edges = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2)
@@ -164,13 +186,15 @@ def _prepare(
     budget, memory = check_number(budget, "budget"), check_number(memory, "memory")
     pairwise = need_pairwise(f, "elimination")
     refuse_overflow(f, [pairwise.t, pairwise.weights])
-    plan = _plan(pairwise.n, pairwise.edges.tobytes())
+    plan = _find_plan(f, pairwise)
     if plan is None:
+        width = max(_least_width(f), WIDEST + 1)
+        entries = 2.0 ** min(width, 1000)
         raise TooLarge(
-            f"elimination found no order of {f!r} with a width of at most {WIDEST}: its tables "
-            f"would take more than {8 * 2.0**WIDEST:.1e} bytes and as many operations; "
-            "take bracket(), another bound or a sampler",
-            math.inf,
+            f"elimination would take more than {_ENTRY * entries:.1g} operations and "
+            f"{8 * entries:.1g} bytes for {f!r}: it found no order of a width less than {width}; "
+            "bound log Z by bracket(), or sample",
+            _ENTRY * entries,
         )
     needed = _BOTH_WAYS * plan.operations if keep else plan.operations
     room = plan.bytes_kept if keep else plan.bytes_summed

@@ -79,12 +79,12 @@ def _run(f: SubmodularFunction, what: str, budget: float) -> Any:
     name = min(estimates, key=lambda key: estimates[key])
     if estimates[name] > budget:
         each = ", ".join(
-            f"{key} {'does not apply' if math.isinf(cost) else f'takes {cost:.2g} operations'}"
+            f"{key} {'cannot' if math.isinf(cost) else f'takes {cost:.2g}'}"
             for key, cost in estimates.items()
         )
         raise TooLarge(
-            f"no exact method can afford {f!r} with {budget:.2g} operations: {each}; "
-            "bound log Z by bracket() or by 'strips' on a grid, or sample",
+            f"no exact method can do {f!r} with {budget:.2g} operations: {each}; "
+            "bound log Z by bracket() or, on a grid, by 'strips', or sample",
             estimates[name],
         )
     function = getattr(_METHODS[name], what)

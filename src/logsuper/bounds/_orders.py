@@ -12,8 +12,8 @@ from logsuper.functions._checks import IntArray
 
 # No table has more axes than this, whatever the budget: it would not fit any memory.
 WIDEST = 32
-# Set operations that the search for an order may take, a second or two.
-_EFFORT = 4_000_000
+# Set operations that the search for an order may take: some, and some more for each element.
+_EFFORT, _EFFORT_EACH = 1_000_000, 40
 
 Scopes = list[list[int]]
 
@@ -37,8 +37,8 @@ def best_order(n: int, edges: IntArray) -> tuple[IntArray, Scopes] | None:
     return _postorder(order, scopes)
 
 
-def _sweep(n: int, edges: IntArray) -> IntArray:
-    """Return the order that sweeps through the graph with a short front.
+def _sweep(n: int, edges: IntArray) -> IntArray | None:
+    """Return the order that sweeps through the graph with a short front, None if it gets long.
 
     From the front it takes the element with the fewest neighbours beyond, the oldest among equals
     (King, *Int. J. Numerical Methods in Engineering* 2, 1970).
@@ -68,6 +68,8 @@ def _sweep(n: int, edges: IntArray) -> IntArray:
                     beyond[u] -= 1
                     if age[u] >= 0 and not done[u]:
                         heapq.heappush(front, (beyond[u], age[u], u))
+            if touched - len(order) > WIDEST + 1:
+                return None
             reached = []
             count, _, v = heapq.heappop(front)
             if not done[v] and count == beyond[v]:
@@ -79,13 +81,11 @@ def _sweep(n: int, edges: IntArray) -> IntArray:
 
 def _min_fill(n: int, edges: IntArray) -> IntArray | None:
     """Return the greedy order that joins the fewest new pairs, None if it gets too wide."""
-    if 4 * len(edges) > _EFFORT:
-        return None
     near: list[set[int]] = [set() for _ in range(n)]
     for i, j in edges.tolist():
         near[i].add(j)
         near[j].add(i)
-    effort = 0
+    effort, limit = 0, _EFFORT + _EFFORT_EACH * n
 
     def rate(v: int) -> tuple[float, int]:
         """Return how many pairs v would join (infinity if it is too wide), and its degree."""
@@ -101,7 +101,7 @@ def _min_fill(n: int, edges: IntArray) -> IntArray | None:
     heap = [(*key, v) for v, key in enumerate(rates)]
     heapq.heapify(heap)
     order: list[int] = []
-    while heap and effort < _EFFORT:
+    while heap and effort < limit:
         fill, degree, v = heapq.heappop(heap)
         if rates[v] != (fill, degree):
             continue

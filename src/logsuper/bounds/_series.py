@@ -101,7 +101,8 @@ def _round(n: int, edges: IntArray, gone: IntArray) -> Round:
     outer = np.where(first, edges[touched, 1], edges[touched, 0])
     order = np.argsort(slot[inner], kind="stable")
     place = slot[inner[order]]
-    second = np.append(False, place[1:] == place[:-1]).astype(np.int64)
+    second = np.zeros(len(place), dtype=np.int64)
+    second[1:] = place[1:] == place[:-1]
     ends[second, place] = number[outer[order]]
     links[second, place] = touched[order]
 
