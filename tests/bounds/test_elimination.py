@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracles import FAMILIES, brute_log_partition, enumerate_x, random_cut
 
 from logsuper.bounds import NotApplicable, TooLarge, _elimination, _orders, _series
-from logsuper.bounds._pairwise import as_pairwise
+from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.functions import Coverage, Cut, LogDet, Modular, PnPotts, grid_cuts
 
 PAIRWISE = ["modular", "cut", "cut, wide weights", "directed cut", "grid"]
@@ -64,6 +64,27 @@ def test_sparse_graphs_mix_closed_forms_and_tables(n, seed, density):
     rng = np.random.default_rng(seed)
     pairs = [(i, j) for i in range(n) for j in range(i) if rng.random() < density]
     check(Cut(n, pairs, rng.exponential(size=len(pairs))) - Modular(rng.normal(size=n)))
+
+
+@given(st.integers(2, 9), st.integers(0, 10**6))
+def test_closed_forms_take_edges_in_any_order(n, seed):
+    rng = np.random.default_rng(seed)
+    pairs = np.array([(rng.integers(i), i) for i in range(1, n)])
+    edges = rng.permutation(np.sort(rng.permutation(n)[pairs]))
+    weights, t = rng.exponential(size=n - 1), rng.normal(size=n)
+    rounds, left, _ = _series.plan(n, edges)
+    assert left == 0
+    core, constant, steps = _series.collapse(Pairwise(n, edges, weights, t), rounds)
+    mean, joint = _series.expand(steps, core.t, np.empty((0, 2, 2)))
+    X = enumerate_x(n)
+    f = Cut(n, edges, weights) - Modular(t)
+    assert constant == pytest.approx(brute_log_partition(f), rel=1e-12)
+    p = np.exp(-f(X) - constant)
+    np.testing.assert_allclose(mean, p @ X, atol=1e-12)
+    for table, (i, j) in zip(joint, edges, strict=True):
+        expected = np.zeros((2, 2))
+        np.add.at(expected, (X[:, i], X[:, j]), p)
+        np.testing.assert_allclose(table, expected, atol=1e-12)
 
 
 def test_functions_that_are_pairwise_in_disguise(seed):
@@ -224,6 +245,28 @@ def test_orders_are_perfect(n, seed):
         assert all(s > k for s in scope)
         if scope:  # what is joined to k is joined to each other once k is gone
             assert set(scope[:-1]) <= set(scopes[scope[-1]])
+
+
+@given(st.integers(1, 14), st.integers(0, 10**6), st.floats(0.1, 0.6))
+def test_min_fill_is_greedy(n, seed, density):
+    rng = np.random.default_rng(seed)
+    pairs = [(i, j) for i in range(n) for j in range(i) if rng.random() < density]
+    near = {v: {j if i == v else i for i, j in pairs if v in (i, j)} for v in range(n)}
+    expected = []
+    while near:
+        missing = {
+            v: [{a, b} for a in near[v] for b in near[v] if a < b and b not in near[a]]
+            for v in near
+        }
+        v = min(near, key=lambda v: (len(missing[v]), len(near[v]), v))
+        expected.append(v)
+        for a, b in missing[v]:
+            near[a].add(b)
+            near[b].add(a)
+        for u in near.pop(v):
+            near[u].discard(v)
+    found = _orders._min_fill(n, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    assert found.tolist() == expected
 
 
 def test_min_fill_eliminates_chordal_graphs_without_fill(seed):

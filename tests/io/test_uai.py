@@ -141,6 +141,9 @@ def test_rounding_is_not_repulsion(read):
         read(text_of(2, [((0, 1), [0.1, 0.3, 0.33, 0.99 * (1 - 1e-9)])]))
 
 
+IMPLIES = [1.0, 1.0, 0.0, 1.0]  # not (1, 0)
+
+
 @pytest.mark.parametrize(
     ("factors", "fixed"),
     [
@@ -149,15 +152,9 @@ def test_rounding_is_not_repulsion(read):
         ([((0, 1), [0.0, 0.0, 1.0, 2.0])], {0: 1}),
         ([((1, 0), [1.0, 0.0, 2.0, 0.0])], {0: 0}),
         ([((0, 1), [0.0, 0.0, 0.0, 2.0])], {0: 1, 1: 1}),
-        # one zero leads to the next: x_0 = 1, and x_0 = 1 forces x_1 = 1, which forces x_2 = 1
-        (
-            [
-                ((1, 2), [1.0, 1.0, 0.0, 1.0]),
-                ((0, 1), [1.0, 1.0, 0.0, 1.0]),
-                ((0,), [0.0, 2.0]),
-            ],
-            {0: 1, 1: 1, 2: 1},
-        ),
+        # one zero leads to the next: x_0 = 1, which forces x_1 = 1, which forces x_2 = 1
+        ([((0,), [0.0, 2.0]), ((1, 2), IMPLIES), ((0, 1), IMPLIES)], {0: 1, 1: 1, 2: 1}),
+        ([((0,), [0.0, 2.0]), ((0, 1), IMPLIES), ((1, 2), IMPLIES)], {0: 1, 1: 1, 2: 1}),
         # two tables that only together leave one value
         ([((0, 1), [1.0, 1.0, 0.0, 1.0]), ((0, 1), [1.0, 1.0, 1.0, 0.0])], {0: 0}),
         # what looks repulsive is not, once a variable is known

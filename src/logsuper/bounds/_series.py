@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from logsuper.bounds._pairwise import Pairwise
@@ -30,11 +29,9 @@ class Round:
     gone, kept : ndarray of int64
         Elements that leave and stay; the latter are numbered anew in this order.
     ends : ndarray of shape (2, len(gone))
-        Their neighbours, in the new numbering; one that is missing is `len(kept)`.
+        Their neighbours, in the new numbering and in order; one that is missing is `len(kept)`.
     links : ndarray of shape (2, len(gone))
         The edges to them; one that is missing is the number of edges.
-    flipped : ndarray of shape (len(gone),), bool
-        Whether the first neighbour has the larger number.
     untouched : ndarray of int64
         The edges that stay.
     onto : ndarray of int64
@@ -51,7 +48,6 @@ class Round:
     kept: IntArray
     ends: IntArray
     links: IntArray
-    flipped: NDArray[np.bool_]
     untouched: IntArray
     onto: IntArray
     born: IntArray
@@ -105,10 +101,12 @@ def _round(n: int, edges: IntArray, gone: IntArray) -> Round:
     second[1:] = place[1:] == place[:-1]
     ends[second, place] = number[outer[order]]
     links[second, place] = touched[order]
+    ranks = np.argsort(ends, axis=0, kind="stable")
+    ends, links = (np.take_along_axis(part, ranks, axis=0) for part in (ends, links))
 
     untouched = np.flatnonzero(~leaves[edges].any(axis=1))
     pairs = ends[:, ends[1] < len(kept)].T
-    everything = np.concatenate([np.sort(number[edges[untouched]]), np.sort(pairs)])
+    everything = np.concatenate([number[edges[untouched]], pairs])
     key, where = np.unique(everything @ [len(kept), 1], return_inverse=True)
     born = np.full(len(gone), len(key), dtype=np.int64)
     born[ends[1] < len(kept)] = where[len(untouched) :]
@@ -117,7 +115,6 @@ def _round(n: int, edges: IntArray, gone: IntArray) -> Round:
         kept,
         ends,
         links,
-        ends[0] > ends[1],
         untouched,
         where[: len(untouched)],
         born,
@@ -189,8 +186,6 @@ def _expand(step: Step, mean: FloatArray, joint: FloatArray) -> tuple[FloatArray
     table[:, 0, 0], table[:, 1, 0] = 1.0 - certain[a], certain[a]
     two = b < len(here.kept)
     table[two] = joint[here.born[two]]
-    turned = two & here.flipped
-    table[turned] = table[turned].transpose(0, 2, 1)
     # P(v = 1 | a, b) = sig(t + w_a (2a - 1) + w_b (2b - 1)), and P(v = 0 | a, b) likewise
     sign = np.array([-1.0, 1.0])
     pull = step.weights[:, :, None] * sign
