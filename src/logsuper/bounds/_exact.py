@@ -22,8 +22,8 @@ _METHODS: dict[str, ModuleType] = {
     "transfer": _transfer,
     "elimination": _elimination,
 }
-# Methods that take less than this, some hundredths of a second, need not be compared with others.
-_NEGLIGIBLE = 2e7
+# What that search takes for each element: a method that takes less need not be compared with others.
+_SEARCH = 1e5
 
 
 def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
@@ -67,7 +67,7 @@ def _estimates(f: SubmodularFunction) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, method in _METHODS.items():
         found[name] = method.operations(f)
-        if found[name] <= _NEGLIGIBLE:
+        if found[name] <= _SEARCH * f.n:
             break
     return found
 
