@@ -2,9 +2,110 @@
 #pragma once
 
 #include "bindings.hpp"
+#include "strips_windows.hpp"
 
 namespace LOGSUPER_ISA {
 
-inline void bind_strips(nb::module_&) {}
+using Numbers = Array<const double>;
+constexpr int64_t kWidest = 24;  // columns of a window, hence 2^24 states
+
+inline Grid as_grid(const Numbers& t, const Numbers& across, const Numbers& down) {
+    require(t.ndim() == 2 && across.ndim() == 2 && down.ndim() == 2, "a grid has two axes");
+    const int64_t h = length(t, 0), w = length(t, 1);
+    require(h >= 1 && w >= 1, "a grid needs at least one pixel");
+    require(length(across, 0) == h && length(across, 1) == w - 1, "across has the wrong shape");
+    require(length(down, 0) == h - 1 && length(down, 1) == w, "down has the wrong shape");
+    require(finite_and_nonnegative(across.data(), across.size()), "across must be finite and >= 0");
+    require(finite_and_nonnegative(down.data(), down.size()), "down must be finite and >= 0");
+    for (size_t i = 0; i < t.size(); ++i) require(std::isfinite(t.data()[i]), "t must be finite");
+    return Grid{h, w, t.data(), across.data(), down.data()};
+}
+
+inline int64_t check_window(int64_t window) {
+    require(window >= 1 && window <= kWidest, "window is out of range");
+    return window;
+}
+
+template <class A>
+auto check_like(const A& array, const Grid& grid) {
+    require(array.ndim() == 2 && length(array, 0) == grid.h && length(array, 1) == grid.w,
+            "an array does not have the shape of the grid");
+    return array.data();
+}
+
+inline const double* check_fields(const Numbers& fields, const Grid& grid) {
+    const double* data = check_like(fields, grid);
+    for (size_t i = 0; i < fields.size(); ++i) require(std::isfinite(data[i]), "fields must be finite");
+    return data;
+}
+
+inline void strip_fields(Numbers t, Numbers across, Numbers down, int64_t window, int threads,
+                         Array<double> low, Array<double> high) {
+    const Grid grid = as_grid(t, across, down);
+    check_window(window);
+    double* const fields[2] = {check_like(low, grid), check_like(high, grid)};
+    nb::gil_scoped_release release;
+    const Model model(grid);
+    run_team<WindowScratch>(2, threads, [&](WindowScratch& scratch, int64_t bound) {
+        bound_fields(model, window, static_cast<int>(bound), scratch, fields[bound]);
+    });
+}
+
+inline void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window,
+                        Array<const uint8_t> reference, Numbers low, Numbers high, int threads,
+                        Array<double> odds_low, Array<double> odds_high) {
+    const Grid grid = as_grid(t, across, down);
+    check_window(window);
+    const uint8_t* labels = check_like(reference, grid);
+    for (size_t i = 0; i < reference.size(); ++i) require(labels[i] <= 1, "reference must be 0 or 1");
+    const double* const fields[2] = {check_fields(low, grid), check_fields(high, grid)};
+    double* const odds[2] = {check_like(odds_low, grid), check_like(odds_high, grid)};
+    nb::gil_scoped_release release;
+    bound_chain(Model(grid), window, labels, fields, threads, odds);
+}
+
+inline void strip_windows(Numbers t, Numbers across, Numbers down, int64_t window,
+                          Array<const int64_t> starts, Numbers left_low, Numbers left_high,
+                          Numbers right_low, Numbers right_high, int threads, Array<double> odds_low,
+                          Array<double> odds_high) {
+    const Grid grid = as_grid(t, across, down);
+    require(check_window(window) <= grid.w, "window is wider than the grid");
+    require(starts.ndim() == 1, "starts must have one axis");
+    const int64_t count = length(starts, 0);
+    for (int64_t i = 0; i < count; ++i)
+        require(starts.data()[i] >= 0 && starts.data()[i] <= grid.w - window, "starts is out of range");
+    const double* const left[2] = {check_fields(left_low, grid), check_fields(left_high, grid)};
+    const double* const right[2] = {check_fields(right_low, grid), check_fields(right_high, grid)};
+    for (const auto* odds : {&odds_low, &odds_high})
+        require(odds->ndim() == 3 && length(*odds, 0) == count && length(*odds, 1) == grid.h &&
+                    length(*odds, 2) == window,
+                "odds has the wrong shape");
+    double* const odds[2] = {odds_low.data(), odds_high.data()};
+    nb::gil_scoped_release release;
+    bound_windows(Model(grid), window, starts.data(), count, left, right, threads, odds);
+}
+
+inline double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object odds) {
+    const Grid grid = as_grid(t, across, down);
+    check_window(grid.w);
+    double* out = nullptr;
+    if (!odds.is_none()) out = check_like(exactly<double>(odds), grid);
+    nb::gil_scoped_release release;
+    return transfer(Model(grid), out);
+}
+
+inline void bind_strips(nb::module_& m) {
+    m.def("strip_fields", &strip_fields, nb::arg("t"), nb::arg("across"), nb::arg("down"),
+          nb::arg("window"), nb::arg("threads"), nb::arg("low").noconvert(), nb::arg("high").noconvert());
+    m.def("strip_chain", &strip_chain, nb::arg("t"), nb::arg("across"), nb::arg("down"),
+          nb::arg("window"), nb::arg("reference"), nb::arg("low"), nb::arg("high"), nb::arg("threads"),
+          nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
+    m.def("strip_windows", &strip_windows, nb::arg("t"), nb::arg("across"), nb::arg("down"),
+          nb::arg("window"), nb::arg("starts"), nb::arg("left_low"), nb::arg("left_high"),
+          nb::arg("right_low"), nb::arg("right_high"), nb::arg("threads"),
+          nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
+    m.def("strip_transfer", &strip_transfer, nb::arg("t"), nb::arg("across"), nb::arg("down"),
+          nb::arg("odds").none());
+}
 
 }  // namespace LOGSUPER_ISA

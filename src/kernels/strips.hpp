@@ -1,0 +1,199 @@
+// Transfer matrices of a strip of a grid: one site at a time, over all values of a broken profile.
+//
+// A profile holds the newest value of each of the strip's n columns: 2^n states. Its top bit is the
+// column that the next site replaces, its lowest bit the column written last, the left neighbour of
+// that site. A site therefore takes the top bit out and puts the new value in at the bottom, so that
+// every site reads and writes whole vectors, and after a row column k is again bit n - 1 - k.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "simd.hpp"
+
+namespace LOGSUPER_ISA {
+
+#if defined(__clang__)
+#define LOGSUPER_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define LOGSUPER_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (Long4){i, j, k, l})
+#endif
+
+LOGSUPER_INLINE Double4 load4(const double* p) {
+    Double4 v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+LOGSUPER_INLINE void store4(double* p, Double4 v) { std::memcpy(p, &v, sizeof v); }
+LOGSUPER_INLINE Double4 same4(double x) { return Double4{x, x, x, x}; }
+
+// Two ways to hold weights. Plain numbers, rescaled by powers of two once a row, are fast and lose
+// nothing while the logarithms within a row differ by less than kSafeSpread; logarithms always work.
+struct Plain {
+    static constexpr double kOne = 1.0, kUnit = 0.6931471805599453;  // log 2
+    static double weight(double log) { return std::exp(log); }
+    static double log(double weight) { return std::log(weight); }
+    template <class T>
+    static LOGSUPER_INLINE T times(T a, T b) {
+        return a * b;
+    }
+    template <class T>
+    static LOGSUPER_INLINE T plus(T a, T b) {
+        return a + b;
+    }
+    // A power of two that brings a weight near 1, and its logarithm in units.
+    static double shrink(double weight) { return std::ldexp(1.0, -std::ilogb(weight)); }
+    static double units(double shrink) { return std::ilogb(shrink); }
+};
+
+struct Logs {
+    static constexpr double kOne = 0.0, kUnit = 1.0;
+    static double weight(double log) { return log; }
+    static double log(double weight) { return weight; }
+    template <class T>
+    static LOGSUPER_INLINE T times(T a, T b) {
+        return a + b;
+    }
+    static double plus(double a, double b) {
+        return a > b ? a + std::log1p(std::exp(b - a)) : b + std::log1p(std::exp(a - b));
+    }
+    static Double4 plus(Double4 a, Double4 b) {
+        for (int i = 0; i < 4; ++i) a[i] = plus(a[i], b[i]);
+        return a;
+    }
+    static double shrink(double weight) { return -weight; }
+    static double units(double shrink) { return shrink; }
+};
+
+// alpha and beta of a row are then within exp(-300) of their largest entry, profiles within a row
+// within exp(-600), and no product of two leaves the range of normal numbers, exp(+-708).
+constexpr double kSafeSpread = 300.0;
+
+struct Site {
+    double zero[2], one[2];  // weight of the new value, given the left neighbour's
+    double flip;             // weight of a new value that differs from the one above
+};
+
+template <class D>
+LOGSUPER_INLINE Double4 mix(Double4 same, Double4 other, Double4 flip) {
+    return D::plus(same, D::times(other, flip));
+}
+
+// out[new] = sum over the old top bit; 2 * half states, half >= 4.
+template <class D>
+void forward_site(const Site& site, double shrink, int64_t half, const double* in, double* out) {
+    const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
+    const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
+    const Double4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
+    for (int64_t i = 0; i < half; i += 4) {
+        const Double4 x = load4(in + i), y = load4(in + i + half);
+        const Double4 a = D::times(mix<D>(x, y, flip), zero), b = D::times(mix<D>(y, x, flip), one);
+        store4(out + 2 * i, LOGSUPER_SHUFFLE(a, b, 0, 4, 1, 5));
+        store4(out + 2 * i + 4, LOGSUPER_SHUFFLE(a, b, 2, 6, 3, 7));
+    }
+}
+
+// The transpose of the same matrix.
+template <class D>
+void backward_site(const Site& site, double shrink, int64_t half, const double* in, double* out) {
+    const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
+    const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
+    const Double4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
+    for (int64_t i = 0; i < half; i += 4) {
+        const Double4 low = load4(in + 2 * i), high = load4(in + 2 * i + 4);
+        const Double4 a = D::times(LOGSUPER_SHUFFLE(low, high, 0, 2, 4, 6), zero);
+        const Double4 b = D::times(LOGSUPER_SHUFFLE(low, high, 1, 3, 5, 7), one);
+        store4(out + i, mix<D>(a, b, flip));
+        store4(out + i + half, mix<D>(b, a, flip));
+    }
+}
+
+// Sites first .. last - 1 of a row of n columns, from `in` to `out`; `spare` has room for two profiles.
+template <class D>
+void forward_sites(const Site* row, int n, int first, int last, double shrink, const double* in,
+                   double* out, double* spare) {
+    const int64_t half = int64_t{1} << (n - 1);
+    for (int k = first; k < last; ++k) {
+        double* to = k == last - 1 ? out : spare + (k & 1) * 2 * half;
+        forward_site<D>(row[k], k == first ? shrink : D::kOne, half, in, to);
+        in = to;
+    }
+}
+
+template <class D>
+void backward_sites(const Site* row, int n, int first, int last, double shrink, const double* in,
+                    double* out, double* spare) {
+    const int64_t half = int64_t{1} << (n - 1);
+    for (int k = last - 1; k >= first; --k) {
+        double* to = k == first ? out : spare + (k & 1) * 2 * half;
+        backward_site<D>(row[k], k == last - 1 ? shrink : D::kOne, half, in, to);
+        in = to;
+    }
+}
+
+// The factor for the next row that brings the largest of n weights near 1.
+template <class D>
+double shrink_of(const double* v, int64_t n) {
+    Double4 top = load4(v);
+    for (int64_t i = 4; i < n; i += 4) {
+        const Double4 x = load4(v + i);
+        top = x > top ? x : top;
+    }
+    return D::shrink(std::max(std::max(top[0], top[1]), std::max(top[2], top[3])));
+}
+
+// log of the sum of n >= 4 weights.
+template <class D>
+double log_sum(const double* v, int64_t n) {
+    Double4 sum = load4(v);
+    for (int64_t i = 4; i < n; i += 4) sum = D::plus(sum, load4(v + i));
+    return D::log(D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3])));
+}
+
+// log of sum a[i] b[i].
+template <class D>
+double log_dot(const double* a, const double* b, int64_t n) {
+    Double4 sum = D::times(load4(a), load4(b));
+    for (int64_t i = 4; i < n; i += 4) sum = D::plus(sum, D::times(load4(a + i), load4(b + i)));
+    return D::log(D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3])));
+}
+
+// log (sum a[i] b[2i + 1] / sum a[i] b[2i]), each side times its own weight.
+template <class D>
+double log_odds_below(const double* a, const double* b, int64_t n) {
+    Double4 zeros = {}, ones = {};
+    for (int64_t i = 0; i < n; i += 4) {
+        const Double4 x = load4(a + i), low = load4(b + 2 * i), high = load4(b + 2 * i + 4);
+        const Double4 zero = D::times(x, (Double4)LOGSUPER_SHUFFLE(low, high, 0, 2, 4, 6));
+        const Double4 one = D::times(x, (Double4)LOGSUPER_SHUFFLE(low, high, 1, 3, 5, 7));
+        zeros = i ? D::plus(zeros, zero) : zero;
+        ones = i ? D::plus(ones, one) : one;
+    }
+    return D::log(D::plus(D::plus(ones[0], ones[1]), D::plus(ones[2], ones[3]))) -
+           D::log(D::plus(D::plus(zeros[0], zeros[1]), D::plus(zeros[2], zeros[3])));
+}
+
+// Log-odds of every column, from a[i] b[i] over the profiles of a whole row; `spare` has room for one.
+template <class D>
+void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* odds,
+                         double* spare) {
+    int64_t size = int64_t{1} << n;
+    for (int64_t i = 0; i < size; i += 4) store4(spare + i, D::times(load4(a + i), load4(b + i)));
+    for (int k = 0; k < wanted; ++k) {
+        const int64_t half = size / 2;
+        if (half >= 4) {
+            odds[k] = log_sum<D>(spare + half, half) - log_sum<D>(spare, half);
+            for (int64_t i = 0; i < half; i += 4)
+                store4(spare + i, D::plus(load4(spare + i), load4(spare + i + half)));
+        } else {
+            double zero = spare[0], one = spare[half];
+            if (half == 2) zero = D::plus(zero, spare[1]), one = D::plus(one, spare[3]);
+            odds[k] = D::log(one) - D::log(zero);
+            for (int64_t i = 0; i < half; ++i) spare[i] = D::plus(spare[i], spare[i + half]);
+        }
+        size = half;
+    }
+}
+
+}  // namespace LOGSUPER_ISA
