@@ -1,0 +1,92 @@
+r"""Exact log Z and marginals of image grids with a short side, by transfer matrices.
+
+Pixels enter one at a time, along the short side, and only the newest value of each of its w lines
+is remembered: :math:`2^w` weights, :math:`O(n2^w)` operations.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import expit
+
+from logsuper.bounds._pairwise import GridForm
+from logsuper.bounds._results import Bound, Marginals
+from logsuper.bounds._windows import need_grid, refuse_too_large, transfer
+from logsuper.functions._base import SubmodularFunction
+from logsuper.solvers._native import kernels
+
+
+def _narrow(grid: GridForm) -> tuple[GridForm, bool]:
+    """Return the grid with its short side across, and whether it was transposed."""
+    rows, columns = grid.shape
+    return (grid.transposed(), True) if rows < columns else (grid, False)
+
+
+def _count(grid: GridForm, passes: float) -> float:
+    rows, columns = grid.shape
+    return passes * rows * columns * 2.0**columns
+
+
+def log_partition(f: SubmodularFunction) -> Bound:
+    """Sum over all configurations of an image grid with a short side.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+        A sum of the 4-neighbour `grid_cuts` of one image, up to 24 pixels high or wide, and a
+        `Modular`.
+
+    Returns
+    -------
+    Bound
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.bounds import _transfer
+    >>> across, down = ls.grid_cuts((100, 8))
+    >>> _transfer.log_partition(0.5 * across + 0.5 * down)
+    <exact 230.4719367 by transfer, certified>
+    """
+    grid, _ = _narrow(need_grid(f, "transfer"))
+    refuse_too_large("transfer", grid.shape[1], 4.0, _count(grid, 1.0))
+    return Bound(transfer(grid, odds=False)[0], "exact", "transfer", certified=True)
+
+
+def marginals(f: SubmodularFunction) -> Marginals:
+    """Find all marginals of an image grid with a short side, exactly.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+        A sum of the 4-neighbour `grid_cuts` of one image and a `Modular`. What is kept besides the
+        weights of about twice the square root of the number of rows must fit into a gigabyte.
+
+    Returns
+    -------
+    Marginals
+
+    Examples
+    --------
+    >>> import numpy as np, logsuper as ls
+    >>> from logsuper.bounds import _transfer
+    >>> across, down = ls.grid_cuts((3, 50))
+    >>> f = across + down - ls.Modular(np.repeat([2.0, -1.0, 0.0], 50))
+    >>> np.round(_transfer.marginals(f)[[0, 50, 100]], 3)
+    array([0.906, 0.443, 0.461])
+    """
+    grid, transposed = _narrow(need_grid(f, "transfer"))
+    rows, columns = grid.shape
+    # the kernels keep every profile only while they are few
+    kept = rows if kernels() is None else min(rows, 2.0 * math.ceil(math.sqrt(rows)))
+    refuse_too_large("transfer", columns, kept + 4.0, _count(grid, 3.0))
+    _, odds = transfer(grid, odds=True)
+    assert odds is not None
+    values = expit(odds.T if transposed else odds).ravel()
+    return Marginals(values, "transfer")
+
+
+def operations(f: SubmodularFunction) -> float:
+    """Return about how many elementary operations log Z takes."""
+    return _count(_narrow(need_grid(f, "transfer"))[0], 1.0)

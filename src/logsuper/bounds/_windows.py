@@ -1,0 +1,143 @@
+"""Log-odds in windows of a grid, by transfer matrices over all rows of some columns.
+
+What the columns outside a window do to it is replaced by a field on its border columns. In a
+log-supermodular model the probability of a 1 can only rise when a field rises (Holley 1974), so a
+lower and an upper bound on those fields bracket every log-odds inside. All bounds are widened by
+what rounding can do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper.bounds import _windows_numpy
+from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._pairwise import GridForm, as_grid
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.solvers._native import kernels
+
+Pair = tuple[FloatArray, FloatArray]
+"""A lower and an upper bound."""
+
+WIDEST = 24
+"""Columns of the widest window: a profile of 24 columns takes 128 megabytes."""
+_MEMORY = 2.0**30
+_LARGEST = 1e290
+
+
+def need_grid(f: SubmodularFunction, method: str) -> GridForm:
+    """Return f as a grid; refuse, in the name of a method, what is none."""
+    grid = as_grid(f)
+    if grid is None:
+        raise NotApplicable(
+            f"{method} needs a sum of the 4-neighbour cuts of one image (grid_cuts) and a "
+            f"Modular, got {f!r}"
+        )
+    if not magnitude(grid) < _LARGEST:
+        raise NotApplicable(f"{method} needs weights and fields that add up to below {_LARGEST:g}")
+    return grid
+
+
+def magnitude(grid: GridForm) -> float:
+    """Return the sum of all weights and of the sizes of all fields."""
+    with np.errstate(over="ignore"):
+        return float(np.abs(grid.t).sum() + grid.across.sum() + grid.down.sum())
+
+
+def mirrored(grid: GridForm) -> GridForm:
+    """Return the same function with the columns in the opposite order."""
+    parts = (np.ascontiguousarray(part[:, ::-1]) for part in (grid.t, grid.across, grid.down))
+    return GridForm(grid.shape, *parts)
+
+
+def refuse_too_large(method: str, columns: int, profiles: float, operations: float) -> None:
+    """Raise when profiles of so many columns cannot be held."""
+    need = profiles * 8.0 * 2.0**columns
+    if columns > WIDEST or need > _MEMORY:
+        raise TooLarge(
+            f"{method} over {columns} columns would take {need / 2**30:.3g} GiB and "
+            f"{operations:.3g} operations",
+            operations,
+        )
+
+
+def outside_fields(grid: GridForm, window: int, threads: int) -> Pair:
+    r"""Bound the field with which column c and those beyond it act on the pixels of column c - 1.
+
+    Integrating the columns from c on out leaves a supermodular function of column c - 1. The log of
+    the factor by which pixel (r, c - 1) is likelier to be 1 is largest when all others of its
+    column are 1, and depends on the outside only through the log-odds q of its neighbour (r, c)
+    without it: :math:`\log\frac{e^{q}+e^{-a}}{e^{q-a}+1}`, with a the weight of the edge between
+    them. A window of columns from c on bounds q, with the bound on the fields from beyond it; the
+    columns are visited from the right edge.
+
+    Returns
+    -------
+    low, high : ndarray of shape (rows, columns)
+        Column 0 is 0; both lie within the weight of the edge.
+    """
+    native = kernels()
+    if native is None:
+        return _windows_numpy.outside_fields(grid, window)
+    low, high = np.zeros(grid.shape), np.zeros(grid.shape)
+    native.strip_fields(grid.t, grid.across, grid.down, window, threads, low, high)
+    return low, high
+
+
+def edge_fields(grid: GridForm) -> Pair:
+    """Return the crudest bounds on the same fields: column c all 0, and all 1."""
+    high = np.zeros(grid.shape)
+    high[:, 1:] = grid.across
+    return -high, high
+
+
+def chain_odds(
+    grid: GridForm,
+    window: int,
+    reference: NDArray[np.uint8],
+    fields: Pair,
+    threads: int,
+) -> Pair:
+    """Bound the log-odds of each pixel, given the reference at all pixels before it.
+
+    Before it are the columns to the left and the pixels above in its own column.
+    """
+    native = kernels()
+    if native is None:
+        return _windows_numpy.chain_odds(grid, window, reference, fields)
+    low, high = np.empty(grid.shape), np.empty(grid.shape)
+    parts = (grid.t, grid.across, grid.down)
+    native.strip_chain(*parts, window, reference, *fields, threads, low, high)
+    return low, high
+
+
+def window_odds(
+    grid: GridForm, window: int, starts: IntArray, left: Pair, right: Pair, threads: int
+) -> Pair:
+    """Bound the log-odds of all pixels of the windows that begin at `starts`.
+
+    ``left[b][:, c]`` acts on column c from before it, ``right[b][:, c]`` on column c - 1 from c on.
+
+    Returns
+    -------
+    low, high : ndarray of shape (windows, rows, window)
+    """
+    native = kernels()
+    if native is None:
+        return _windows_numpy.window_odds(grid, window, starts, left, right)
+    shape = (len(starts), grid.shape[0], window)
+    low, high = np.empty(shape), np.empty(shape)
+    parts = (grid.t, grid.across, grid.down)
+    native.strip_windows(*parts, window, starts, *left, *right, threads, low, high)
+    return low, high
+
+
+def transfer(grid: GridForm, odds: bool) -> tuple[float, FloatArray | None]:
+    """Return log Z of the whole grid and, if wanted, the log-odds (rows, columns) of its pixels."""
+    native = kernels()
+    if native is None:
+        return _windows_numpy.transfer(grid, odds)
+    out = np.empty(grid.shape) if odds else None
+    return float(native.strip_transfer(grid.t, grid.across, grid.down, out)), out
