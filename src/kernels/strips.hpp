@@ -31,7 +31,7 @@ LOGSUPER_INLINE Double4 same4(double x) { return Double4{x, x, x, x}; }
 // Two ways to hold weights. Plain numbers, rescaled by powers of two once a row, are fast and lose
 // nothing while the logarithms within a row differ by less than kSafeSpread; logarithms always work.
 struct Plain {
-    static constexpr double kOne = 1.0, kUnit = 0.6931471805599453;  // log 2
+    static constexpr double kNever = 0.0, kOne = 1.0, kUnit = 0.6931471805599453;  // log 2
     static double weight(double log) { return std::exp(log); }
     static double log(double weight) { return std::log(weight); }
     template <class T>
@@ -48,7 +48,7 @@ struct Plain {
 };
 
 struct Logs {
-    static constexpr double kOne = 0.0, kUnit = 1.0;
+    static constexpr double kNever = -1e300, kOne = 0.0, kUnit = 1.0;  // finite: no NaN from inf - inf
     static double weight(double log) { return log; }
     static double log(double weight) { return weight; }
     template <class T>
@@ -130,6 +130,47 @@ void backward_sites(const Site* row, int n, int first, int last, double shrink, 
         backward_site<D>(row[k], k == last - 1 ? shrink : D::kOne, half, in, to);
         in = to;
     }
+}
+
+// Probabilities that a site is 1, and that it differs from its left neighbour and from the pixel above,
+// from the weights of the profiles before it (of what lies above) and after it (of what lies below).
+struct Moments {
+    double one, differ, flip;
+};
+
+template <class D>
+Moments site_moments(const Site& site, int64_t half, const double* before, const double* after) {
+    Double4 same[2], other[2];  // by the new value; the left neighbour is the parity of the lane
+    for (int64_t i = 0; i < half; i += 4) {
+        const Double4 x = load4(before + i), y = load4(before + i + half);
+        const Double4 low = load4(after + 2 * i), high = load4(after + 2 * i + 4);
+        const Double4 zero = LOGSUPER_SHUFFLE(low, high, 0, 2, 4, 6);
+        const Double4 one = LOGSUPER_SHUFFLE(low, high, 1, 3, 5, 7);
+        const Double4 terms[4] = {D::times(x, zero), D::times(y, one), D::times(y, zero), D::times(x, one)};
+        for (int b = 0; b < 2; ++b) {
+            same[b] = i ? D::plus(same[b], terms[b]) : terms[b];
+            other[b] = i ? D::plus(other[b], terms[2 + b]) : terms[2 + b];
+        }
+    }
+    double logs[8], top = -std::numeric_limits<double>::infinity();
+    for (int j = 0; j < 8; ++j) {  // bits: new value, left neighbour, whether it flips
+        const int value = j & 1, left = j >> 1 & 1;
+        const Double4& sums = j >> 2 ? other[value] : same[value];
+        double weight = D::times(D::plus(sums[left], sums[left + 2]), (value ? site.one : site.zero)[left]);
+        if (j >> 2) weight = D::times(weight, site.flip);
+        logs[j] = D::log(weight);
+        top = std::max(top, logs[j]);
+    }
+    double total = 0;
+    Moments found{0, 0, 0};
+    for (int j = 0; j < 8; ++j) {
+        const double p = std::exp(logs[j] - top);
+        total += p;
+        if (j & 1) found.one += p;
+        if ((j & 1) != (j >> 1 & 1)) found.differ += p;
+        if (j >> 2) found.flip += p;
+    }
+    return Moments{found.one / total, found.differ / total, found.flip / total};
 }
 
 // The factor for the next row that brings the largest of n weights near 1.

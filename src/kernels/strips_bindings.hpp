@@ -39,6 +39,12 @@ inline const double* check_fields(const Numbers& fields, const Grid& grid) {
     return data;
 }
 
+inline const uint8_t* check_reference(const Array<const uint8_t>& reference, const Grid& grid) {
+    const uint8_t* labels = check_like(reference, grid);
+    for (size_t i = 0; i < reference.size(); ++i) require(labels[i] <= 1, "reference must be 0 or 1");
+    return labels;
+}
+
 inline void strip_fields(Numbers t, Numbers across, Numbers down, int64_t window, int threads,
                          Array<double> low, Array<double> high) {
     const Grid grid = as_grid(t, across, down);
@@ -56,8 +62,7 @@ inline void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window,
                         Array<double> odds_low, Array<double> odds_high) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
-    const uint8_t* labels = check_like(reference, grid);
-    for (size_t i = 0; i < reference.size(); ++i) require(labels[i] <= 1, "reference must be 0 or 1");
+    const uint8_t* labels = check_reference(reference, grid);
     const double* const fields[2] = {check_fields(low, grid), check_fields(high, grid)};
     double* const odds[2] = {check_like(odds_low, grid), check_like(odds_high, grid)};
     nb::gil_scoped_release release;
@@ -85,6 +90,24 @@ inline void strip_windows(Numbers t, Numbers across, Numbers down, int64_t windo
     bound_windows(Model(grid), window, starts.data(), count, left, right, threads, odds);
 }
 
+inline void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t window,
+                           Array<const uint8_t> reference, int threads, Array<double> grad_t,
+                           Array<double> grad_across, Array<double> grad_down) {
+    const Grid grid = as_grid(t, across, down);
+    check_window(window);
+    const uint8_t* labels = check_reference(reference, grid);
+    const auto same = [](const Array<double>& a, const Numbers& b) {
+        require(a.ndim() == 2 && a.shape(0) == b.shape(0) && a.shape(1) == b.shape(1),
+                "a gradient has the wrong shape");
+    };
+    same(grad_t, t);
+    same(grad_across, across);
+    same(grad_down, down);
+    nb::gil_scoped_release release;
+    chain_gradient(Model(grid), window, labels, threads, grad_t.data(), grad_across.data(),
+                   grad_down.data());
+}
+
 inline double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object odds) {
     const Grid grid = as_grid(t, across, down);
     check_window(grid.w);
@@ -104,6 +127,9 @@ inline void bind_strips(nb::module_& m) {
           nb::arg("window"), nb::arg("starts"), nb::arg("left_low"), nb::arg("left_high"),
           nb::arg("right_low"), nb::arg("right_high"), nb::arg("threads"),
           nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
+    m.def("strip_gradient", &strip_gradient, nb::arg("t"), nb::arg("across"), nb::arg("down"),
+          nb::arg("window"), nb::arg("reference"), nb::arg("threads"), nb::arg("grad_t").noconvert(),
+          nb::arg("grad_across").noconvert(), nb::arg("grad_down").noconvert());
     m.def("strip_transfer", &strip_transfer, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("odds").none());
 }

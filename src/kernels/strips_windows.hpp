@@ -208,6 +208,48 @@ class Window {
             shrink = shrink_of<D>(alpha, size);
         }
     }
+
+    // Clamp the pixels above row `rows` of the first column at the reference.
+    void clamp(const uint8_t* reference, int64_t stride, int64_t rows) {
+        for (int64_t r = 0; r < rows; ++r) {
+            Site& site = scratch_.sites[r * n_];
+            double* never = reference[r * stride] ? site.zero : site.one;
+            never[0] = never[1] = D::kNever;
+        }
+    }
+
+    // Add the moments of all pixels of the span, times a factor, to out[r * columns + k].
+    void add_moments(double factor, Moments* out) {
+        scratch_.store.resize((h_ + n_) * size_);
+        std::fill_n(stored(h_ - 1), size_, D::kOne);
+        for (int64_t r = h_ - 1; r > 0; --r) up(r, stored(r), stored(r - 1));
+        double *alpha = scratch_.alpha.data(), *next = alpha + size_;
+        std::fill_n(alpha, size_, D::kOne);
+        double shrink = D::kOne;
+        for (int64_t r = 0; r < h_; ++r) {
+            const Site* sites = row(r);
+            const double* after = stored(r);
+            for (int k = n_ - 1; k > 0; --k) {
+                backward_site<D>(sites[k], k == n_ - 1 ? shrink_of<D>(after, size_) : D::kOne, size_ / 2,
+                                 after, stored(h_ + k));
+                after = stored(h_ + k);
+            }
+            for (int k = 0; k < n_; ++k) {
+                if (k < used_) {
+                    const double* behind = k == n_ - 1 ? stored(r) : stored(h_ + k + 1);
+                    const Moments found = site_moments<D>(sites[k], size_ / 2, alpha, behind);
+                    Moments& sum = out[r * used_ + k];
+                    sum.one += factor * found.one;
+                    if (k > 0) sum.differ += factor * found.differ;
+                    if (r > 0) sum.flip += factor * found.flip;
+                }
+                forward_site<D>(sites[k], shrink, size_ / 2, alpha, next);
+                std::swap(alpha, next);
+                shrink = D::kOne;
+            }
+            shrink = shrink_of<D>(alpha, size_);
+        }
+    }
 };
 
 // Run use(window, rounding) with the numbers that the span is safe with.
@@ -286,6 +328,73 @@ inline void bound_chain(const Model& model, int64_t window, const uint8_t* refer
             }
         });
     });
+}
+
+// The gradient of -sum_d log p(reference_d | reference before d), each probability the upper one of its
+// window when column c + window is all 0 or all 1: by monotony the one with the pixel's own value there.
+//
+// Over a run of equal values in a column the probabilities multiply up to a ratio of two sums over the
+// window, with the column clamped down to the end and to the beginning of the run; the derivatives of
+// their logarithms are moments. grad_t, grad_across and grad_down have the shapes of the grid's parts.
+inline void chain_gradient(const Model& model, int64_t window, const uint8_t* reference, int threads,
+                           double* grad_t, double* grad_across, double* grad_down) {
+    const Grid& g = model.grid;
+    struct Part {
+        std::vector<Moments> moments;
+        std::vector<double> beyond;  // gradient in the weights of the edges across the right border
+    };
+    std::vector<Part> parts(g.w);
+    run_team<WindowScratch>(g.w, threads, [&](WindowScratch& scratch, int64_t c) {
+        Part& part = parts[c];
+        Span span{c, std::min(window, g.w - c)};
+        const int64_t last = c + span.columns - 1;
+        part.moments.assign(g.h * span.columns, Moments{0, 0, 0});
+        part.beyond.assign(g.h, 0.0);
+        if (c > 0) {
+            scratch.left.resize(g.h);
+            for (int64_t r = 0; r < g.h; ++r)
+                scratch.left[r] = (reference[r * g.w + c - 1] ? 1 : -1) * g.across[r * (g.w - 1) + c - 1];
+            span.left = scratch.left.data();
+        }
+        const auto add = [&](double factor, double side, int64_t clamped) {
+            if (last + 1 < g.w) {
+                scratch.right.resize(g.h);
+                for (int64_t r = 0; r < g.h; ++r) scratch.right[r] = side * g.across[r * (g.w - 1) + last];
+                span.right = scratch.right.data();
+                for (int64_t r = 0; r < g.h; ++r)
+                    part.beyond[r] -= side * part.moments[(r + 1) * span.columns - 1].one;
+            }
+            with_window(model, span, scratch, [&](auto& win, double) {
+                win.clamp(reference + c, g.w, clamped);
+                win.add_moments(factor, part.moments.data());
+            });
+            if (last + 1 < g.w)
+                for (int64_t r = 0; r < g.h; ++r)
+                    part.beyond[r] += side * part.moments[(r + 1) * span.columns - 1].one;
+        };
+        for (int64_t begin = 0, end; begin < g.h; begin = end) {
+            end = begin + 1;
+            const uint8_t value = reference[begin * g.w + c];
+            // without a border the ratios cancel over the whole column
+            while (end < g.h && (last + 1 == g.w || reference[end * g.w + c] == value)) ++end;
+            add(1.0, value ? 1 : -1, begin);
+            add(-1.0, value ? 1 : -1, end);
+        }
+    });
+    for (int64_t c = 0; c < g.w; ++c) {  // in this order, whoever did the parts
+        const int64_t columns = std::min(window, g.w - c), last = c + columns - 1;
+        for (int64_t r = 0; r < g.h; ++r) {
+            const Moments* row = parts[c].moments.data() + r * columns;
+            for (int64_t k = 0; k < columns; ++k) {
+                grad_t[r * g.w + c + k] += row[k].one;
+                if (k > 0) grad_across[r * (g.w - 1) + c + k - 1] -= row[k].differ;
+                if (r > 0) grad_down[(r - 1) * g.w + c + k] -= row[k].flip;
+            }
+            if (c > 0)
+                grad_across[r * (g.w - 1) + c - 1] += (reference[r * g.w + c - 1] ? 1 : -1) * row[0].one;
+            if (last + 1 < g.w) grad_across[r * (g.w - 1) + last] += parts[c].beyond[r];
+        }
+    }
 }
 
 // Bounds on the log-odds of all pixels of windows that begin at the given columns: (windows, h, window).

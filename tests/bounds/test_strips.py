@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import math
 import os
@@ -244,6 +245,47 @@ def test_flipping_black_and_white_mirrors_the_bracket(seed):
     )
 
 
+# ----------------------------------------------------------------------------------------- gradient
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("weight, window", [(1.0, 1), (1.0, 3), (1.0, 7), (40.0, 3)])
+def test_the_gradient_is_that_of_the_value(monkeypatch, engine, weight, window, seed):
+    use_engine(monkeypatch, engine)
+    rng = np.random.default_rng(seed)
+    grid = as_grid(random_grid(rng, (5, 7), weight))
+    x = rng.integers(0, 2, (5, 7)).astype(np.uint8)
+    _, *gradient = _strips.strips_gradient(grid, x, window)
+    for name, found in zip(("t", "across", "down"), gradient, strict=True):
+        part = getattr(grid, name)
+        direction = rng.normal(size=part.shape) * (part != 0)
+        ends = [
+            _strips.strips_gradient(dataclasses.replace(grid, **{name: part + step}), x, window)[0]
+            for step in (1e-5 * direction, -1e-5 * direction)
+        ]
+        slope = (found * direction).sum()
+        assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope, rel=1e-6, abs=1e-5)
+
+
+def test_the_gradient_is_exact_with_a_wide_window(seed):
+    f = random_grid(np.random.default_rng(seed), (6, 8), 1.2)
+    x = ls.maximize(f, np.zeros(48))[0].reshape(6, 8)
+    value, dt, dacross, _ = _strips.strips_gradient(as_grid(f), x, 8)
+    assert value == pytest.approx(_transfer.log_partition(f).value, rel=1e-12)
+    np.testing.assert_allclose(dt.ravel(), _transfer.marginals(f), atol=1e-10)
+    assert np.all((-1 - 1e-12 <= dacross) & (dacross <= 1e-12))  # minus the chance to differ
+
+
+def test_the_value_is_a_lower_bound(seed):
+    f = posterior(silhouette()[:12, 8:30], 0.2, seed)
+    grid = as_grid(f)
+    x = ls.maximize(f, np.zeros(f.n))[0].reshape(grid.shape)
+    one, two = (_strips.strips_gradient(grid, x, 5, n_jobs=jobs) for jobs in (1, 2))
+    assert one[0] <= _transfer.log_partition(f).value
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 # -------------------------------------------------------------------------------- kernels and NumPy
 
 
@@ -266,13 +308,15 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
                 fields = _windows.outside_fields(grid, window, 1)
                 chain = _windows.chain_odds(grid, window, x, fields, 1)
                 inside = _windows.window_odds(grid, window, starts, fields, fields, 1)
-                results.append([*fields, *chain, *inside])
+                gradient = _windows.chain_gradient(grid, window, x, 1)
+                results.append([*fields, *chain, *inside, *gradient])
         for one, other in zip(results[0], results[-1], strict=True):
             np.testing.assert_array_equal(one, other)
         fields = _windows_numpy.outside_fields(grid, window)
         chain = _windows_numpy.chain_odds(grid, window, x, fields)
         inside = _windows_numpy.window_odds(grid, window, starts, fields, fields)
-        for one, other in zip(results[0], [*fields, *chain, *inside], strict=True):
+        gradient = _windows_numpy.chain_gradient(grid, window, x)
+        for one, other in zip(results[0], [*fields, *chain, *inside, *gradient], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * (weight + field))
 
 

@@ -14,6 +14,7 @@ then carries the phase of the picture, so that brackets stay tight at strong cou
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Literal, get_args
 
@@ -25,6 +26,7 @@ from logsuper.bounds._pairwise import GridForm
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._windows import (
     Pair,
+    chain_gradient,
     chain_odds,
     edge_fields,
     magnitude,
@@ -110,17 +112,25 @@ def _fields(plan: _Plan, grid: GridForm) -> Pair:
     return edge_fields(grid) if plan.exact else outside_fields(grid, plan.reach, plan.threads)
 
 
+def _score(grid: GridForm, x: NDArray[np.uint8], surprise: FloatArray) -> float:
+    """Return -f(x) + sum(surprise), rounded once."""
+    point = x.astype(np.float64)
+    broken = (np.abs(np.diff(point)) * grid.across, np.abs(np.diff(point, axis=0)) * grid.down)
+    terms = (surprise, point * grid.t, -broken[0], -broken[1])
+    return math.fsum(itertools.chain.from_iterable(term.ravel().tolist() for term in terms))
+
+
+def _surprise(x: NDArray[np.uint8], of_zero: FloatArray, of_one: FloatArray) -> FloatArray:
+    """Return -log p(x_d), with one log-odds for the pixels that are 0 and one for the others."""
+    return np.logaddexp(0.0, np.where(x, -of_one, of_zero))
+
+
 def _sandwich(plan: _Plan, reference: NDArray[np.uint8]) -> tuple[float, float]:
     """Return the lower and the upper bound on log Z."""
     grid = plan.grid
     low, high = chain_odds(grid, plan.window, reference, _fields(plan, grid), plan.threads)
-    # -log p of a 1 is log(1 + exp(-odds)), of a 0 log(1 + exp(odds))
-    least = np.logaddexp(0.0, np.where(reference, -high, low))
-    most = np.logaddexp(0.0, np.where(reference, -low, high))
-    x = reference.astype(np.float64)
-    terms = [grid.t * x, -grid.across * np.abs(np.diff(x)), -grid.down * np.abs(np.diff(x, axis=0))]
-    value = math.fsum(float(number) for term in terms for number in term.ravel())
-    lower, upper = (math.fsum([value, *part.ravel().tolist()]) for part in (least, most))
+    lower = _score(grid, reference, _surprise(reference, low, high))
+    upper = _score(grid, reference, _surprise(reference, high, low))
     # log Z moves by no more than a weight or a field does, and those are sums of rounded terms
     error = 4.0 * _EPS * (magnitude(grid) + abs(lower) + abs(upper))
     return lower - error, upper + error
@@ -251,3 +261,41 @@ def marginals(
 def operations(f: SubmodularFunction, window: int | None = None) -> float:
     """Return about how many elementary operations a bracket of log Z takes."""
     return _plan(f, window, None).operations
+
+
+def strips_gradient(
+    grid: GridForm, reference: NDArray[np.uint8], window: int, n_jobs: int | None = None
+) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+    """Return a strip lower bound on log Z and its gradient, for learners.
+
+    The bound is the one with what lies beyond a window clamped at all 0 or all 1, a little below
+    that of `log_partition`: a smooth function of the weights while the reference stays fixed.
+
+    Parameters
+    ----------
+    grid : GridForm
+    reference : ndarray of shape (rows, columns), uint8
+        Any image of 0 and 1; the mode gives the best bound.
+    window : int
+    n_jobs : int, optional
+
+    Returns
+    -------
+    value : float
+    dt, dacross, ddown : ndarray
+        Derivatives in the parts of the grid, with their shapes.
+    """
+    threads = count_threads(n_jobs)
+    size = min(check_integer(window, "window", 1, 2**31), grid.shape[1])
+    plan = _Plan(grid, False, size, size, threads)
+    plan.refuse_too_large()
+    low, high = chain_odds(grid, size, reference, edge_fields(grid), threads)
+    value = _score(grid, reference, _surprise(reference, low, high))
+    dt, dacross, ddown = chain_gradient(grid, size, reference, threads)
+    x = reference.astype(np.float64)
+    return (
+        value,
+        dt + x,
+        dacross - np.abs(np.diff(x)),
+        ddown - np.abs(np.diff(x, axis=0)),
+    )

@@ -113,6 +113,23 @@ def chain_odds(
     return low, high
 
 
+def chain_gradient(
+    grid: GridForm, window: int, reference: NDArray[np.uint8], threads: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Differentiate :math:`-\sum_d\log p(\hat x_d\mid\hat x_{<d})` in t, across and down.
+
+    Each probability is the upper one of its window with `edge_fields`: the reference likes best the
+    border that has its own value.
+    """
+    native = kernels()
+    if native is None:
+        return _windows_numpy.chain_gradient(grid, window, reference)
+    parts = (grid.t, grid.across, grid.down)
+    dt, dacross, ddown = (np.zeros_like(part) for part in parts)
+    native.strip_gradient(*parts, window, reference, threads, dt, dacross, ddown)
+    return dt, dacross, ddown
+
+
 def window_odds(
     grid: GridForm, window: int, starts: IntArray, left: Pair, right: Pair, threads: int
 ) -> Pair:

@@ -16,6 +16,7 @@ from logsuper.bounds._pairwise import GridForm
 from logsuper.functions._checks import FloatArray, IntArray
 
 _ULP = 2.0**-53
+_NEVER = -1e300  # finite: no NaN from the difference of two
 # Numbers that a batch of windows may keep: half a gigabyte.
 _ROOM = 1 << 26
 
@@ -40,6 +41,7 @@ class _Windows:
             np.ascontiguousarray(part[:, columns].swapaxes(0, 1)) for part in (t, across, down)
         )
         self.differ[:, :, 0] = 0.0
+        self.zero = np.zeros((len(starts), h))  # weight of a 0 in the first column
         self.n, self.h = window, h
         used = np.minimum(window, w - starts)
         spread = np.abs(self.one).sum(2) + self.differ.sum(2) + self.flip.sum(2)
@@ -52,33 +54,41 @@ class _Windows:
     def forward(self, v: FloatArray, r: int, k: int) -> FloatArray:
         """Put site k of row r in."""
         half = v.shape[1] // 2
-        one, differ, flip = self._site(r, k)
+        flip = self.flip[:, r, k, None]
         a = np.logaddexp(v[:, :half], v[:, half:] - flip)
-        b = np.logaddexp(v[:, half:], v[:, :half] - flip) + one
-        a[:, 1::2] -= differ
-        b[:, 0::2] -= differ
+        b = np.logaddexp(v[:, half:], v[:, :half] - flip)
+        self._weigh(a, b, r, k)
         return np.stack((a, b), axis=2).reshape(v.shape)
 
     def backward(self, v: FloatArray, r: int, k: int) -> FloatArray:
         """Take site k of row r out: the transposed matrix."""
-        one, differ, flip = self._site(r, k)
-        a, b = v[:, 0::2].copy(), v[:, 1::2] + one
-        a[:, 1::2] -= differ
-        b[:, 0::2] -= differ
+        flip = self.flip[:, r, k, None]
+        a, b = v[:, 0::2].copy(), v[:, 1::2].copy()
+        self._weigh(a, b, r, k)
         return np.concatenate([np.logaddexp(a, b - flip), np.logaddexp(b, a - flip)], axis=1)
 
-    def _site(self, r: int, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return self.one[:, r, k, None], self.differ[:, r, k, None], self.flip[:, r, k, None]
+    def _weigh(self, a: FloatArray, b: FloatArray, r: int, k: int) -> None:
+        """Add the weights of a new 0 to a, of a new 1 to b; odd columns have a 1 to the left."""
+        if k == 0:
+            a += self.zero[:, r, None]
+        b += self.one[:, r, k, None]
+        a[:, 1::2] -= self.differ[:, r, k, None]
+        b[:, 0::2] -= self.differ[:, r, k, None]
 
-    def columns(self, wanted: int) -> tuple[FloatArray, FloatArray]:
-        """Return log Z (B,) and the log-odds (B, h, wanted) of the first columns."""
-        size = (len(self.one), 2**self.n)
-        betas = [np.zeros(size)]
-        for r in range(self.h - 1, 0, -1) if wanted else ():
+    def _betas(self) -> list[FloatArray]:
+        """Return the weights of what is below each row, the last row first."""
+        betas = [np.zeros((len(self.one), 2**self.n))]
+        for r in range(self.h - 1, 0, -1):
             beta = betas[-1]
             for k in reversed(range(self.n)):
                 beta = self.backward(beta, r, k)
             betas.append(_centred(beta)[0])
+        return betas
+
+    def columns(self, wanted: int) -> tuple[FloatArray, FloatArray]:
+        """Return log Z (B,) and the log-odds (B, h, wanted) of the first columns."""
+        size = (len(self.one), 2**self.n)
+        betas = self._betas() if wanted else []
         alpha, log_z = np.zeros(size), np.full(len(self.one), -self.n * np.log(2.0))
         odds = np.empty((len(self.one), self.h, wanted))
         for r in range(self.h):
@@ -119,6 +129,38 @@ class _Windows:
                 alpha = self.forward(alpha, r, k)
             alpha = _centred(alpha)[0]
         return odds
+
+    def clamp(self, reference: NDArray[np.uint8], rows: IntArray) -> None:
+        """Clamp the first `rows` (B,) pixels of the first column at the reference (B, h)."""
+        clamped = np.arange(self.h) < rows[:, None]
+        self.zero[clamped & (reference == 1)] = _NEVER
+        self.one[:, :, 0][clamped & (reference == 0)] = _NEVER
+
+    def moments(self) -> FloatArray:
+        """Return the probabilities (3, B, h, n) of a 1, of differing to the left, and upwards."""
+        betas = self._betas()
+        alpha, found = np.zeros_like(betas[0]), np.empty((3, *self.one.shape))
+        half = alpha.shape[1] // 2
+        for r in range(self.h):
+            after = [betas.pop()]
+            for k in range(self.n - 1, 0, -1):
+                after.append(self.backward(after[-1], r, k))
+            for k in range(self.n):
+                behind = after.pop()
+                a, b = behind[:, 0::2].copy(), behind[:, 1::2].copy()
+                self._weigh(a, b, r, k)
+                x, y, flip = alpha[:, :half], alpha[:, half:], self.flip[:, r, k, None]
+                logs = np.stack([x + a, y + b, y + a - flip, x + b - flip])
+                p = np.exp(logs - logs.max(axis=(0, 2))[:, None])
+                p /= p.sum(axis=(0, 2))[:, None]
+                found[0, :, r, k] = p[1::2].sum(axis=(0, 2))
+                found[1, :, r, k] = p[0::2, :, 1::2].sum(axis=(0, 2)) + p[1::2, :, 0::2].sum(
+                    axis=(0, 2)
+                )
+                found[2, :, r, k] = p[2:].sum(axis=(0, 2))
+                alpha = self.forward(alpha, r, k)
+            alpha = _centred(alpha)[0]
+        return found
 
 
 def _centred(v: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -180,6 +222,48 @@ def chain_odds(
             odds = win.chain(reference.T[starts]) + sign * win.rounding[:, None]
             out[:, starts] = odds.T
     return low, high
+
+
+def chain_gradient(
+    grid: GridForm, window: int, reference: NDArray[np.uint8]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """See `logsuper.bounds._windows.chain_gradient`."""
+    h, w = grid.shape
+    padded = np.zeros((h, w + 1))
+    padded[:, 1:w] = grid.across
+    sign = 2.0 * reference - 1.0
+    runs = [
+        (c, sign[begin, c], begin, end)
+        for c in range(w)
+        for begin, end in _runs(reference[:, c], whole=c + window >= w)
+    ]
+    tasks = np.array([(*run[:2], *part) for run in runs for part in ((1, run[2]), (-1, run[3]))])
+    dt, da, dd = np.zeros((h, w + window)), np.zeros((h, w + window)), np.zeros((h, w + window))
+    first = tasks[:, 0].astype(np.int64)
+    for part, starts in _pieces(grid, window, first):
+        side, factor, clamped = tasks[part, 1:].T
+        before = np.where(starts[:, None] > 0, sign.T[starts - 1], 0.0)
+        end = np.minimum(starts + window, w)
+        win = _Windows(
+            grid, window, starts, before * padded.T[starts], side[:, None] * padded.T[end]
+        )
+        win.clamp(reference.T[starts], clamped.astype(np.int64))
+        one, differ, flip = factor[:, None, None] * win.moments()
+        differ[:, :, 0] = 0.0
+        for i, (start, stop) in enumerate(zip(starts, end, strict=True)):
+            here = slice(start, start + window)
+            dt[:, here] += one[i]
+            da[:, here] -= differ[i]
+            dd[:, here] -= flip[i]
+            da[:, start] += before[i] * one[i, :, 0]
+            da[:, stop] += side[i] * one[i, :, stop - start - 1]
+    return dt[:, :w], da[:, 1:w], dd[1:, :w]
+
+
+def _runs(values: NDArray[np.uint8], whole: bool) -> list[tuple[int, int]]:
+    """Return where runs of equal values begin and end, or one for all of them."""
+    cuts = [] if whole else (np.flatnonzero(np.diff(values)) + 1).tolist()
+    return list(zip([0, *cuts], [*cuts, len(values)], strict=True))
 
 
 def window_odds(
