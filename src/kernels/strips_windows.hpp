@@ -67,11 +67,13 @@ struct Span {
     }
 };
 
-// What rounding can do to a log-odds: every site multiplies each weight by a few numbers that are off
-// by a few units in the last place, or, as logarithms, adds numbers no larger than the spread.
+// What rounding can do to a log-odds. A site multiplies each plain weight by a few numbers that are off
+// by a few units in the last place, 12 halves of one in all; to logarithms it adds eight times numbers
+// no larger than twice the spread. The final sums of up to 2^n terms and two logarithms come on top.
 inline double rounding(const Grid& g, int n, double spread) {
-    constexpr double kUlp = 1.1102230246251565e-16;
-    return kUlp * (static_cast<double>(g.h) * n * (12 + spread) + static_cast<double>(int64_t{1} << n));
+    constexpr double kHalfUlp = 1.1102230246251565e-16;
+    const double a_site = spread <= kSafeSpread ? 12 : 12 + 16 * spread;
+    return kHalfUlp * (static_cast<double>(g.h) * n * a_site + std::ldexp(1.0, n) + 4 * spread + 8);
 }
 
 // Rows between the profiles that are kept: all of them while they fit into a quarter of a gigabyte.

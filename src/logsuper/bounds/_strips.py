@@ -74,7 +74,7 @@ class _Plan:
 
     def refuse_too_large(self) -> None:
         """Raise when the profiles of the rows do not fit into memory, once for each thread."""
-        profiles = self.threads * (self.grid.shape[0] + 4.0)
+        profiles = self.threads * (self.grid.shape[0] + self.window + 4.0)
         refuse_too_large("strips", self.window, profiles, self.operations)
 
     def to_image(self, x: NDArray[np.uint8]) -> NDArray[np.uint8]:

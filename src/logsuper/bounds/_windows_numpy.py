@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from logsuper.bounds._pairwise import GridForm
 from logsuper.functions._checks import FloatArray, IntArray
 
-_ULP = 2.0**-53
+_HALF_ULP = 2.0**-53
 _NEVER = -1e300  # finite: no NaN from the difference of two
 # Numbers that a batch of windows may keep: half a gigabyte.
 _ROOM = 1 << 26
@@ -48,8 +48,9 @@ class _Windows:
         spread = (spread + np.abs(left) + np.abs(right)).max(axis=1)
         self.one[:, :, 0] += left
         self.one[np.arange(len(starts)), :, used - 1] += right
-        n = np.maximum(4, used)  # as in the kernels
-        self.rounding = _ULP * (h * n * (12 + spread) + 2.0**n)
+        # a site adds eight times numbers no larger than twice the spread to each logarithm
+        sites = h * window * (12 + 16 * spread)
+        self.rounding = _HALF_ULP * (sites + 2.0**window + 4 * spread + 8)
 
     def forward(self, v: FloatArray, r: int, k: int) -> FloatArray:
         """Put site k of row r in."""
@@ -238,7 +239,7 @@ def chain_gradient(
         for begin, end in _runs(reference[:, c], whole=c + window >= w)
     ]
     tasks = np.array([(*run[:2], *part) for run in runs for part in ((1, run[2]), (-1, run[3]))])
-    dt, da, dd = np.zeros((h, w + window)), np.zeros((h, w + window)), np.zeros((h, w + window))
+    dt, da, dd = np.zeros((3, h, w + window))
     first = tasks[:, 0].astype(np.int64)
     for part, starts in _pieces(grid, window, first):
         side, factor, clamped = tasks[part, 1:].T
