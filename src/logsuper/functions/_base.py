@@ -17,6 +17,7 @@ from logsuper.functions._checks import (
     check_field,
     check_fixed,
     check_number,
+    check_probabilities,
     frozen,
 )
 
@@ -46,7 +47,8 @@ class SubmodularFunction(ABC):
     -----
     A new family needs `n` and `_evaluate`, which must be 0 at 0: subtract the value there if it is
     not.  Everything else has a general implementation in terms of these; override `_gains`,
-    `_chain` (or `_greedy`), `_condition` and `graph` where a closed form is faster.  A subclass may
+    `_chain` (or `_greedy`), `_condition` and `graph` where a closed form is faster, and
+    `_multilinear` where there is one.  A subclass may
     count on its input being checked, two-dimensional and float64, and on n > 0.  Nobody checks what
     it returns; `check_submodular` does on request.
 
@@ -113,6 +115,13 @@ class SubmodularFunction(ABC):
     def _lovasz(self, W: FloatArray) -> FloatArray:
         """Return the Lovász extension at the rows of W (M, n)."""
         return np.asarray((self._greedy(W) * W).sum(axis=1))
+
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Return the means (M,) of f and (M, n) of its gains when x_d = 1 with probability Q[m, d].
+
+        None where there is no closed form; it must then be None for every Q.
+        """
+        return None
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         """Return ``f(point + x) - f(point)`` for x on the elements `free`, where point is 0."""
@@ -195,6 +204,47 @@ class SubmodularFunction(ABC):
         field = check_field(w, self.n)
         values = self._in_blocks(self._lovasz, field, ())
         return float(values) if field.ndim == 1 else values
+
+    def multilinear(self, q: ArrayLike) -> tuple[Any, FloatArray]:
+        r"""Return the multilinear extension :math:`F(q)=\mathbb{E}f(x)` and its gradient.
+
+        The elements are independent, :math:`P(x_d=1)=q_d`. The gradient is the expected gain,
+        :math:`\partial F/\partial q_d=\mathbb{E}[f(x,x_d=1)-f(x,x_d=0)]`.
+
+        Parameters
+        ----------
+        q : array-like of shape (..., n)
+            Probabilities.
+
+        Returns
+        -------
+        value : float or ndarray of shape (...)
+        gradient : ndarray of shape (..., n)
+
+        Raises
+        ------
+        TypeError
+            If f, or a term of it, has no closed form for its expectation.
+
+        Examples
+        --------
+        >>> from logsuper.functions import Cut
+        >>> value, gradient = Cut(2, [(0, 1)], weights=4.0).multilinear([0.5, 0.25])
+        >>> value, gradient
+        (2.0, array([2., 0.]))
+        """
+        probabilities = check_probabilities(q, self.n)
+        if self.n == 0:
+            values = np.zeros(probabilities.shape[:-1])
+            return (float(values) if values.ndim == 0 else values), np.zeros(probabilities.shape)
+        found = self._multilinear(probabilities.reshape(-1, self.n))
+        if found is None:
+            raise TypeError(f"{self!r} has no closed form for its multilinear extension")
+        values, gradients = found
+        gradients = np.array(np.broadcast_to(gradients, (len(values), self.n)))
+        if probabilities.ndim == 1:
+            return float(values[0]), gradients[0]
+        return values.reshape(probabilities.shape[:-1]), gradients.reshape(probabilities.shape)
 
     def condition(self, fixed: Mapping[int, int]) -> tuple[SubmodularFunction, float]:
         r"""Fix some elements and return the function of the others, and its constant.

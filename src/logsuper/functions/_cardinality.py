@@ -20,6 +20,7 @@ from logsuper.functions._checks import (
     frozen,
     refuse_negative,
 )
+from logsuper.functions._expectation import mean_of_count
 from logsuper.functions._graph import PairwiseGraph
 
 # Larger ground sets are not enumerated when a callable is checked for concavity.
@@ -108,6 +109,11 @@ class ConcaveCardinality(SubmodularFunction):
         steps[entering] = self._slopes[np.cumsum(entering, axis=1)[entering] - 1]
         return steps
 
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        gradients = np.zeros(Q.shape)
+        values, gradients[:, self.subset] = mean_of_count(Q[:, self.subset], self._slopes)
+        return values, gradients
+
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         other = object.__new__(ConcaveCardinality)
         place = np.flatnonzero(self._member[free])
@@ -193,6 +199,17 @@ class ConcaveOfModular(SubmodularFunction):
 
     def _chain(self, order: IntArray) -> FloatArray:
         return np.diff(self.g(np.cumsum(self.weights[order], axis=1)), axis=1, prepend=0.0)
+
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        # with one weight for all it is a function of a count; in general it is exponential
+        members = np.flatnonzero(self.weights)
+        if len(members) and np.ptp(self.weights[members]) > 0:
+            return None
+        step = self.weights[members].max(initial=0.0)
+        slopes = np.diff(self.g(step * np.arange(len(members) + 1)))
+        gradients = np.zeros(Q.shape)
+        values, gradients[:, members] = mean_of_count(Q[:, members], slopes)
+        return values, gradients
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         other = object.__new__(ConcaveOfModular)

@@ -141,6 +141,18 @@ def check_field(w: ArrayLike, n: int) -> FloatArray:
     return array
 
 
+def check_probabilities(q: ArrayLike, n: int) -> FloatArray:
+    """Check that q has shape (..., n) and entries in [0, 1]."""
+    array = as_float(q, "q")
+    if array.ndim == 0 or array.shape[-1] != n:
+        raise ValueError(f"q must have shape (..., {n}), got {array.shape}")
+    outside = (array < 0) | (array > 1)
+    if outside.any():
+        index = first_index(outside)
+        raise ValueError(f"{_at('q', index)} = {array[index]:g} is no probability")
+    return array
+
+
 def check_fixed(fixed: Mapping[int, int], n: int) -> tuple[IntArray, FloatArray]:
     """Return the fixed elements in increasing order and their values."""
     if not isinstance(fixed, Mapping):

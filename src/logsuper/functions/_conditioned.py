@@ -38,6 +38,12 @@ class Conditioned(SubmodularFunction):
     def _gains(self, X: FloatArray) -> FloatArray:
         return self.function._gains(self._embed(X))[:, self.free]
 
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        found = self.function._multilinear(self._embed(Q))
+        if found is None:
+            return None
+        return found[0] - self._constant, found[1][:, self.free]
+
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         return Conditioned(self.function, self.free[free], self._embed(point[None])[0])
 

@@ -102,6 +102,12 @@ class Coverage(GroupedFunction):
         )
         return other
 
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        # an item is missed when all that cover it are off
+        missed, without = self._products(1.0 - Q)
+        gradients = (self.weights[self.group] * without) @ self._incidence[1]
+        return (1.0 - missed) @ self.weights, np.asarray(gradients)
+
     def graph(self) -> PairwiseGraph:
         """Return a graph with one auxiliary node for every item that more than two cover."""
         return PairwiseGraph.from_truncations(
@@ -169,6 +175,22 @@ class FacilityLocation(SubmodularFunction):
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         best = (self.benefits * point).max(axis=1, initial=0.0)
         return FacilityLocation(np.maximum(self.benefits[:, free] - best[:, None], 0.0))
+
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        order = np.argsort(-self.benefits, axis=1, kind="stable")
+        worth = np.take_along_axis(self.benefits, order, axis=1)
+        open_ = Q[:, order]
+        # what each facility is worth to a user beyond the best of those after it
+        surplus = np.empty(open_.shape)
+        best = np.zeros(open_.shape[:2])
+        for k in reversed(range(self.n)):
+            surplus[..., k] = worth[:, k] - best
+            best += open_[..., k] * surplus[..., k]
+        # which counts when those before it are closed
+        surplus[..., 1:] *= np.cumprod(1.0 - open_[..., :-1], axis=2)
+        gradients = np.empty(open_.shape)
+        np.put_along_axis(gradients, order[None].repeat(len(Q), axis=0), surplus, axis=2)
+        return best.sum(axis=1), gradients.sum(axis=1)
 
     def _row_size(self) -> int:
         return max(1, self.benefits.size)

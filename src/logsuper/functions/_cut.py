@@ -161,6 +161,11 @@ class Cut(SubmodularFunction):
         paid = np.where(first >= second, self.weights, -self.weights)
         return self._scatter(paid, -paid)
 
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        first, second = self._gather(Q)
+        apart = first * (1.0 - second) + second * (1.0 - first)
+        return np.asarray(apart @ self.weights), self._gains(Q)  # the gains are linear in x
+
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         place = np.full(self.n, -1, dtype=np.int64)
         place[free] = np.arange(len(free))

@@ -84,6 +84,19 @@ class GroupedFunction(SubmodularFunction):
             vertex[m] = np.bincount(self.member[entries], step[0], minlength=self.n)
         return np.take_along_axis(vertex, order, axis=1)
 
+    def _products(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return each group's product (M, G) of P (M, n), and without each entry in turn.
+
+        For groups whose weights are all 1. Zeros are counted apart: nothing is divided by them.
+        """
+        to_group = self._incidence[0]
+        zero = (P == 0).astype(np.float64)
+        logs = np.log(np.where(P == 0, 1.0, P))
+        total, zeros = logs @ to_group, zero @ to_group
+        rest = np.exp(np.minimum(total[:, self.group] - logs[:, self.member], 0.0))
+        others = zeros[:, self.group] - zero[:, self.member]
+        return np.exp(total) * (zeros == 0), rest * (others == 0)
+
     def _row_size(self) -> int:
         return max(self.n, len(self.member))
 

@@ -24,6 +24,7 @@ from logsuper.functions._checks import (
     refuse_negative,
 )
 from logsuper.functions._cut import Cut
+from logsuper.functions._expectation import mean_of_count
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._groups import GroupedFunction
 from logsuper.functions._sum import combine
@@ -75,6 +76,14 @@ class PnPotts(GroupedFunction):
 
     def _profile(self, V: FloatArray, group: IntArray | slice) -> FloatArray:
         return self.weights[group] * ((V > 0) & (V < self._sizes[group]))
+
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        ones, others_one = self._products(Q)
+        zeros, others_zero = self._products(1.0 - Q)
+        price = self.weights[self.group]
+        gradients = (price * (others_zero - others_one)) @ self._incidence[1]
+        values = (1.0 - ones - zeros) @ (self.weights * (self._sizes > 0))
+        return values, np.asarray(gradients)
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         fixed = np.ones(self.n, dtype=bool)
@@ -222,6 +231,24 @@ class RobustPn(GroupedFunction):
             return np.minimum(limit, V)
         total = self._total[group]
         return np.minimum(limit, np.maximum(total - V, 0.0)) - np.minimum(limit, total)
+
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        # one price for all members makes it a function of their count
+        if any(len(price) and np.ptp(price) > 0 for price in self.weights):
+            return None
+        values, gradients = np.zeros(len(Q)), np.zeros(Q.shape)
+        sizes = np.array([len(group) for group in self.members])
+        for size in np.unique(sizes[sizes > 0]):
+            groups = np.flatnonzero(sizes == size)
+            members = np.stack([self.members[g] for g in groups])
+            price = np.array([self.weights[g][0] for g in groups])
+            table = self._profile(np.outer(np.arange(size + 1), price), groups)
+            slopes = np.tile(np.diff(table, axis=0).T, (len(Q), 1))
+            mean, slope = mean_of_count(Q[:, members].reshape(len(Q) * len(groups), size), slopes)
+            values += mean.reshape(len(Q), len(groups)).sum(axis=1)
+            for m, row in enumerate(slope.reshape(len(Q), members.size)):
+                gradients[m] += add_up(members.ravel(), row, self.n)
+        return values, gradients
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         deviates = point == self.side

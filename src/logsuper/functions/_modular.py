@@ -49,6 +49,9 @@ class Modular(SubmodularFunction):
     def _lovasz(self, W: FloatArray) -> FloatArray:
         return W @ self.t
 
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return Q @ self.t, np.broadcast_to(self.t, Q.shape)
+
     def _condition(self, free: IntArray, point: FloatArray) -> Modular:
         return Modular(self.t[free])
 

@@ -76,6 +76,16 @@ class Sum(SubmodularFunction):
     def _lovasz(self, W: FloatArray) -> FloatArray:
         return _total([w * f._lovasz(W) for w, f in self._terms])
 
+    def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        values, gradients = [], []
+        for weight, function in self._terms:
+            found = function._multilinear(Q)
+            if found is None:
+                return None
+            values.append(weight * found[0])
+            gradients.append(weight * found[1])
+        return _total(values), _total(gradients)
+
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         return combine([(w, f._condition(free, point)) for w, f in self._terms])
 
