@@ -105,6 +105,9 @@ def _search(f: SubmodularFunction) -> tuple[float, FloatArray, float, int]:
     if not unique or max(worst for _, worst in found) > _SAME:
         _, logits, solves, _ = _mean_field.search(f)
         candidates += [_climb(energy, start) for start in (*candidates, logits)]
+        best = max(candidates, key=lambda logits: energy(logits)[0])
+        u, _ = messages.solve(energy.messages(best), damping=0.5, sweeps=1)
+        candidates.append(messages.beliefs(u))
     values = [energy(logits)[0] for logits in candidates]
     best = candidates[int(np.argmax(values))]
     slope = float(np.abs(energy.in_logits(best)[1]).max())

@@ -61,6 +61,15 @@ class FreeEnergy:
         value, gradient = self(logits)
         return -value, -gradient * expit(logits) * expit(-logits)
 
+    def messages(self, logits: FloatArray) -> FloatArray:
+        """Return the messages of the best tables, in both directions of each edge."""
+        i, j = self.model.edges.T
+        logits = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+        _, t00, t10, t01 = self._log_tables(logits, _log_expit(logits), _log_expit(-logits))
+        k = self.model.weights / self.rho
+        # the log-odds of i without what j says are log t10 - log t00 + k
+        return np.concatenate([logits[j] - (t01 - t00 + k), logits[i] - (t10 - t00 + k)])
+
     def _log_tables(self, logits: FloatArray, on: FloatArray, off: FloatArray) -> FloatArray:
         r"""Return the logarithms (4, E) of the best tables: 11, 00, 10 and 01.
 

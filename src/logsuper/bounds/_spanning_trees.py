@@ -10,8 +10,10 @@ from logsuper.functions._checks import FloatArray, IntArray
 
 # Up to this many nodes the Laplacian is inverted.
 _DENSE = 1024
-# Forests, for larger graphs: that many, and enough for every edge to be in about four.
-_FORESTS = 16
+# Forests, for larger graphs: within these limits what a second can make, but enough for every
+# edge to be in about four.
+_FORESTS = (16, 128)
+_EDGES = 1 << 22
 # Probabilities may only be too small, which keeps them in the forest polytope.
 _ROUNDING = 1e-12
 
@@ -45,7 +47,7 @@ def _resistances(n: int, edges: IntArray) -> FloatArray:
 def _shares(n: int, edges: IntArray) -> FloatArray:
     """Return in which share of a list of forests each edge is."""
     i, j = edges.T
-    wanted = max(_FORESTS, -(-4 * len(edges) // max(n - 1, 1)))
+    wanted = max(min(_FORESTS[1], _EDGES // len(edges)), _FORESTS[0], 4 * len(edges) // n)
     place = csr_array((np.arange(len(edges)), (i, j)), shape=(n, n))
     uses = np.zeros(len(edges))
     forests = 0

@@ -172,20 +172,20 @@ def _climb(
     bottom: FloatArray,
     flips: _Flips | None,
 ) -> tuple[FloatArray, float]:
-    """Improve x by flipping, each round, the best 1, 2, 4, ... of the flips that help alone."""
+    """Improve x by the flips that help alone: all of them, or the best half, or quarter, ..."""
     if flips is None:
         return x, value
     for _ in range(_ROUNDS):
         change = flips(kind, x)
         order = np.argsort(-change, kind="stable")[: int((change > 0).sum())]
-        if len(order) == 0:
+        before = value
+        while len(order) and value == before:
+            trial = x.copy()
+            trial[order] = 1.0 - trial[order]
+            found = float(_values(f, kind, trial[None], top, bottom)[0])
+            if found > value:
+                x, value = trial, found
+            order = order[: len(order) // 2]
+        if value <= before + 1e-9 * abs(before):
             break
-        sizes = np.unique(np.minimum(2 ** np.arange(len(order).bit_length() + 1), len(order)))
-        trials = np.repeat(x[None], len(sizes), axis=0)
-        for trial, size in zip(trials, sizes, strict=True):
-            trial[order[:size]] = 1.0 - trial[order[:size]]
-        found = _values(f, kind, trials, top, bottom)
-        if found.max() <= value + 1e-12 * abs(value):
-            break
-        x, value = trials[int(found.argmax())], float(found.max())
     return x, value
