@@ -23,7 +23,7 @@ KINDS = ("bar", "grow", "shrink")
 
 # Numbers that one round of flips may touch where a flip is no local change: some tenths of a second
 _AFFORDABLE = 1 << 25
-_ROUNDS = 100
+_ROUNDS = 20
 
 
 def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
