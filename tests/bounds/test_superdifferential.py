@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from oracles import FAMILIES, brute_log_partition, enumerate_x
+from variational_oracles import PAIRWISE
 
 from logsuper import Cut, Modular
 from logsuper.bounds import _mean_field
@@ -18,8 +19,6 @@ from logsuper.bounds._superdifferential import (
     log_partition,
     marginals,
 )
-
-PAIRWISE = ["modular", "cut", "cut, wide weights", "directed cut", "grid"]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

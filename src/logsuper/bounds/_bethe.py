@@ -23,8 +23,12 @@ from logsuper.bounds._rounding import allowance
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
 
-# Probabilities that agree to this have converged, or are the same.
+# Messages, and probabilities, that agree to this are the same.
 _SAME = 1e-6
+# Values that agree to this, relative to 1 + value, are the same.
+_EQUAL = 1e-10
+# Marginals of a point with this residual, and above, come with a warning.
+_ROUGH = 1e-3
 # Steps of the quasi-Newton polish of each candidate.
 _POLISH = 200
 
@@ -44,8 +48,8 @@ def log_partition(f: SubmodularFunction) -> Bound:
     Returns
     -------
     Bound
-        A lower bound, exact on trees and never below mean field; `details` has the norm of the
-        ``gradient`` in the log-odds.
+        A lower bound, exact on trees and never below mean field; `details` has the ``residual`` of
+        the messages, or of the gradient in the log-odds, at the best point.
 
     Examples
     --------
@@ -54,14 +58,14 @@ def log_partition(f: SubmodularFunction) -> Bound:
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <lower bound 1.006408868 by bethe, certified>
     """
-    value, _, gradient, solves = _search(f)
+    value, _, residual, solves = _search(f)
     return Bound(
         value - allowance(f),
         "lower",
         "bethe",
         certified=True,
         solves=solves,
-        details={"gradient": gradient},
+        details={"residual": residual},
     )
 
 
@@ -80,52 +84,54 @@ def marginals(f: SubmodularFunction) -> Marginals:
     >>> marginals(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])).values.round(3)
     array([0.731, 0.607])
     """
-    _, logits, gradient, solves = _search(f)
-    if gradient > 1e-3:
+    _, logits, residual, solves = _search(f)
+    if residual > _ROUGH:
         warnings.warn(
-            f"the gradient of the Bethe free energy is {gradient:.3g}, not 0, at the best point "
-            f"found for {f!r}; the marginals are rough",
+            f"the best point found for {f!r} is no fixed point of belief propagation: it is off by "
+            f"{residual:.3g}, and the marginals are rough",
             ConvergenceWarning,
             stacklevel=4,
         )
     q = np.asarray(expit(logits))
-    return Marginals(q, "bethe", solves=solves, details={"gradient": gradient})
+    return Marginals(q, "bethe", solves=solves, details={"residual": residual})
 
 
 def _search(f: SubmodularFunction) -> tuple[float, FloatArray, float, int]:
-    """Return the best value, its log-odds, the gradient there, and the number of solves."""
+    """Return the best value, its log-odds, how far they are off, and the number of solves."""
     model = need_pairwise(f, "bethe")
     rho = np.ones(len(model.weights))
     energy = FreeEnergy(model, rho)
     messages = Messages(model, rho)
+    # candidates, and the residual of their messages or of their gradient
     found = [messages.solve(sign * messages.coupling, damping=1.0) for sign in (-1.0, 1.0)]
-    candidates = [messages.beliefs(u) for u, _ in found]
+    points = [(messages.beliefs(u), off) for u, off in found]
     solves = 0
-    unique = np.abs(np.diff(expit(candidates), axis=0)).max() <= _SAME
-    if not unique or max(worst for _, worst in found) > _SAME:
+    apart = np.abs(expit(points[0][0]) - expit(points[1][0])).max()
+    if max(apart, *(off for _, off in points)) > _SAME:
         _, logits, solves, _ = _mean_field.search(f)
-        candidates += [_climb(energy, start) for start in (*candidates, logits)]
-        best = max(candidates, key=lambda logits: energy(logits)[0])
-        u, _ = messages.solve(energy.messages(best), damping=0.5, sweeps=1)
-        candidates.append(messages.beliefs(u))
-    values = [energy(logits)[0] for logits in candidates]
-    best = candidates[int(np.argmax(values))]
-    slope = float(np.abs(energy.in_logits(best)[1]).max())
-    return max(values), np.clip(best, -LARGEST_LOGIT, LARGEST_LOGIT), slope, solves
+        points += [_climb(energy, start) for start in (*(at for at, _ in points), logits)]
+        best, _ = max(points, key=lambda point: energy(point[0])[0])
+        u, off = messages.solve(energy.messages(best), damping=0.5, sweeps=1)
+        points.append((messages.beliefs(u), off))
+    values = np.array([energy(at)[0] for at, _ in points])
+    value = float(values.max())
+    near = np.flatnonzero(values >= value - _EQUAL * (1.0 + abs(value)))
+    logits, off = min((points[k] for k in near), key=lambda point: point[1])
+    return value, np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT), off, solves
 
 
-def _climb(energy: FreeEnergy, logits: FloatArray) -> FloatArray:
-    """Return the best point that a quasi-Newton method evaluates on its way."""
-    best, lowest = logits, energy.in_logits(logits)[0]
+def _climb(energy: FreeEnergy, logits: FloatArray) -> tuple[FloatArray, float]:
+    """Return the best point that a quasi-Newton method evaluates on its way, and its gradient."""
+    start = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+    best, lowest, slope = start, np.inf, np.inf
 
     def watched(at: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal best, lowest
+        nonlocal best, lowest, slope
         value, gradient = energy.in_logits(at)
         if value < lowest:
-            best, lowest = at.copy(), value
+            best, lowest, slope = at.copy(), value, float(np.abs(gradient).max())
         return value, gradient
 
     options = {"maxiter": _POLISH, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-9}
-    start = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
     minimize(watched, start, jac=True, method="L-BFGS-B", options=options)
-    return best
+    return best, slope

@@ -17,8 +17,8 @@ from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, check_number, check_probabilities
 from logsuper.solvers._maximize import maximize
 
-# Probabilities this close count as the same: the bound differs by n times its square.
-_SAME = 1e-6
+# Stationary points this close are the same: their bounds differ by the third power at most.
+_SAME = 1e-3
 
 
 def log_partition(
@@ -142,7 +142,7 @@ def _inner_starts(
 
 def _as_logits(q: Any, n: int) -> FloatArray:
     """Return logits of probabilities (n,) or (M, n), finite for certain ones too."""
-    rows = check_probabilities(q, n).reshape(-1, n)
+    rows = check_probabilities(q, n, "starts").reshape(-1, n)
     if len(rows) == 0:
         raise ValueError("starts must hold at least one row of probabilities")
     tiny = np.finfo(np.float64).tiny

@@ -141,15 +141,15 @@ def check_field(w: ArrayLike, n: int) -> FloatArray:
     return array
 
 
-def check_probabilities(q: ArrayLike, n: int) -> FloatArray:
+def check_probabilities(q: ArrayLike, n: int, name: str = "q") -> FloatArray:
     """Check that q has shape (..., n) and entries in [0, 1]."""
-    array = as_float(q, "q")
+    array = as_float(q, name)
     if array.ndim == 0 or array.shape[-1] != n:
-        raise ValueError(f"q must have shape (..., {n}), got {array.shape}")
+        raise ValueError(f"{name} must have shape (..., {n}), got {array.shape}")
     outside = (array < 0) | (array > 1)
     if outside.any():
         index = first_index(outside)
-        raise ValueError(f"{_at('q', index)} = {array[index]:g} is no probability")
+        raise ValueError(f"{entry(name, index)} = {array[index]:g} is no probability")
     return array
 
 

@@ -1,0 +1,203 @@
+"""The Bethe free energy: a lower bound at every point, exact on trees."""
+
+import warnings
+
+import numpy as np
+import pytest
+from oracles import FAMILIES, brute_log_partition, random_cut
+from scipy.optimize import minimize_scalar
+from variational_oracles import PAIRWISE, exact_marginals, random_tree
+
+from logsuper import Cut, LogDet, Modular, grid_cuts
+from logsuper._warnings import ConvergenceWarning
+from logsuper.bounds import NotApplicable, _bethe, _mean_field
+from logsuper.bounds._bethe import log_partition, marginals
+from logsuper.bounds._free_energy import FreeEnergy
+from logsuper.bounds._messages import Messages
+from logsuper.bounds._pairwise import Pairwise, as_pairwise
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_lies_between_mean_field_and_log_z(name, seed):
+    f = FAMILIES[name](np.random.default_rng(seed), 9)
+    bound = log_partition(f)
+    truth = brute_log_partition(f)
+    assert bound.target == "lower"
+    assert bound.certified
+    assert bound.value <= truth  # with no tolerance at all
+    assert _mean_field.log_partition(f).value <= bound.value + 1e-9 * (1 + abs(truth))
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_every_point_is_a_bound(name, seed):
+    rng = np.random.default_rng(seed)
+    f = FAMILIES[name](rng, 8)
+    model = as_pairwise(f)
+    energy = FreeEnergy(model, np.ones(len(model.weights)))
+    truth = brute_log_partition(f)
+    for scale in (0.1, 1.0, 5.0, 50.0, 1e4):
+        value, gradient = energy(rng.normal(size=8) * scale)
+        assert value <= truth + 1e-9 * (1 + abs(truth))
+        assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("rho", [1.0, 0.4])
+def test_tables_are_consistent_optimal_and_accurate(rho, seed):
+    rng = np.random.default_rng(seed)
+    n = 40
+    edges = np.stack([np.arange(0, n, 2), np.arange(1, n, 2)], axis=1)
+    weights = 10.0 ** rng.uniform(-8, 3, len(edges))
+    logits = rng.normal(size=n) * 10.0 ** rng.uniform(-2, 2, n)
+    logits[10:14] = 3.0  # ties
+    model = Pairwise(n, edges, weights, np.zeros(n))
+    energy = FreeEnergy(model, np.full(len(edges), rho))
+    on, off = -np.logaddexp(0, -logits), -np.logaddexp(0, logits)
+    tables = energy._log_tables(logits, on, off)
+    t11, t00, t10, t01 = np.exp(tables)
+    q = np.exp(on)
+    np.testing.assert_allclose(t11 + t10, q[::2], rtol=1e-10)
+    np.testing.assert_allclose(t11 + t01, q[1::2], rtol=1e-10)
+    np.testing.assert_allclose(t00 + t01, np.exp(off)[::2], rtol=1e-10)
+    odds = tables[0] + tables[1] - tables[2] - tables[3]
+    np.testing.assert_allclose(odds, 2 * weights / rho, rtol=1e-9, atol=1e-9)
+    # against a search over the one free number of each table
+    for e in np.flatnonzero(weights < 50)[:6]:
+        qi, qj = q[2 * e], q[2 * e + 1]
+
+        def minus(xi, qi=qi, qj=qj, e=e):
+            cells = np.array([xi, 1 - qi - qj + xi, qi - xi, qj - xi])
+            cells = cells[cells > 0]
+            return weights[e] * (qi + qj - 2 * xi) + rho * (cells @ np.log(cells))
+
+        found = minimize_scalar(minus, bounds=(max(0, qi + qj - 1), min(qi, qj)), method="bounded")
+        assert minus(t11[e]) <= found.fun + 1e-9
+
+
+def test_gradient_is_a_finite_difference(seed):
+    rng = np.random.default_rng(seed)
+    model = as_pairwise(random_cut(rng, 7) - Modular(rng.normal(size=7)))
+    energy = FreeEnergy(model, rng.uniform(0.3, 1.0, len(model.weights)))
+    logits = rng.normal(size=7)
+    h = 1e-5
+    steps = h * np.eye(7)
+    numeric = [(energy(logits + s)[0] - energy(logits - s)[0]) / (2 * h) for s in steps]
+    np.testing.assert_allclose(-energy.in_logits(logits)[1], numeric, atol=1e-8)
+
+
+@pytest.mark.parametrize("strength", [0.1, 1.0, 30.0, 1000.0])
+def test_trees_are_exact(strength, seed):
+    f = random_tree(np.random.default_rng(seed), 11, strength)
+    assert log_partition(f).value == pytest.approx(brute_log_partition(f), abs=1e-8)
+    np.testing.assert_allclose(marginals(f), exact_marginals(f), atol=1e-8)
+
+
+def test_long_chains_are_exact(seed):
+    rng = np.random.default_rng(seed)
+    n = 2000
+    w, t = rng.exponential(size=n - 1) * 3, rng.normal(size=n)
+    f = Cut(n, np.stack([np.arange(n - 1), np.arange(1, n)], axis=1), w) - Modular(t)
+    zero, one = 0.0, t[0]
+    for weight, field in zip(w, t[1:], strict=True):
+        zero, one = np.logaddexp(zero, one - weight), np.logaddexp(zero - weight, one) + field
+    assert log_partition(f).value == pytest.approx(np.logaddexp(zero, one), abs=1e-6)
+
+
+def test_isolated_elements_and_single_ones():
+    f = Cut(4, [(1, 2)], 0.7) - Modular([3.0, 0.0, 1.0, -900.0])
+    assert log_partition(f).value == pytest.approx(brute_log_partition(f), abs=1e-9)
+    np.testing.assert_allclose(marginals(f), exact_marginals(f), atol=1e-9)
+    assert log_partition(Modular([0.0])).value == pytest.approx(np.log(2))
+
+
+@pytest.mark.parametrize("weight", [1e-9, 1.0, 1e3])
+@pytest.mark.parametrize("field", [0.0, 1.0, 1e3])
+def test_extreme_numbers_stay_finite_and_valid(weight, field, seed):
+    rng = np.random.default_rng(seed)
+    across, down = grid_cuts((3, 3))
+    f = weight * across + weight * down - Modular(field * rng.normal(size=9))
+    bound, truth = log_partition(f), brute_log_partition(f)
+    assert bound.value <= truth
+    assert bound.value >= truth - 9 * np.log(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        q = marginals(f).values
+    assert ((q >= 0) & (q <= 1)).all()
+
+
+def test_marginals_are_the_gradient_in_a_field(seed):
+    rng = np.random.default_rng(seed)
+    f = 0.3 * random_cut(rng, 8) - Modular(rng.normal(size=8))
+    h = 1e-4
+    up, down = (
+        np.array([log_partition(f - Modular(step * e)).value for e in np.eye(8)])
+        for step in (h, -h)
+    )
+    np.testing.assert_allclose((up - down) / (2 * h), marginals(f), atol=1e-5)
+
+
+def test_complement_permutation_and_components(seed):
+    rng = np.random.default_rng(seed)
+    edges = np.array([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (1, 4)])
+    w, t = 1.5 * rng.exponential(size=6), rng.normal(size=5)
+    f = Cut(5, edges, w) - Modular(t)
+    value = log_partition(f).value
+    mirrored = Cut(5, edges, w) + Modular(t)
+    assert log_partition(mirrored).value == pytest.approx(value - t.sum(), abs=1e-8)
+    order = rng.permutation(5)
+    g = Cut(5, order[edges], w) - Modular(t[np.argsort(order)])
+    assert log_partition(g).value == pytest.approx(value, abs=1e-8)
+    np.testing.assert_allclose(marginals(f), marginals(g)[order], atol=1e-5)
+    both = Cut(10, np.vstack([edges, edges + 5]), np.tile(w, 2)) - Modular(np.tile(t, 2))
+    assert log_partition(both).value == pytest.approx(2 * value, abs=1e-8)
+
+
+def test_messages_of_a_point_give_it_back(seed):
+    rng = np.random.default_rng(seed)
+    model = as_pairwise(random_cut(rng, 7) - Modular(rng.normal(size=7)))
+    rho = np.ones(len(model.weights))
+    messages, energy = Messages(model, rho), FreeEnergy(model, rho)
+    u, worst = messages.solve(np.zeros(2 * len(rho)), damping=0.5)
+    assert worst <= 1e-10
+    beliefs = messages.beliefs(u)
+    assert np.abs(energy(beliefs)[1]).max() <= 1e-8  # a fixed point is stationary
+    np.testing.assert_allclose(energy.messages(beliefs), u, atol=1e-8)
+
+
+def test_newton_steps_find_what_sweeps_find(seed):
+    rng = np.random.default_rng(seed)
+    model = as_pairwise(random_cut(rng, 8) - Modular(rng.normal(size=8)))
+    messages = Messages(model, np.full(len(model.weights), 0.5))
+    start = np.zeros(2 * len(model.weights))
+    slow, _ = messages.solve(start, damping=0.5, sweeps=5000)
+    fast, worst = messages.solve(start, damping=0.5, sweeps=3)
+    assert worst <= 1e-11
+    np.testing.assert_allclose(fast, slow, atol=1e-8)
+
+
+def test_two_phases_pick_the_better_one():
+    # a strong grid with a weak field: the all-zero fixed point is the worse one
+    across, down = grid_cuts((5, 5))
+    f = 3.0 * across + 3.0 * down - Modular(np.full(25, 0.01))
+    assert marginals(f).values.min() > 0.9
+    assert log_partition(f).value >= -f(np.ones(25))
+
+
+def test_warns_of_marginals_that_are_not_stationary(monkeypatch):
+    monkeypatch.setattr(_bethe, "_search", lambda f: (0.0, np.zeros(2), 0.1, 0))
+    with pytest.warns(ConvergenceWarning, match="it is off by 0.1"):
+        marginals(Cut(2, [(0, 1)]))
+
+
+def test_grids_of_the_known_partition_function():
+    # 50 x 50 without fields, by the Kac-Ward determinant
+    across, down = grid_cuts((50, 50))
+    for weight, truth, gap in [(0.5, 669.236, 10.0), (0.88, 148.372, 20.0), (1.5, 10.279, 1.0)]:
+        value = log_partition(weight * across + weight * down).value
+        assert truth - gap <= value <= truth
+
+
+def test_refuses_other_functions_by_name():
+    f = LogDet([[1.0, 0.2], [0.2, 1.0]])
+    for method in (log_partition, marginals):
+        with pytest.raises(NotApplicable, match=r"bethe needs a pairwise function, got LogDet"):
+            method(f)
