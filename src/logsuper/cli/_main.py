@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from logsuper import __version__
+from logsuper.cli._bounds import bounds
 from logsuper.cli._demo import demo
+from logsuper.cli._reproduce import reproduce
 
 __all__ = ["main"]
 
@@ -57,3 +59,5 @@ def main(ctx: click.Context) -> None:
 
 
 main.add_command(demo)
+main.add_command(bounds)
+main.add_command(reproduce)

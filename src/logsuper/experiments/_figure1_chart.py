@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from logsuper.experiments import _plot
 from logsuper.functions._checks import FloatArray
 
 if TYPE_CHECKING:
@@ -24,31 +24,13 @@ _STYLES: dict[str, tuple[str, Any, str]] = {
     "superdifferential": ("#d55e00", (0, (3, 1.5)), "P"),
 }
 _LINEAR = 1e-2  # nats around zero that the lower panels show on a linear scale
-_DPI = 220
-
-
-def require() -> Any:
-    """Return matplotlib, or say how to get it."""
-    try:
-        import matplotlib
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "drawing needs matplotlib: pip install 'logsuper[plot]'", name=error.name
-        ) from error
-    return matplotlib
 
 
 def draw(result: Result) -> bytes:
     """Return the figure as a PNG."""
-    matplotlib = require()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     columns = len(result.decays)
-    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **style}):
-        figure = Figure(figsize=(1.0 + 4.1 * columns, 7.2), dpi=_DPI, layout="constrained")
-        FigureCanvasAgg(figure)
+    with _plot.style():
+        figure = _plot.new_figure(1.0 + 4.1 * columns, 7.2)
         axes = figure.subplots(
             2, columns, sharex=True, sharey="row", squeeze=False, height_ratios=(1.15, 1)
         )
@@ -70,10 +52,7 @@ def draw(result: Result) -> bytes:
         axes[1, 0].set_ylabel("bound less the best lower bound (nats)")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-        buffer = io.BytesIO()
-        # no date and no version in the file: the same numbers give the same bytes
-        figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+        return _plot.as_png(figure)
 
 
 def _line(

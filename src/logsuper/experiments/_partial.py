@@ -41,15 +41,15 @@ class Partial:
         """Return the array of a part; None if there is none, or it is damaged."""
         try:
             content = json.loads(self.path(name).read_text(encoding="utf-8"))
-            found = np.array(content["result"], dtype=np.float64)  # null becomes NaN
+            if content["arguments"] != self._arguments:
+                return None
+            return np.array(content["result"], dtype=np.float64).reshape(shape)  # null becomes NaN
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return None
-        same = content.get("arguments") == self._arguments and found.shape == shape
-        return found if same else None
 
     def store(self, name: str, result: FloatArray) -> None:
         """Write the array of a finished part; JSON keeps every digit."""
-        plain = np.where(np.isnan(result), None, result.astype(object)).tolist()
+        plain = [None if np.isnan(number) else number for number in result.ravel().tolist()]
         content = {"arguments": self._arguments, "result": plain}
         with atomic_write(self.path(name)) as file:
             file.write(json.dumps(content, allow_nan=False).encode())

@@ -1,0 +1,298 @@
+"""`logsuper bounds FILE.uai`: log Z of a model from below, from above and exactly."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from logsuper.bounds import Bound, Bracket, Marginals
+    from logsuper.model import LogSupermodular
+
+__all__ = ["bounds"]
+
+_DEFAULT = (
+    "exact",
+    "lfield",
+    "logistic",
+    "trw",
+    "superdifferential",
+    "mean_field",
+    "bethe",
+)
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class _Row(Generic[_Found]):
+    """What a method found, or why it did not."""
+
+    method: str
+    found: _Found | None
+    reason: str
+    seconds: float
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="NAME",
+    help="A method; repeat it for several.  [default: " + ", ".join(_DEFAULT) + "]",
+)
+@click.option(
+    "--evidence",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Evidence file (UAI format): the variables that are known.",
+)
+@click.option("--marginals", "with_marginals", is_flag=True, help="Also print P(x_d = 1).")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(0.0, min_open=True),
+    default=1e9,
+    show_default=True,
+    help="Operations, about a nanosecond each, that exact inference and the bracket may take.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def bounds(
+    file: Path,
+    methods: tuple[str, ...],
+    evidence: Path | None,
+    with_marginals: bool,
+    seed: int,
+    budget: float,
+    as_json: bool,
+) -> None:
+    """Bound the log-partition function of the model in FILE.
+
+    FILE is a Markov network in the UAI format, with binary variables and attractive factors of at
+    most two of them. Each method's value is printed as natural and as decimal logarithm, with the
+    side of log Z that it is on. A method that does not suit the model is listed with the reason.
+    """
+    if not math.isfinite(budget):
+        raise click.BadParameter(f"{budget} is not a finite number", param_hint="--budget")
+    names = _check(methods)
+    model = _read(file, evidence)
+    values = [_try(model, "log_partition", name, seed, budget) for name in names]
+    probabilities = (
+        [_try(model, "marginals", name, seed, budget) for name in names] if with_marginals else []
+    )
+    if len(methods) == 1:
+        for row in (*values, *probabilities):
+            if row.found is None:
+                raise click.ClickException(row.reason)
+    bracket = _bracket(model, values, None if methods else budget)
+    if as_json:
+        content = _as_json(file, model, values, bracket)
+        if with_marginals:
+            content["marginals"] = _marginals_as_json(probabilities)
+        click.echo(json.dumps(_finite(content), allow_nan=False))
+    else:
+        _print(file, model, values, bracket)
+        if with_marginals:
+            _print_marginals(model, probabilities)
+
+
+def _check(methods: Sequence[str]) -> list[str]:
+    """Return the names of the methods to run; refuse one that is not known."""
+    from logsuper import sampling
+    from logsuper.bounds._methods import METHODS
+
+    known = [*METHODS, *sampling.ESTIMATORS]
+    for name in methods:
+        if name not in known:
+            raise click.BadParameter(
+                f"{name!r} is not one of {', '.join(known)}", param_hint="--method"
+            )
+    return list(dict.fromkeys(methods or _DEFAULT))
+
+
+def _read(file: Path, evidence: Path | None) -> LogSupermodular:
+    """Return the model; what is wrong with a file becomes one line."""
+    from logsuper.io import read_uai
+
+    try:
+        return read_uai(file, evidence)
+    except (ValueError, OSError) as error:
+        text = " ".join(str(error).split())
+        raise click.ClickException(text if str(file) in text else f"{file}: {text}") from error
+
+
+def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float) -> _Row[Any]:
+    """Run a method, with the options that it has; a refusal becomes a reason."""
+    from logsuper.bounds import NotApplicable, TooLarge
+    from logsuper.bounds._methods import METHODS
+    from logsuper.sampling import NotCoalesced
+
+    function = METHODS[name].find(what) if name in METHODS else None
+    if function is None and (name in METHODS or what == "marginals"):
+        return _Row(name, None, f"{name} gives no marginals", 0.0)
+    legal = {"seed"} if function is None else set(inspect.signature(function).parameters)
+    offered = {"seed": seed, "budget": budget}
+    options = {key: value for key, value in offered.items() if key in legal}
+    run: Callable[..., Any] = getattr(model, what)
+    start = time.perf_counter()
+    try:
+        found, reason = run(name, **options), ""
+    except (NotApplicable, TooLarge, NotCoalesced) as error:
+        found, reason = None, " ".join(str(error).split())
+    return _Row(name, found, reason, time.perf_counter() - start)
+
+
+def _bracket(
+    model: LogSupermodular, rows: Iterable[_Row[Bound]], budget: float | None
+) -> Bracket | None:
+    """Return the best certified pair among the rows and, within a budget, of the model."""
+    from logsuper.bounds import Bracket
+
+    proven: list[Bound] = []
+    for row in rows:
+        if row.found is not None and row.found.certified and row.found.confidence is None:
+            proven += _sides(row.found)
+    if budget is not None:
+        found = model.bracket(budget)
+        proven += [found.below, found.above]
+    exact = [bound for bound in proven if bound.target == "exact"]
+    below = exact or [bound for bound in proven if bound.target == "lower"]
+    above = exact or [bound for bound in proven if bound.target == "upper"]
+    return Bracket(max(below, key=float), min(above, key=float)) if below and above else None
+
+
+def _sides(bound: Bound) -> list[Bound]:
+    """Return a certified estimate as the two bounds that its interval is, others as they are."""
+    if bound.target != "estimate" or bound.interval is None:
+        return [bound]
+    low, high = bound.interval
+    return [replace(bound, value=low, target="lower"), replace(bound, value=high, target="upper")]
+
+
+def _as_json(
+    file: Path, model: LogSupermodular, rows: Iterable[_Row[Bound]], bracket: Bracket | None
+) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "variables": model.n,
+        "fixed": {str(element): value for element, value in model.fixed.items()},
+        "bounds": [_bound_as_json(row) for row in rows],
+        "bracket": None
+        if bracket is None
+        else {
+            "lower": bracket.lower,
+            "upper": bracket.upper,
+            "methods": [bracket.below.method, bracket.above.method],
+        },
+    }
+
+
+def _bound_as_json(row: _Row[Bound]) -> dict[str, Any]:
+    bound = row.found
+    if bound is None:
+        return {"method": row.method, "skipped": row.reason}
+    return {
+        "method": row.method,
+        "ran": bound.method,
+        "side": bound.target,
+        "certified": bound.certified,
+        "ln": bound.value,
+        "log10": _decimal(bound.value),
+        "stderr": bound.stderr,
+        "interval": bound.interval,
+        "confidence": bound.confidence,
+        "solves": bound.solves,
+        "seconds": row.seconds,
+    }
+
+
+def _marginals_as_json(rows: Iterable[_Row[Marginals]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for row in rows:
+        if row.found is None:
+            found[row.method] = {"skipped": row.reason}
+            continue
+        parts = {key: getattr(row.found, key) for key in ("values", "lower", "upper", "stderr")}
+        found[row.method] = {
+            key: None if part is None else part.tolist() for key, part in parts.items()
+        }
+        found[row.method]["seconds"] = row.seconds
+    return found
+
+
+def _finite(content: Any) -> Any:
+    """Return what JSON can hold: null for what is not finite."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def _decimal(value: float) -> float:
+    return value / math.log(10.0)
+
+
+def _print(
+    file: Path, model: LogSupermodular, rows: Iterable[_Row[Bound]], bracket: Bracket | None
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    fixed = f", {len(model.fixed)} of them fixed" if model.fixed else ""
+    table = Table(title=f"{file.name}: {model.n} variables{fixed}")
+    for name in ("method", "side"):
+        table.add_column(name)
+    for name in ("ln Z", "log10 Z", "standard error", "seconds"):
+        table.add_column(name, justify="right")
+    left_out = []
+    for row in rows:
+        bound = row.found
+        if bound is None:
+            left_out.append(row)
+            continue
+        name = row.method if row.method == bound.method else f"{row.method} ({bound.method})"
+        error = "" if bound.stderr is None else f"{bound.stderr:.2g}"
+        digits = f"{bound.value:.6f}", f"{_decimal(bound.value):.6f}"
+        table.add_row(name, bound.target, *digits, error, f"{row.seconds:.3f}")
+    console = Console()
+    if table.rows:
+        console.print(table)
+    for row in left_out:
+        console.print(f"{row.method}: left out, {row.reason}", soft_wrap=True, markup=False)
+    if bracket is not None:
+        methods = " and ".join(dict.fromkeys([bracket.below.method, bracket.above.method]))
+        console.print(
+            f"Certified: ln Z in [{bracket.lower:.6f}, {bracket.upper:.6f}], log10 Z in "
+            f"[{_decimal(bracket.lower):.6f}, {_decimal(bracket.upper):.6f}], by {methods}",
+            soft_wrap=True,
+            markup=False,
+        )
+
+
+def _print_marginals(model: LogSupermodular, rows: Sequence[_Row[Marginals]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = {row.method: row.found for row in rows if row.found is not None}
+    table = Table(title="P(x_d = 1)")
+    for name in ("d", *columns):
+        table.add_column(name, justify="right")
+    for d in range(model.n):
+        table.add_row(str(d), *(f"{column.values[d]:.4f}" for column in columns.values()))
+    console = Console()
+    if columns:
+        console.print(table)
+    for row in rows:
+        if row.found is None:
+            console.print(
+                f"Marginals by {row.method}: left out, {row.reason}", soft_wrap=True, markup=False
+            )
