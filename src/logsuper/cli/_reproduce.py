@@ -56,7 +56,7 @@ def figure1(out: Path, quick: bool, seeds: int | None, jobs: int) -> None:
     from logsuper.experiments import _plot, figure1
 
     if jobs == 0:
-        raise click.BadParameter("0 is no number of processes; -1 is one for each processor")
+        raise click.BadParameter("0 is no number of processes; try -1", param_hint="--jobs")
     try:
         _plot.require()
         out.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,199 @@
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from logsuper.cli import main
+
+DEFAULT = ["exact", "lfield", "logistic", "trw", "superdifferential", "mean_field", "bethe"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["bounds", *map(str, arguments)])
+
+
+def write_uai(path, n, factors):
+    """Write factors, each a scope and a table of values, as a Markov network."""
+    lines = ["MARKOV", str(n), " ".join(["2"] * n), str(len(factors))]
+    lines += [" ".join(map(str, [len(scope), *scope])) for scope, _ in factors]
+    for _, table in factors:
+        lines += ["", str(len(table)), " ".join(map(repr, table))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def enumerate_uai(n, factors, evidence=()):
+    """Return ln Z and the marginals."""
+    x = np.array(list(itertools.product([0, 1], repeat=n)))
+    weight = np.ones(len(x))
+    for scope, table in factors:
+        index = sum(x[:, v] << (len(scope) - 1 - i) for i, v in enumerate(scope))
+        weight *= np.array(table)[index]
+    for variable, value in evidence:
+        weight *= x[:, variable] == value
+    return math.log(weight.sum()), weight @ x / weight.sum()
+
+
+def ring(seed, n=6):
+    rng = np.random.default_rng(seed)
+    factors = [((i,), rng.uniform(0.5, 2.0, 2).tolist()) for i in range(n)]
+    for i in range(n):
+        agree, differ = rng.uniform(1.0, 4.0, 2), rng.uniform(0.2, 1.0, 2)
+        factors.append(((i, (i + 1) % n), [agree[0], differ[0], differ[1], agree[1]]))
+    return factors
+
+
+@pytest.fixture
+def model(tmp_path, seed):
+    factors = ring(seed)
+    return write_uai(tmp_path / "ring.uai", 6, factors), factors
+
+
+def test_table(model):
+    path, factors = model
+    result = run(path)
+    assert result.exit_code == 0, result.output
+    for name in DEFAULT:
+        assert name in result.stdout
+    log_z, _ = enumerate_uai(6, factors)
+    assert f"{log_z:.6f}" in result.stdout
+    assert f"{log_z / math.log(10):.6f}" in result.stdout
+    assert "Certified: ln Z in [" in result.stdout
+
+
+def test_json(model):
+    path, factors = model
+    result = run(path, "--json", "--marginals")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("\n") == 1
+    content = json.loads(result.stdout)
+    log_z, marginals = enumerate_uai(6, factors)
+    assert [row["method"] for row in content["bounds"]] == DEFAULT
+    for row in content["bounds"]:
+        assert row["log10"] == pytest.approx(row["ln"] / math.log(10))
+        excess, slack = row["ln"] - log_z, 1e-9 + 5 * (row["stderr"] or 0.0)
+        if row["side"] != "upper":
+            assert excess <= slack, row
+        if row["side"] != "lower":
+            assert excess >= -slack, row
+    assert content["variables"] == 6 and content["fixed"] == {}
+    assert content["bracket"]["lower"] == pytest.approx(log_z, abs=1e-9)
+    assert content["bracket"]["upper"] == pytest.approx(log_z, abs=1e-9)
+    assert list(content["marginals"]) == DEFAULT
+    assert content["marginals"]["exact"]["values"] == pytest.approx(marginals.tolist(), abs=1e-9)
+    for found in content["marginals"].values():
+        assert len(found["values"]) == 6
+        assert all(0 <= value <= 1 for value in found["values"])
+
+
+def test_evidence(model, tmp_path):
+    path, factors = model
+    (tmp_path / "ring.evid").write_text("2 1 1 4 0\n")
+    result = run(path, "--evidence", tmp_path / "ring.evid", "--json", "--marginals")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    log_z, marginals = enumerate_uai(6, factors, [(1, 1), (4, 0)])
+    assert content["fixed"] == {"1": 1, "4": 0}
+    assert content["bounds"][0]["ln"] == pytest.approx(log_z, abs=1e-9)
+    assert content["marginals"]["exact"]["values"] == pytest.approx(marginals.tolist(), abs=1e-9)
+
+
+def test_chosen_methods_only(model):
+    path, _ = model
+    content = json.loads(run(path, "--method", "bethe", "--method", "lfield", "--json").stdout)
+    assert [row["method"] for row in content["bounds"]] == ["bethe", "lfield"]
+    values = {row["method"]: row["ln"] for row in content["bounds"]}
+    assert content["bracket"] == {
+        "lower": values["bethe"],
+        "upper": values["lfield"],
+        "methods": ["bethe", "lfield"],
+    }
+    assert json.loads(run(path, "--method", "bethe", "--json").stdout)["bracket"] is None
+
+
+def test_same_seed_same_estimate(model):
+    path, _ = model
+
+    def estimate(seed):
+        found = run(path, "--method", "logistic", "--seed", seed, "--json")
+        return json.loads(found.stdout)["bounds"][0]["ln"]
+
+    assert estimate(3) == estimate(3) != estimate(4)
+
+
+def test_marginals_as_a_table(model):
+    path, factors = model
+    result = run(path, "--marginals", "--method", "exact")
+    assert result.exit_code == 0, result.output
+    _, marginals = enumerate_uai(6, factors)
+    for value in marginals:
+        assert f"{value:.4f}" in result.stdout
+
+
+def test_method_that_does_not_suit_is_listed(model):
+    path, _ = model
+    result = run(path, "--method", "cardinality", "--method", "lfield")
+    assert result.exit_code == 0, result.output
+    assert "cardinality: left out" in result.stdout
+    content = json.loads(
+        run(path, "--method", "cardinality", "--method", "lfield", "--json").stdout
+    )
+    assert "cardinality" in content["bounds"][0]["skipped"]
+    alone = run(path, "--method", "cardinality")
+    assert alone.exit_code == 2
+    assert alone.stdout == "" and alone.stderr.count("\n") == 1
+
+
+def test_too_large_for_exact_inference(tmp_path):
+    pairs = list(itertools.combinations(range(60), 2))
+    factors = [(pair, [1.1, 1.0, 1.0, 1.1]) for pair in pairs]
+    path = write_uai(tmp_path / "complete.uai", 60, factors)
+    result = run(path, "--budget", "1e6")
+    assert result.exit_code == 0, result.output
+    assert "exact: left out" in result.stdout
+    assert "Certified: ln Z in [" in result.stdout
+    assert run(path, "--method", "exact").exit_code == 2
+
+
+def test_everything_known(tmp_path):
+    factors = [((0, 1), [2.0, 1.0, 1.0, 3.0])]
+    path = write_uai(tmp_path / "pair.uai", 2, factors)
+    (tmp_path / "all.evid").write_text("2 0 1 1 1\n")
+    result = run(path, "--evidence", tmp_path / "all.evid", "--json", "--marginals")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    for row in content["bounds"]:
+        assert row["ln"] == pytest.approx(math.log(3.0))
+    assert content["marginals"]["exact"]["values"] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.uai"], "missing.uai"),
+        (["repulsive.uai"], "repulsive"),
+        (["broken.uai"], "broken.uai"),
+        (["noise.uai"], "noise.uai"),
+        (["good.uai", "--method", "magic"], "'magic' is not one of exact,"),
+        (["good.uai", "--evidence", "missing.evid"], "missing.evid"),
+        (["good.uai", "--evidence", "broken.uai"], "evidence"),
+        (["good.uai", "--budget", "0"], "--budget"),
+        (["good.uai", "--budget", "nan"], "--budget"),
+        (["good.uai", "--seed", "-1"], "--seed"),
+        ([], "FILE"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    write_uai(tmp_path / "good.uai", 2, [((0, 1), [2.0, 1.0, 1.0, 2.0])])
+    write_uai(tmp_path / "repulsive.uai", 2, [((0, 1), [1.0, 2.0, 2.0, 1.0])])
+    (tmp_path / "broken.uai").write_text("MARKOV\n2\n2 2\n1\n2 0")
+    (tmp_path / "noise.uai").write_bytes(bytes(range(256)))
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr

@@ -1,0 +1,236 @@
+import csv
+import io
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from logsuper.datasets import gaussian_mixture_graph
+from logsuper.experiments import _figure1_report, figure1
+
+SMALL = {"points": 6, "counts": [0, 1, 3, 6], "samples": 60}
+INDEX = {curve.key: i for i, curve in enumerate(figure1.CURVES)}
+
+
+@pytest.fixture(scope="module")
+def result():
+    return figure1.run([0, 1, 2], **SMALL)
+
+
+def test_shapes(result):
+    shape = (3, 2, 4, len(figure1.CURVES))
+    for part in (result.value, result.stderr, result.seconds, result.solves):
+        assert part.shape == shape
+    assert result.mean.shape == result.band()[0].shape == shape[1:]
+    assert np.isfinite(result.value).all()
+    assert (result.seconds > 0).all()
+
+
+def test_bounds_bound(result):
+    """Lower <= exact <= upper; an estimate of an upper bound may be a few errors below."""
+    exact = result.value[..., INDEX["exact"]]
+    for i, curve in enumerate(figure1.CURVES):
+        excess = result.value[..., i] - exact
+        slack = 1e-9 + 5.0 * np.nan_to_num(result.stderr[..., i])
+        if curve.side == "lower":
+            assert (excess <= slack).all(), curve.key
+        else:
+            assert (excess >= -slack).all(), curve.key
+    assert (result.value[..., INDEX["lfield"]] - exact).max() > 1.0
+
+
+def test_exact_agrees_with_enumeration(result):
+    decay, k = 1, 2  # c = 3, three points given in each cluster
+    for s, seed in enumerate(result.seeds):
+        cut = gaussian_mixture_graph(6, 3.0, seed=seed).cut
+        x = (np.arange(2**12)[:, None] >> np.arange(12)) & 1
+        agree = x[:, :3].all(axis=1) & ~x[:, 6:9].any(axis=1)
+        expected = np.logaddexp.reduce(-cut(x[agree]))
+        assert result.value[s, decay, k, INDEX["exact"]] == pytest.approx(expected, rel=1e-10)
+
+
+def test_everything_given_leaves_nothing_to_bound(result):
+    for s, seed in enumerate(result.seeds):
+        for c, decay in enumerate(result.decays):
+            graph = gaussian_mixture_graph(6, decay, seed=seed)
+            assert result.value[s, c, -1] == pytest.approx(-graph.cut(graph.labels), rel=1e-12)
+    assert (result.solves[:, :, -1] == 0).all()
+
+
+def test_only_sampled_bounds_have_errors_and_take_the_samples(result):
+    for i, curve in enumerate(figure1.CURVES):
+        free = (slice(None), slice(None), slice(0, 3), i)
+        assert np.isnan(result.stderr[free]).all() == (not curve.sampled)
+        if curve.sampled:
+            assert (result.stderr[free] >= 0).all()
+            assert (result.solves[free] >= SMALL["samples"]).all()
+
+
+def test_curve_left_out_for_large_models():
+    found = figure1.run([0], decays=[3.0], counts=[1, 2], points=10, samples=20)
+    exact = found.value[0, 0, :, INDEX["exact"]]
+    assert np.isnan(exact[0])  # 18 free elements
+    assert np.isfinite(exact[1])
+    rows = list(csv.DictReader(io.StringIO(_figure1_report.table(found))))
+    assert [row["k"] for row in rows if row["method"] == "exact"] == ["2"]
+    assert " nan" not in _figure1_report.report(found)
+
+
+def test_band_is_students_interval(result):
+    low, high = result.band()
+    at = (0, 1, INDEX["lfield"])
+    values = result.value[:, 0, 1, INDEX["lfield"]]
+    radius = 4.302652729911275 * values.std(ddof=1) / np.sqrt(3)  # t quantile, 2 degrees
+    assert low[at] == pytest.approx(values.mean() - radius)
+    assert high[at] == pytest.approx(values.mean() + radius)
+    one = figure1.run([0], decays=[1.0], counts=[6], points=6)
+    assert np.array_equal(one.band()[0], one.mean)
+
+
+def test_crossing_is_found(result):
+    value = result.value.copy()
+    value[1, 0, 1, INDEX["lfield"]] = result.best_lower[1, 0, 1] - 2.0
+    value[1, 0, 1, INDEX["logistic"]] = result.best_lower[1, 0, 1] - 2.0
+    stderr = result.stderr.copy()
+    stderr[1, 0, 1, INDEX["logistic"]] = 0.5
+    broken = figure1.Result(
+        **{**result.__dict__, "value": value, "stderr": stderr},
+    )
+    nats, errors = broken.crossing(INDEX["lfield"])
+    assert nats[1, 0, 1] == pytest.approx(2.0) and (nats > 0).sum() == 1
+    assert np.isposinf(errors[1, 0, 1])
+    nats, errors = broken.crossing(INDEX["logistic"])
+    assert errors[1, 0, 1] == pytest.approx(4.0)
+    assert not result.crossing(INDEX["lfield"])[0].any()
+
+
+# ---- the same numbers again ----------------------------------------------------------------------
+
+
+def same(one, two):
+    return all(
+        np.array_equal(getattr(one, key), getattr(two, key), equal_nan=True)
+        for key in ("value", "stderr", "solves")
+    )
+
+
+def test_same_seeds_same_numbers_whatever_the_processes(result):
+    assert same(result, figure1.run([0, 1, 2], **SMALL, n_jobs=2))
+
+
+def test_numbers_of_a_data_set_do_not_depend_on_the_others(result):
+    alone = figure1.run([2], **{**SMALL, "counts": [1]})
+    assert np.array_equal(alone.value[0, :, 0], result.value[2, :, 1])
+
+
+def test_resumes_where_it_was_stopped(result, tmp_path, monkeypatch):
+    done = []
+
+    def stop(count, total):
+        done.append(count)
+        assert total == 24
+        if count == 11:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        figure1.run([0, 1, 2], **SMALL, partial=tmp_path, progress=stop)
+    assert done == [*range(1, 9), 8, 9, 10, 11]
+    assert len(list(tmp_path.iterdir())) == 1
+
+    computed = []
+    model = figure1._model
+    monkeypatch.setattr(
+        figure1, "_model", lambda *arguments: computed.append(arguments[1]) or model(*arguments)
+    )
+    resumed = figure1.run([0, 1, 2], **SMALL, partial=tmp_path)
+    assert same(result, resumed)
+    assert computed == [1] * 8 + [2] * 8
+    again = figure1.run([0, 1, 2], **SMALL, partial=tmp_path)
+    assert len(computed) == 16
+    assert np.array_equal(again.seconds, resumed.seconds)
+    figure1.run([0], **{**SMALL, "samples": 61}, partial=tmp_path)
+    assert len(computed) == 24
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def test_files(result, tmp_path):
+    files = figure1.save(result, tmp_path / "new")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "figure1.csv",
+        "figure1.md",
+        "figure1.png",
+    ]
+    with Image.open(files["png"]) as picture:
+        assert min(picture.info["dpi"]) > 199
+        pixels = np.asarray(picture.convert("RGB"))
+    assert pixels.shape[0] > 1200 and pixels.shape[1] > 1600
+    assert (pixels != 255).any(axis=2).mean() > 0.02
+
+
+def test_table_for_programs(result):
+    rows = list(csv.DictReader(io.StringIO(_figure1_report.table(result))))
+    assert len(rows) == 2 * 4 * len(figure1.CURVES)
+    assert list(rows[0]) == [
+        *("decay", "k", "method", "side"),
+        *("mean", "low", "high", "stderr", "seconds", "solves"),
+    ]
+    low, high = result.band()
+    for row in rows:
+        at = (
+            result.decays.index(float(row["decay"])),
+            result.counts.index(int(row["k"])),
+            INDEX[row["method"]],
+        )
+        for name, expected in (("mean", result.mean), ("low", low), ("high", high)):
+            assert float(row[name]) == pytest.approx(expected[at], rel=1e-8)
+        sampled = figure1.CURVES[at[2]].sampled and int(row["k"]) < 6
+        assert (row["stderr"] != "") == sampled
+
+
+def test_page_for_people(result):
+    page = _figure1_report.report(result)
+    for words in ("## Values", "### c = 1", "### c = 3", "## Order of the bounds", "## Cost"):
+        assert words in page
+    for curve in figure1.CURVES:
+        assert curve.label.replace("$", "") in page
+    assert " nan" not in page and "-0.00 " not in page
+    tables = [part.splitlines() for part in page.split("\n\n") if part.startswith("|")]
+    assert len(tables) == 5
+    for table in tables:
+        assert len(table) > 5
+        assert len({line.count("|") for line in table}) == 1
+
+
+def test_picture_without_matplotlib(result, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'logsuper\[plot\]'"):
+        figure1.save(result, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"seeds": []}, ValueError, "seeds is empty"),
+        ({"seeds": [0, 0]}, ValueError, "seeds has an entry twice"),
+        ({"seeds": [-1]}, ValueError, r"seeds\[0\] must be at least 0"),
+        ({"seeds": "01"}, TypeError, "seeds must be a list"),
+        ({"seeds": 3}, TypeError, "seeds must be a list"),
+        ({"seeds": [0], "decays": [-1.0]}, ValueError, r"decays\[0\] = -1 is negative"),
+        ({"seeds": [0], "decays": [float("nan")]}, ValueError, r"decays\[0\] must be finite"),
+        (
+            {"seeds": [0], "counts": [51]},
+            ValueError,
+            r"counts\[0\] = 51, but a cluster has only 50",
+        ),
+        ({"seeds": [0], "counts": [1.5]}, TypeError, r"counts\[0\] must be an integer"),
+        ({"seeds": [0], "points": 0, "counts": [0]}, ValueError, "points must be at least 1"),
+        ({"seeds": [0], "samples": 1}, ValueError, "samples must be at least 2"),
+    ],
+)
+def test_bad_arguments(options, error, words):
+    with pytest.raises(error, match=words):
+        figure1.run(**options)
