@@ -41,7 +41,7 @@ def ring(seed, n=6):
     rng = np.random.default_rng(seed)
     factors = [((i,), rng.uniform(0.5, 2.0, 2).tolist()) for i in range(n)]
     for i in range(n):
-        agree, differ = rng.uniform(1.0, 4.0, 2), rng.uniform(0.2, 1.0, 2)
+        agree, differ = rng.uniform(1.0, 4.0, 2).tolist(), rng.uniform(0.2, 1.0, 2).tolist()
         factors.append(((i, (i + 1) % n), [agree[0], differ[0], differ[1], agree[1]]))
     return factors
 

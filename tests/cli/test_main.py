@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -32,7 +33,7 @@ def test_help_lists_the_commands(run, arguments):
 def test_each_option_is_explained(run, name):
     assert run(name, "--help").exit_code == 0
     for parameter in main.commands[name].params:
-        assert getattr(parameter, "help", "argument"), parameter.name
+        assert isinstance(parameter, click.Argument) or parameter.help, parameter.name
 
 
 @pytest.mark.parametrize(
