@@ -179,7 +179,7 @@ def test_everything_known(tmp_path):
         (["noise.uai"], "noise.uai"),
         (["good.uai", "--method", "magic"], "'magic' is not one of exact,"),
         (["good.uai", "--evidence", "missing.evid"], "missing.evid"),
-        (["good.uai", "--evidence", "broken.uai"], "evidence"),
+        (["good.uai", "--evidence", "broken.uai"], "broken.uai"),
         (["good.uai", "--budget", "0"], "--budget"),
         (["good.uai", "--budget", "nan"], "--budget"),
         (["good.uai", "--seed", "-1"], "--seed"),

@@ -125,8 +125,7 @@ def _read(file: Path, evidence: Path | None) -> LogSupermodular:
     try:
         return read_uai(file, evidence)
     except (ValueError, OSError) as error:
-        text = " ".join(str(error).split())
-        raise click.ClickException(text if str(file) in text else f"{file}: {text}") from error
+        raise click.ClickException(" ".join(str(error).split())) from error
 
 
 def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float) -> _Row[Any]:
