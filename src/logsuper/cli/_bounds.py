@@ -248,20 +248,19 @@ def _print(
 
     fixed = f", {len(model.fixed)} of them fixed" if model.fixed else ""
     table = Table(title=f"{file.name}: {model.n} variables{fixed}")
-    for name in ("method", "side"):
-        table.add_column(name)
-    for name in ("ln Z", "log10 Z", "standard error", "seconds"):
-        table.add_column(name, justify="right")
+    table.add_column("method", no_wrap=True)
+    table.add_column("side")
+    for name in ("ln Z", "log10 Z", "standard\nerror", "seconds"):
+        table.add_column(name, justify="right", overflow="fold")
     left_out = []
     for row in rows:
         bound = row.found
         if bound is None:
             left_out.append(row)
             continue
-        name = row.method if row.method == bound.method else f"{row.method} ({bound.method})"
         error = "" if bound.stderr is None else f"{bound.stderr:.2g}"
         digits = f"{bound.value:.6f}", f"{_decimal(bound.value):.6f}"
-        table.add_row(name, bound.target, *digits, error, f"{row.seconds:.3f}")
+        table.add_row(bound.method, bound.target, *digits, error, f"{row.seconds:.3f}")
     console = Console()
     if table.rows:
         console.print(table)
