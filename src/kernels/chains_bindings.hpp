@@ -1,10 +1,132 @@
 // The Python face of the Markov chains.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "bindings.hpp"
+#include "chains.hpp"
+#include "chains_clusters.hpp"
 
 namespace LOGSUPER_ISA {
 
-inline void bind_chains(nb::module_&) {}
+inline void require_times(int64_t first, int64_t count, int64_t step) {
+    constexpr int64_t kTimes = int64_t{1} << 32;
+    require(0 <= first && first < kTimes && 0 <= count && count <= kTimes && (step == 1 || step == -1),
+            "no such times");
+    const int64_t last = first + step * std::max<int64_t>(count - 1, 0);
+    require(0 <= last && last < kTimes, "times must lie in [0, 2^32)");
+}
+
+inline void require_batch(int64_t problems, int64_t n, const Array<const double>& theta,
+                          const Array<const uint64_t>& numbers, int threads) {
+    require(theta.ndim() == 2 && length(theta, 1) == n, "theta has the wrong shape");
+    require(length(theta, 0) == 1 || length(theta, 0) == problems, "theta has the wrong length");
+    require(numbers.ndim() == 1 && length(numbers, 0) == problems, "problems has the wrong length");
+    require(threads >= 1, "threads must be >= 1");
+}
+
+// Sweeps over the chains (problems, 1 or 2, n) of every problem, in place.
+inline void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double> theta, double scale,
+                     uint64_t key, Array<const uint64_t> problems, int64_t first, int64_t count, int64_t step,
+                     int threads) {
+    const int64_t n = scan.size();
+    require(states.ndim() == 3 && length(states, 2) == n, "states has the wrong shape");
+    require(length(states, 1) == 1 || length(states, 1) == 2, "a problem has one or two chains");
+    require_batch(length(states, 0), n, theta, problems, threads);
+    require_times(first, count, step);
+    const int chains = static_cast<int>(length(states, 1));
+    const int64_t row = length(theta, 0) == 1 ? 0 : n;
+    const Sweeps sweeps{scale, key, first, count, step};
+    nb::gil_scoped_release release;
+    run_parallel<ScanScratch>(length(states, 0), threads, [&](ScanScratch& scratch, int64_t m) {
+        scan.run(scratch, states.data() + m * chains * n, chains, theta.data() + m * row, problems.data()[m],
+                 sweeps);
+    });
+}
+
+inline void move_clusters(const Clusters& clusters, Array<uint8_t> states, Array<const double> theta,
+                          uint64_t key, Array<const uint64_t> problems, int64_t time, int threads) {
+    const int64_t n = clusters.size();
+    require(states.ndim() == 2 && length(states, 1) == n, "states has the wrong shape");
+    require_batch(length(states, 0), n, theta, problems, threads);
+    require_times(time, 2, 1);
+    const int64_t row = length(theta, 0) == 1 ? 0 : n;
+    nb::gil_scoped_release release;
+    run_parallel<ClusterScratch>(length(states, 0), threads, [&](ClusterScratch& scratch, int64_t m) {
+        clusters.move(scratch, states.data() + m * n, theta.data() + m * row, key, problems.data()[m], time);
+    });
+}
+
+constexpr int64_t kMostElements = int64_t{1} << 30;
+
+inline std::unique_ptr<Scan> make_grid_scan(Array<const double> across, Array<const double> down) {
+    require(across.ndim() == 2 && down.ndim() == 2, "weights must have two axes");
+    const int64_t rows = length(across, 0), columns = length(down, 1);
+    require(rows >= 1 && columns >= 1 && rows < kMostElements && columns < kMostElements &&
+                rows * columns < kMostElements,
+            "the grid must have 1 to 2^30 elements");
+    require(length(across, 1) == columns - 1 && length(down, 0) == rows - 1, "weights have the wrong shape");
+    require(finite_and_nonnegative(across.data(), across.size()) &&
+                finite_and_nonnegative(down.data(), down.size()),
+            "weights must be finite and >= 0");
+    return std::make_unique<GridScan>(rows, columns, across.data(), down.data());
+}
+
+// Position p of the scan is element order[p]; its neighbours are positions too.
+inline std::unique_ptr<Scan> make_graph_scan(Array<const int64_t> order, Array<const int64_t> start,
+                                             Array<const int64_t> neighbour, Array<const double> weight) {
+    require(order.ndim() == 1 && start.ndim() == 1 && neighbour.ndim() == 1 && weight.ndim() == 1,
+            "wrong number of axes");
+    const int64_t n = length(order, 0), ends = length(neighbour, 0);
+    require(n >= 1 && n < kMostElements, "the graph must have 1 to 2^30 elements");
+    require(length(start, 0) == n + 1 && length(weight, 0) == ends, "an array has the wrong length");
+    std::vector<bool> seen(n);
+    for (int64_t p = 0; p < n; ++p) {
+        const int64_t element = order.data()[p];
+        require(0 <= element && element < n && !seen[element], "order must be a permutation");
+        seen[element] = true;
+        require(start.data()[p] <= start.data()[p + 1], "start must not decrease");
+    }
+    require(start.data()[0] == 0 && start.data()[n] == ends, "start does not cover the neighbours");
+    for (int64_t k = 0; k < ends; ++k)
+        require(0 <= neighbour.data()[k] && neighbour.data()[k] < n, "no such neighbour");
+    require(finite_and_nonnegative(weight.data(), weight.size()), "weights must be finite and >= 0");
+    return std::make_unique<GraphScan>(std::vector<int64_t>(order.data(), order.data() + n),
+                                       std::vector<int64_t>(start.data(), start.data() + n + 1),
+                                       std::vector<int32_t>(neighbour.data(), neighbour.data() + ends),
+                                       std::vector<double>(weight.data(), weight.data() + ends));
+}
+
+inline std::unique_ptr<Clusters> make_clusters(int64_t n, Array<const int64_t> edges,
+                                               Array<const double> threshold) {
+    require(n >= 1 && n < kMostElements, "the graph must have 1 to 2^30 elements");
+    require(edges.ndim() == 2 && length(edges, 1) == 2, "edges has the wrong shape");
+    require(threshold.ndim() == 1 && length(threshold, 0) == length(edges, 0), "threshold has the wrong length");
+    for (size_t k = 0; k < edges.size(); ++k)
+        require(0 <= edges.data()[k] && edges.data()[k] < n, "no such element");
+    return std::make_unique<Clusters>(n, std::vector<int32_t>(edges.data(), edges.data() + edges.size()),
+                                      std::vector<double>(threshold.data(), threshold.data() + threshold.size()));
+}
+
+inline void bind_chains(nb::module_& m) {
+    nb::class_<Scan>(m, "Scan").def("run", &run_scan, nb::arg("states").noconvert(), nb::arg("theta"),
+                                    nb::arg("scale"), nb::arg("key"), nb::arg("problems"), nb::arg("first"),
+                                    nb::arg("count"), nb::arg("step"), nb::arg("threads"));
+    nb::class_<Clusters>(m, "Clusters")
+        .def("move", &move_clusters, nb::arg("states").noconvert(), nb::arg("theta"), nb::arg("key"),
+             nb::arg("problems"), nb::arg("time"), nb::arg("threads"));
+    m.def("grid_scan", [](Array<const double> across, Array<const double> down) {
+        return make_grid_scan(across, down).release();
+    }, nb::arg("across"), nb::arg("down"), nb::rv_policy::take_ownership);
+    m.def("graph_scan", [](Array<const int64_t> order, Array<const int64_t> start,
+                           Array<const int64_t> neighbour, Array<const double> weight) {
+        return make_graph_scan(order, start, neighbour, weight).release();
+    }, nb::arg("order"), nb::arg("start"), nb::arg("neighbour"), nb::arg("weight"),
+       nb::rv_policy::take_ownership);
+    m.def("clusters", [](int64_t n, Array<const int64_t> edges, Array<const double> threshold) {
+        return make_clusters(n, edges, threshold).release();
+    }, nb::arg("n"), nb::arg("edges"), nb::arg("threshold"), nb::rv_policy::take_ownership);
+}
 
 }  // namespace LOGSUPER_ISA

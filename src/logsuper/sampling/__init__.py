@@ -1,0 +1,17 @@
+"""Samples, exact and approximate, and what can be estimated from them."""
+
+from logsuper.sampling._cftp import sample_fields
+from logsuper.sampling._errors import NotCoalesced
+from logsuper.sampling._marginals import coupled_marginals, marginals
+from logsuper.sampling._methods import ESTIMATORS, SAMPLERS, log_partition, sample
+
+__all__ = [
+    "ESTIMATORS",
+    "SAMPLERS",
+    "NotCoalesced",
+    "coupled_marginals",
+    "log_partition",
+    "marginals",
+    "sample",
+    "sample_fields",
+]

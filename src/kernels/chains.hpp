@@ -1,0 +1,259 @@
+// Heat-bath sweeps over pairwise models: x_d <- 1[noise < theta_d + scale * sum_j w_dj (2 x_j - 1)].
+//
+// One noise draw moves all chains of a problem, which keeps ordered chains ordered: two of them,
+// from all 0 and from all 1, are coupling from the past. The noise of position p of the scan at a
+// time depends on (key, problem, time, p) alone; no number is carried from one sweep to the next.
+// Sums run over the neighbours in the order of the elements, in double precision and with exact
+// products: the same bits on every machine, and from NumPy.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "noise.hpp"
+
+namespace LOGSUPER_ISA {
+
+// Which sweeps to run: at the times first, first + step, ..., `count` of them.
+struct Sweeps {
+    double scale = 1;
+    uint64_t key = 0;
+    int64_t first = 0, count = 0, step = 1;
+};
+
+// Numbers that fill_noise may write for n of them.
+inline int64_t padded(int64_t n) { return (n + 31) / 32 * 32; }
+
+// The noise of the elements 0 .. n - 1, rounded up to whole blocks of 32.
+inline void fill_noise(uint64_t key, uint64_t problem, int64_t time, int64_t n, float* out) {
+    uint32_t words[4][8];
+    for (int64_t i = 0; i < n; i += 32) {
+        philox8(static_cast<uint32_t>(i / 4), static_cast<uint32_t>(time), static_cast<uint32_t>(problem),
+                static_cast<uint32_t>(problem >> 32), key, words);
+        for (int j = 0; j < 4; ++j) {
+            const Float8 eight = logistic8(words[j]);
+            std::memcpy(out + i + 8 * j, &eight, sizeof eight);
+        }
+    }
+}
+
+// Run job(scratch, unit) for all units; the first exception is thrown again by the caller.
+template <class Scratch, class Job>
+void run_parallel(int64_t units, int threads, Job&& job) {
+    std::atomic<int64_t> next{0};
+    std::exception_ptr failure;
+    std::mutex failure_mutex;
+    auto work = [&] {
+        try {
+            Scratch scratch;
+            for (int64_t unit; (unit = next.fetch_add(1)) < units;) job(scratch, unit);
+        } catch (...) {
+            std::lock_guard<std::mutex> lock(failure_mutex);
+            if (!failure) failure = std::current_exception();
+            next.store(units);
+        }
+    };
+    std::vector<std::thread> team;
+    try {
+        for (int64_t i = 1; i < std::min<int64_t>(threads, units); ++i) team.emplace_back(work);
+    } catch (...) {
+        // No more threads to be had: the ones there are do the work.
+    }
+    work();
+    for (auto& thread : team) thread.join();
+    if (failure) std::rethrow_exception(failure);
+}
+
+struct ScanScratch {
+    std::vector<double> field;
+    std::vector<float> noise;
+    std::vector<double> spins;    // of a graph: +1 or -1
+    std::vector<int64_t> signs;   // of a grid: sign bits
+};
+
+// A graph without its fields. One or two chains of a problem are `chains` rows of n bytes.
+class Scan {
+   public:
+    virtual ~Scan() = default;
+    virtual int64_t size() const = 0;
+    virtual void run(ScanScratch& scratch, uint8_t* states, int chains, const double* theta, uint64_t problem,
+                     const Sweeps& sweeps) const = 0;
+};
+
+// Any graph, element by element in a given order; everything below is indexed by its positions.
+class GraphScan final : public Scan {
+    std::vector<int64_t> order_, start_;
+    std::vector<int32_t> neighbour_;
+    std::vector<double> weight_;
+
+   public:
+    GraphScan(std::vector<int64_t> order, std::vector<int64_t> start, std::vector<int32_t> neighbour,
+              std::vector<double> weight)
+        : order_(std::move(order)),
+          start_(std::move(start)),
+          neighbour_(std::move(neighbour)),
+          weight_(std::move(weight)) {}
+
+    int64_t size() const override { return static_cast<int64_t>(order_.size()); }
+
+    void run(ScanScratch& scratch, uint8_t* states, int chains, const double* theta, uint64_t problem,
+             const Sweeps& sweeps) const override {
+        const int64_t n = size();
+        scratch.field.resize(n);
+        scratch.noise.resize(padded(n));
+        scratch.spins.resize(n * chains);
+        for (int64_t p = 0; p < n; ++p) {
+            scratch.field[p] = theta[order_[p]];
+            for (int c = 0; c < chains; ++c) scratch.spins[p * chains + c] = states[c * n + order_[p]] ? 1 : -1;
+        }
+        if (chains == 1)
+            run_chains<1>(scratch, problem, sweeps);
+        else
+            run_chains<2>(scratch, problem, sweeps);
+        for (int64_t p = 0; p < n; ++p)
+            for (int c = 0; c < chains; ++c) states[c * n + order_[p]] = scratch.spins[p * chains + c] > 0;
+    }
+
+   private:
+    template <int C>
+    void run_chains(ScanScratch& scratch, uint64_t problem, const Sweeps& sweeps) const {
+        for (int64_t k = 0; k < sweeps.count; ++k) {
+            fill_noise(sweeps.key, problem, sweeps.first + k * sweeps.step, size(), scratch.noise.data());
+            sweep<C>(scratch.field.data(), scratch.noise.data(), sweeps.scale, scratch.spins.data());
+        }
+    }
+
+    template <int C>
+    void sweep(const double* field, const float* noise, double scale, double* spins) const {
+        const int64_t n = size();
+        for (int64_t p = 0; p < n; ++p) {
+            double sum[C] = {};
+            for (int64_t k = start_[p]; k < start_[p + 1]; ++k)
+                for (int c = 0; c < C; ++c) sum[c] += weight_[k] * spins[neighbour_[k] * C + c];
+            for (int c = 0; c < C; ++c) spins[p * C + c] = noise[p] < field[p] + scale * sum[c] ? 1.0 : -1.0;
+        }
+    }
+};
+
+// A 4-neighbour grid as a checkerboard: first the elements with even row + column, then the others,
+// each in the order of the rows. The elements of one colour in one row lie side by side, and so do
+// their neighbours in every direction: four at a time.
+class GridScan final : public Scan {
+    enum { kUp, kLeft, kRight, kDown, kDirections };
+    const int64_t rows_, columns_, stride_, area_;
+    std::vector<double> weight_[2][kDirections];  // by the colour of the element that is updated
+
+   public:
+    GridScan(int64_t rows, int64_t columns, const double* across, const double* down)
+        : rows_(rows), columns_(columns), stride_((columns + 1) / 2 / 4 * 4 + 8), area_((rows + 2) * stride_) {
+        for (int colour = 0; colour < 2; ++colour) {
+            for (auto& plane : weight_[colour]) plane.assign(area_, 0.0);
+            for (int64_t i = 0; i < rows; ++i)
+                for (int64_t h = 0, j = first(colour, i); j < columns; ++h, j += 2) {
+                    const int64_t at = place(i) + h;
+                    if (i > 0) weight_[colour][kUp][at] = down[(i - 1) * columns + j];
+                    if (j > 0) weight_[colour][kLeft][at] = across[i * (columns - 1) + j - 1];
+                    if (j + 1 < columns) weight_[colour][kRight][at] = across[i * (columns - 1) + j];
+                    if (i + 1 < rows) weight_[colour][kDown][at] = down[i * columns + j];
+                }
+        }
+    }
+
+    int64_t size() const override { return rows_ * columns_; }
+
+    void run(ScanScratch& scratch, uint8_t* states, int chains, const double* theta, uint64_t problem,
+             const Sweeps& sweeps) const override {
+        scratch.field.assign(2 * area_, 0.0);
+        scratch.noise.resize(padded(size()) + 4);
+        scratch.signs.resize(2 * 2 * area_);
+        each([&](int colour, int64_t at, int64_t element) {
+            scratch.field[colour * area_ + at] = theta[element];
+            for (int c = 0; c < chains; ++c)
+                signs(scratch, colour, c)[at] = states[c * size() + element] ? 0 : kMinus;
+        });
+        int64_t done = 0;
+        bool merged = chains == 1;
+        while (!merged && done < sweeps.count) merged = !sweep<2>(scratch, problem, sweeps, done++);
+        const bool together = merged && chains == 2;
+        while (done < sweeps.count) sweep<1>(scratch, problem, sweeps, done++);
+        each([&](int colour, int64_t at, int64_t element) {
+            for (int c = 0; c < chains; ++c)
+                states[c * size() + element] = signs(scratch, colour, together ? 0 : c)[at] == 0;
+        });
+    }
+
+   private:
+    static constexpr int64_t kMinus = std::numeric_limits<int64_t>::min();
+
+    static int64_t first(int colour, int64_t i) { return (colour + i) % 2; }
+    int64_t place(int64_t i) const { return (i + 1) * stride_; }
+    int64_t* signs(ScanScratch& scratch, int colour, int chain) const {
+        return scratch.signs.data() + (2 * chain + colour) * area_;
+    }
+    template <class Visit>
+    void each(Visit&& visit) const {
+        for (int colour = 0; colour < 2; ++colour)
+            for (int64_t i = 0; i < rows_; ++i)
+                for (int64_t h = 0, j = first(colour, i); j < columns_; ++h, j += 2)
+                    visit(colour, place(i) + h, i * columns_ + j);
+    }
+
+    static Long4 read(const int64_t* p) {
+        Long4 v;
+        std::memcpy(&v, p, sizeof v);
+        return v;
+    }
+    static Double4 read(const double* p) {
+        Double4 v;
+        std::memcpy(&v, p, sizeof v);
+        return v;
+    }
+
+    // One sweep of C chains; returns whether they differ anywhere.
+    template <int C>
+    bool sweep(ScanScratch& scratch, uint64_t problem, const Sweeps& sweeps, int64_t k) const {
+        fill_noise(sweeps.key, problem, sweeps.first + k * sweeps.step, size(), scratch.noise.data());
+        const float* noise = scratch.noise.data();
+        Long4 difference = {};
+        for (int colour = 0; colour < 2; ++colour) {
+            int64_t *own[C], *other[C];
+            for (int c = 0; c < C; ++c) {
+                own[c] = signs(scratch, colour, c);
+                other[c] = signs(scratch, 1 - colour, c);
+            }
+            const double* field = scratch.field.data() + colour * area_;
+            const double* weight[kDirections];
+            for (int d = 0; d < kDirections; ++d) weight[d] = weight_[colour][d].data();
+            for (int64_t i = 0; i < rows_; ++i) {
+                const int64_t odd = first(colour, i), count = (columns_ - odd + 1) / 2;
+                // where the neighbours of h are, in the order of the elements
+                const int64_t step[kDirections] = {-stride_, odd - 1, odd, stride_};
+                for (int64_t h = 0; h < count; h += 4) {
+                    const int64_t at = place(i) + h;
+                    Float4 z;
+                    std::memcpy(&z, noise + h, sizeof z);
+                    const Double4 threshold = __builtin_convertvector(z, Double4), t = read(field + at);
+                    Long4 now[C];
+                    for (int c = 0; c < C; ++c) {
+                        Double4 sum = {};
+                        for (int d = 0; d < kDirections; ++d)
+                            sum += (Double4)((Long4)read(weight[d] + at) ^ read(other[c] + at + step[d]));
+                        now[c] = ~(Long4)(threshold < t + sweeps.scale * sum) & kMinus;
+                        std::memcpy(own[c] + at, &now[c], sizeof now[c]);
+                    }
+                    difference |= now[0] ^ now[C - 1];
+                }
+                noise += count;
+            }
+        }
+        return (difference[0] | difference[1] | difference[2] | difference[3]) != 0;
+    }
+};
+
+}  // namespace LOGSUPER_ISA

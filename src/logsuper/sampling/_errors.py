@@ -1,0 +1,36 @@
+"""What an exact sampler says instead of returning a sample that is not one."""
+
+from __future__ import annotations
+
+
+class NotCoalesced(RuntimeError):
+    """Coupling from the past did not finish within its cap; the message says what to do.
+
+    Attributes
+    ----------
+    sweeps : int
+        How far into the past it went.
+    differing : int
+        Elements on which the two chains of the worst sample still differ.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.sampling import NotCoalesced, sample
+    >>> try:
+    ...     sample(ls.Cut(2, [(0, 1)], 40.0), 1, "cftp", seed=0, max_sweeps=64)
+    ... except NotCoalesced as error:
+    ...     print(error.sweeps, error.differing)
+    64 2
+    """
+
+    def __init__(self, sweeps: int, differing: int, n: int) -> None:
+        super().__init__(
+            f"coupling from the past did not coalesce within max_sweeps = {sweeps}: {differing} of "
+            f"{n} elements still differ. Raise max_sweeps and keep the seed (retrying with others "
+            "until one succeeds favours easy samples), take the approximate samplers "
+            "'swendsen_wang' or 'gibbs', or ask for marginals: by 'strips' on a grid, or "
+            "coupled_marginals, which needs no coalescence"
+        )
+        self.sweeps = sweeps
+        self.differing = differing

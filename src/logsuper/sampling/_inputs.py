@@ -1,0 +1,43 @@
+"""Checks that the samplers share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import check_binary, check_number
+from logsuper.solvers._inputs import check_integer
+
+Bits = NDArray[np.uint8]
+
+# Times, problems and samples are counters of 32 bits.
+MOST = 2**31
+
+
+def check_function(f: object) -> SubmodularFunction:
+    """Refuse anything but a submodular function."""
+    if not isinstance(f, SubmodularFunction):
+        raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
+    return f
+
+
+def check_count(value: object, name: str = "count", least: int = 0) -> int:
+    """Return a number of samples, sweeps or chains."""
+    return check_integer(value, name, least, MOST)
+
+
+def check_confidence(confidence: object) -> float:
+    """Return a probability strictly between 0 and 1."""
+    number = check_number(confidence, "confidence")
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {number:g}")
+    return number
+
+
+def check_start(start: ArrayLike, chains: int, n: int) -> Bits:
+    """Return the states (chains, n) that chains start from."""
+    states = check_binary(start, n)
+    if states.shape not in ((n,), (chains, n)):
+        raise ValueError(f"start must have shape ({n},) or ({chains}, {n}), got {states.shape}")
+    return np.array(np.broadcast_to(states, (chains, n)), dtype=np.uint8)

@@ -1,0 +1,138 @@
+"""The lists of samplers, and of estimators of log Z that stand on them; a new one is a line."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from logsuper._random import Seed, as_generator
+from logsuper.bounds._results import Bound
+from logsuper.functions._base import SubmodularFunction
+from logsuper.sampling._inputs import Bits, check_count, check_function
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampler:
+    """A way to sample; its module has ``sample(f, count, *, seed, n_jobs, ...) -> ndarray``.
+
+    Attributes
+    ----------
+    name : str
+    module : str
+        In this room.
+    exact : bool
+        Whether samples are independent and have the law of the model.
+    valid_for : str
+    """
+
+    name: str
+    module: str
+    exact: bool
+    valid_for: str
+
+
+_ANY = "any function"
+
+SAMPLERS: dict[str, Sampler] = {
+    name: Sampler(name, module, exact, valid_for)
+    for name, module, exact, valid_for in [
+        ("cftp", "_cftp", True, _ANY),
+        ("rejection", "_rejection", True, "any function that is weakly coupled or small"),
+        ("gibbs", "_gibbs", False, _ANY),
+        ("swendsen_wang", "_swendsen_wang", False, "pairwise functions"),
+        ("perturb", "_perturb", False, _ANY),
+    ]
+}
+
+# Their modules have ``log_partition(f, *, seed, n_jobs, ...) -> Bound``.
+ESTIMATORS: dict[str, str] = {"ti": "_integration", "ais": "_annealing"}
+
+
+def sample(
+    f: SubmodularFunction, count: int, method: str = "cftp", *, seed: Seed = None, **options: Any
+) -> Bits:
+    """Draw samples by a method of the list.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+    count : int
+    method : {"cftp", "rejection", "gibbs", "swendsen_wang", "perturb"}
+        The first two are exact.
+    seed : int, Generator or None
+        The same seed gives the same samples, whatever the number of threads; a Generator moves on.
+    **options
+        Those of the method: ``n_jobs``, ``max_sweeps``, ``burn_in``, ...
+
+    Returns
+    -------
+    ndarray of shape (count, n), uint8
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.sampling import sample
+    >>> sample(ls.Modular([-30.0, 30.0]), 3, seed=0)
+    array([[1, 0],
+           [1, 0],
+           [1, 0]], dtype=uint8)
+    """
+    names = {name: entry.module for name, entry in SAMPLERS.items()}
+    function = _find(names, method, "sample", options)
+    rng = as_generator(seed)
+    if check_function(f).n == 0:
+        return np.empty((check_count(count), 0), dtype=np.uint8)
+    samples: Bits = function(f, count, seed=rng, **options)
+    return samples
+
+
+def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
+    """Estimate log sum_x exp(-f(x)) by sampling.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+    method : {"ti", "ais"}
+        Thermodynamic integration, or annealed importance sampling in both directions.
+    **options
+        Those of the method.
+
+    Returns
+    -------
+    Bound
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.sampling import log_partition
+    >>> found = log_partition(ls.Cut(2, [(0, 1)], 1.0), "ti", seed=0)
+    >>> low, high = found.interval
+    >>> low < 1.0064 < high  # log 2 + log(1 + 1/e)
+    True
+    """
+    function = _find(ESTIMATORS, method, "log_partition", options)
+    if check_function(f).n == 0:
+        return Bound(0.0, "exact", method, certified=True)
+    bound: Bound = function(f, **options)
+    return bound
+
+
+def _find(
+    modules: dict[str, str], method: str, what: str, options: Collection[str]
+) -> Callable[..., Any]:
+    """Return a method's function; refuse an unknown name or option, listing the legal."""
+    if method not in modules:
+        raise ValueError(f"method must be one of {', '.join(modules)}, got {method!r}")
+    module = importlib.import_module(f"logsuper.sampling.{modules[method]}")
+    function: Callable[..., Any] = getattr(module, what)
+    parameters = inspect.signature(function).parameters.values()
+    legal = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    for option in options:
+        if option not in legal:
+            raise TypeError(f"{method} has no option {option!r}; its options: {', '.join(legal)}")
+    return function

@@ -1,0 +1,300 @@
+r"""Heat-bath sweeps, coupled: the one step that all chains here are made of.
+
+A sweep visits the elements in a fixed order and sets
+
+.. math:: x_d\leftarrow 1\big[z_d<-\mathrm{gain}_d(x)\big],\qquad
+          P(x_d=1\mid x_{-d})=\sigma(-\mathrm{gain}_d(x)),
+
+with standard logistic :math:`z`. As f is submodular, gains fall as x grows, hence the update is
+monotone: chains that see the same noise and start ordered stay ordered (Propp and Wilson 1996).
+The noise is a function of (key, problem, time, position in the scan): nothing is stored, and the
+noise of a time is the same whenever it is asked for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from logsuper.bounds._pairwise import GridForm, Pairwise, as_grid, as_pairwise
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._modular import Modular
+from logsuper.functions._sum import combine
+from logsuper.sampling._inputs import Bits
+from logsuper.solvers._native import kernels
+from logsuper.solvers._noise import logistic_noise
+
+# Element updates in one call of the kernel, some tenths of a second: Ctrl-C waits no longer.
+_UPDATES = 1 << 25
+# Numbers that NumPy holds at once.
+_BLOCK = 1 << 22
+
+Problems = NDArray[np.uint64]
+
+
+class Scan(ABC):
+    r"""Sweeps that leave :math:`p(x)\propto\exp(\theta^\top x-b\,g(x))` alone, for any field and b.
+
+    Attributes
+    ----------
+    n : int
+    modular : ndarray of shape (n,)
+        The modular part: :math:`f(x)=g(x)-t^\top x`.
+    """
+
+    n: int
+    modular: FloatArray
+
+    def run(
+        self,
+        states: Bits,
+        theta: FloatArray,
+        key: int,
+        problems: Problems,
+        times: range,
+        *,
+        scale: float = 1.0,
+        threads: int = 1,
+    ) -> None:
+        """Sweep over all chains of each problem, in place, once for each time.
+
+        Parameters
+        ----------
+        states : ndarray of shape (B, C, n), uint8
+            One chain a problem, or two with the first below the second.
+        theta : ndarray of shape (1 or B, n)
+            Fields, the modular part of f included.
+        key : int
+        problems : ndarray of shape (B,), uint64
+            Numbers that the noise depends on.
+        times : range
+            With step 1 or -1.
+        scale : float
+            The factor b of g.
+        threads : int
+        """
+        if not times:
+            return
+        step = max(1, _BLOCK // self.n)
+        for first in range(0, len(states), step):
+            rows = slice(first, first + step)
+            field = theta if len(theta) == 1 else theta[rows]
+            self._run(states[rows], field, key, problems[rows], times, scale, threads)
+
+    @abstractmethod
+    def _run(
+        self,
+        states: Bits,
+        theta: FloatArray,
+        key: int,
+        problems: Problems,
+        times: range,
+        scale: float,
+        threads: int,
+    ) -> None:
+        """Do what `run` says for a block of problems."""
+
+
+def make_scan(f: SubmodularFunction) -> Scan:
+    """Return the fastest scan that f allows."""
+    modular = np.zeros(f.n)
+    rest = []
+    for weight, atom in f.terms():
+        if isinstance(atom, Modular):
+            modular -= weight * atom.t
+        else:
+            rest.append((weight, atom))
+    grid = as_grid(f)
+    if grid is not None:
+        return PairwiseScan(from_grid(grid), modular, checkerboard(grid.shape), grid)
+    pairwise = as_pairwise(f)
+    if pairwise is not None:
+        return PairwiseScan(pairwise, modular, np.arange(f.n))
+    return GenericScan(combine(rest), modular)
+
+
+def checkerboard(shape: tuple[int, int]) -> IntArray:
+    """Return the elements of a grid, those with an even row + column first."""
+    row, column = np.indices(shape)
+    return np.argsort((row + column).ravel() % 2, kind="stable")
+
+
+def from_grid(grid: GridForm) -> Pairwise:
+    """Return a grid as a list of edges, those of weight 0 included."""
+    index = np.arange(grid.t.size).reshape(grid.shape)
+    across = np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()], axis=1)
+    down = np.stack([index[:-1].ravel(), index[1:].ravel()], axis=1)
+    weights = np.concatenate([grid.across.ravel(), grid.down.ravel()])
+    return Pairwise(grid.t.size, np.concatenate([across, down]), weights, grid.t.ravel())
+
+
+class PairwiseScan(Scan):
+    r"""Sweeps over a graph: :math:`-\mathrm{gain}_d=t_d+\sum_jw_{dj}(2x_j-1)`.
+
+    Sums run over the neighbours in the order of the elements, here and in the kernel, and the
+    products are exact: both give the same bits, also for a grid and its list of edges.
+    """
+
+    def __init__(
+        self,
+        pairwise: Pairwise,
+        modular: FloatArray,
+        order: IntArray,
+        grid: GridForm | None = None,
+    ) -> None:
+        with np.errstate(over="ignore"):
+            total = np.abs(pairwise.t) + pairwise.strength
+        if not np.isfinite(total).all():
+            d = int(np.argmin(np.isfinite(total)))
+            raise ValueError(f"the field and the weights of element {d} overflow; rescale f")
+        self.n = pairwise.n
+        self.modular = modular
+        # graph-representable terms other than cuts may bring fields of their own
+        self._linear = pairwise.t - modular
+        self._pairwise = pairwise
+        self._order = order
+        self._grid = grid
+
+    @cached_property
+    def _rows(self) -> csr_array:
+        """The weights, by positions in the scan; in a row, neighbours in the order of elements."""
+        i, j = np.concatenate([self._pairwise.edges, self._pairwise.edges[:, ::-1]]).T
+        position = np.empty(self.n, dtype=np.int64)
+        position[self._order] = np.arange(self.n)
+        sort = np.lexsort((j, position[i]))
+        weights = np.tile(self._pairwise.weights, 2)[sort]
+        start = np.concatenate([[0], np.cumsum(np.bincount(position[i], minlength=self.n))])
+        return csr_array((weights, position[j[sort]], start), shape=(self.n, self.n))
+
+    @cached_property
+    def _levels(self) -> list[tuple[IntArray, csr_array]]:
+        """Positions that can be updated at once, and their rows: the scan, in parallel steps."""
+        level = [0] * self.n
+        start, neighbour = self._rows.indptr.tolist(), self._rows.indices.tolist()
+        for p in range(self.n):
+            before = [level[q] for q in neighbour[start[p] : start[p + 1]] if q < p]
+            level[p] = 1 + max(before, default=-1)
+        places = [np.flatnonzero(np.equal(level, k)) for k in range(max(level) + 1)]
+        return [(place, self._rows[place]) for place in places]
+
+    def _native(self) -> Any:
+        """Return the compiled scan, None without kernels."""
+        module = kernels()
+        if module is None:
+            return None
+        if self._grid is not None:
+            return module.grid_scan(self._grid.across, self._grid.down)
+        rows = self._rows
+        start, neighbour = (part.astype(np.int64) for part in (rows.indptr, rows.indices))
+        return module.graph_scan(self._order, start, neighbour, rows.data)
+
+    @cached_property
+    def _kernel(self) -> Any:
+        return self._native()
+
+    def _run(
+        self,
+        states: Bits,
+        theta: FloatArray,
+        key: int,
+        problems: Problems,
+        times: range,
+        scale: float,
+        threads: int,
+    ) -> None:
+        field = theta + scale * self._linear
+        if self._kernel is None:
+            self._sweep(states, field, key, problems, times, scale)
+            return
+        rows = min(len(states), max(threads, _UPDATES // (self.n * len(times))))
+        sweeps = max(1, _UPDATES // (self.n * rows))
+        for first in range(0, len(states), rows):
+            block = slice(first, first + rows)
+            own = field if len(field) == 1 else field[block]
+            for k in range(0, len(times), sweeps):
+                part = times[k : k + sweeps]
+                self._kernel.run(
+                    states[block], own, scale, key, problems[block], part[0], len(part),
+                    times.step, threads,
+                )  # fmt: skip
+
+    def _sweep(
+        self,
+        states: Bits,
+        field: FloatArray,
+        key: int,
+        problems: Problems,
+        times: range,
+        scale: float,
+    ) -> None:
+        """Do the same with NumPy, all problems at once."""
+        count, chains, _ = states.shape
+        spins = np.ascontiguousarray(states.reshape(-1, self.n).T[self._order]) * 2.0 - 1.0
+        field = np.repeat(np.broadcast_to(field, (count, self.n)).T[self._order], chains, axis=1)
+        for time in times:
+            noise = logistic_noise(key, problems, time, self.n)[:, 0].T.repeat(chains, axis=1)
+            for place, rows in self._levels:
+                below = noise[place] < field[place] + scale * (rows @ spins)
+                spins[place] = np.where(below, 1.0, -1.0)
+        states.reshape(-1, self.n)[:, self._order] = spins.T > 0
+
+
+class GenericScan(Scan):
+    """Sweeps over any function, by one evaluation an element and chain."""
+
+    def __init__(self, g: SubmodularFunction, modular: FloatArray) -> None:
+        self.n = g.n
+        self.modular = modular
+        self._g = g
+
+    def _run(
+        self,
+        states: Bits,
+        theta: FloatArray,
+        key: int,
+        problems: Problems,
+        times: range,
+        scale: float,
+        threads: int,
+    ) -> None:
+        count, chains, _ = states.shape
+        X = states.reshape(-1, self.n).astype(np.float64)
+        field = np.repeat(np.broadcast_to(theta, (count, self.n)), chains, axis=0)
+        values = self._evaluate(X)
+        for time in times:
+            noise = logistic_noise(key, problems, time, self.n)[:, 0].repeat(chains, axis=0)
+            for d in range(self.n):
+                old = X[:, d].copy()
+                X[:, d] = 1.0 - old
+                flipped = self._evaluate(X)
+                gain = (flipped - values) * (1.0 - 2.0 * old)
+                if chains == 2:
+                    self._order_gains(gain.reshape(-1, 2), values, d)
+                new = (noise[:, d] < field[:, d] - scale * gain).astype(np.float64)
+                X[:, d] = new
+                values = np.where(new == old, values, flipped)
+        states[:] = X.reshape(states.shape)
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        """Return g at the rows of X; refuse what would make chains meaningless."""
+        values = self._g._in_blocks(self._g._evaluate, X, ())
+        if not np.isfinite(values).all():
+            value = values[~np.isfinite(values)][0]
+            raise ValueError(f"{self._g!r} has the value {value}; it must be finite everywhere")
+        return values
+
+    def _order_gains(self, gain: FloatArray, values: FloatArray, d: int) -> None:
+        """Make the gain at the larger state the smaller one, as it is but for rounding."""
+        excess = float((gain[:, 1] - gain[:, 0]).max())
+        if excess > 1e-9 * (1.0 + np.abs(values).max()):
+            raise ValueError(
+                f"{self._g!r} is not submodular: the gain of element {d} rises by {excess:.3g} as "
+                "others are switched on; check_submodular looks for such elements"
+            )
+        np.minimum(gain[:, 1], gain[:, 0], out=gain[:, 1])

@@ -1,0 +1,149 @@
+r"""Swendsen-Wang moves with fields, for pairwise functions.
+
+R. H. Swendsen and J.-S. Wang, "Nonuniversal critical dynamics in Monte Carlo simulations", Physical
+Review Letters 58, 1987; with the auxiliary variables of R. G. Edwards and A. D. Sokal, 1988. From
+
+.. math:: e^{-w|x_i-x_j|}=e^{-w}+(1-e^{-w})\,1[x_i=x_j],
+
+a bond between neighbours that agree is open with probability :math:`1-e^{-w}`; a cluster C of open
+bonds is then 1 with probability :math:`\sigma(\sum_{i\in C}t_i)`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+
+from logsuper._random import Seed, as_generator, as_key
+from logsuper.bounds._pairwise import Pairwise, need_pairwise
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray
+from logsuper.sampling._inputs import Bits, check_count, check_function
+from logsuper.sampling._scan import Problems, make_scan
+from logsuper.sampling._walk import walk
+from logsuper.solvers._inputs import count_threads
+from logsuper.solvers._native import kernels
+from logsuper.solvers._noise import logistic_noise
+
+# Nodes and bonds that are held at once without kernels.
+_BLOCK = 1 << 20
+
+
+def sample(
+    f: SubmodularFunction,
+    count: int,
+    *,
+    seed: Seed = None,
+    n_jobs: int | None = None,
+    burn_in: int = 50,
+    thin: int = 5,
+    sweeps: int = 1,
+    chains: int | None = None,
+    start: ArrayLike | None = None,
+) -> Bits:
+    r"""Draw approximate samples of a pairwise model by cluster moves and heat-bath sweeps.
+
+    Clusters flip whole regions at once, which suits priors and weak fields above the critical
+    coupling, where sweeps are slow; sweeps suit clusters with strong fields of both signs. A step
+    is one move of the clusters and then some sweeps.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+        Pairwise.
+    count : int
+    seed : int, Generator or None
+    n_jobs : int, optional
+        Threads over the chains.
+    burn_in : int
+        Steps before the first sample of a chain.
+    thin : int
+        Steps between the samples of a chain.
+    sweeps : int
+        Heat-bath sweeps after each move of the clusters.
+    chains : int, optional
+        How many chains take turns; one for each sample by default, which makes them independent.
+    start : array-like of shape (n,) or (chains, n), optional
+        Where chains start; fair coins by default.
+
+    Returns
+    -------
+    ndarray of shape (count, n), uint8
+
+    Raises
+    ------
+    NotApplicable
+        If f is not pairwise.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.sampling import sample
+    >>> fh, fv = ls.grid_cuts((16, 16))
+    >>> X = sample(1.2 * fh + 1.2 * fv, 400, "swendsen_wang", seed=0)
+    >>> bool(abs(X.mean() - 0.5) < 0.1)  # both phases, though sweeps alone would stay in one
+    True
+    """
+    clusters = Clusters(need_pairwise(check_function(f), "swendsen_wang"))
+    scan = make_scan(f)
+    each = check_count(sweeps, "sweeps")
+    threads = count_threads(n_jobs)
+    rng = as_generator(seed)
+    key, sweep_key = as_key(rng), as_key(rng)
+    theta = scan.modular[None]
+
+    def advance(states: Bits, first: int, steps: int) -> None:
+        problems = np.arange(len(states), dtype=np.uint64)
+        for step in range(first, first + steps):
+            clusters.move(states, key, problems, 2 * step, threads)
+            times = range(step * each, (step + 1) * each)
+            scan.run(states[:, None], theta, sweep_key, problems, times, threads=threads)
+
+    return walk(advance, f.n, count, rng, burn_in, thin, chains, start)
+
+
+class Clusters:
+    """Moves of the clusters of a graph; the noise of a cluster is that of its first element."""
+
+    def __init__(self, pairwise: Pairwise) -> None:
+        self._pairwise = pairwise
+        # u < 1 - exp(-w) for logistic noise logit(u); log(expm1(w)) without overflow
+        w = pairwise.weights
+        self._threshold: FloatArray = w + np.log(-np.expm1(-w))
+
+    @cached_property
+    def _kernel(self) -> Any:
+        module = kernels()
+        pairwise = self._pairwise
+        return module and module.clusters(pairwise.n, pairwise.edges, self._threshold)
+
+    def move(self, states: Bits, key: int, problems: Problems, time: int, threads: int = 1) -> None:
+        """Draw the bonds at `time`, the values at the time after it, for states (B, n) in place."""
+        if self._kernel is not None:
+            self._kernel.move(states, self._pairwise.t[None], key, problems, time, threads)
+            return
+        rows = max(1, _BLOCK // (self._pairwise.n + len(self._threshold)))
+        for first in range(0, len(states), rows):
+            block = slice(first, first + rows)
+            self._move(states[block], key, problems[block], time)
+
+    def _move(self, states: Bits, key: int, problems: Problems, time: int) -> None:
+        """Do the same with NumPy, all problems at once."""
+        # slow to import, and only needed here
+        from scipy.sparse.csgraph import connected_components
+
+        count, n = states.shape
+        i, j = self._pairwise.edges.T
+        noise = logistic_noise(key, problems, time, len(i))[:, 0]
+        problem, bond = np.nonzero((states[:, i] == states[:, j]) & (noise < self._threshold))
+        ends = problem * n + i[bond], problem * n + j[bond]
+        graph = coo_array((np.ones(len(bond)), ends), shape=(count * n, count * n))
+        _, label = connected_components(graph, directed=False)
+        _, first = np.unique(label, return_index=True)
+        field = np.bincount(label, np.tile(self._pairwise.t, count))
+        drawn = logistic_noise(key, problems, time + 1, n)[:, 0].ravel()[first]
+        states[:] = (drawn < field)[label].reshape(count, n)
