@@ -143,26 +143,23 @@ class GraphScan final : public Scan {
 
 // A 4-neighbour grid as a checkerboard: first the elements with even row + column, then the others,
 // each in the order of the rows. The elements of one colour in one row lie side by side, and so do
-// their neighbours in every direction: four at a time.
+// their neighbours in every direction: four at a time. Places beyond the grid have weight 0.
 class GridScan final : public Scan {
-    enum { kUp, kLeft, kRight, kDown, kDirections };
     const int64_t rows_, columns_, stride_, area_;
-    std::vector<double> weight_[2][kDirections];  // by the colour of the element that is updated
+    std::vector<double> right_[2], down_[2];  // weights to the next column and row, by colour
 
    public:
     GridScan(int64_t rows, int64_t columns, const double* across, const double* down)
-        : rows_(rows), columns_(columns), stride_((columns + 1) / 2 / 4 * 4 + 8), area_((rows + 2) * stride_) {
+        : rows_(rows), columns_(columns), stride_((columns + 1) / 2 / 4 * 4 + 4), area_((rows + 2) * stride_ + 4) {
         for (int colour = 0; colour < 2; ++colour) {
-            for (auto& plane : weight_[colour]) plane.assign(area_, 0.0);
-            for (int64_t i = 0; i < rows; ++i)
-                for (int64_t h = 0, j = first(colour, i); j < columns; ++h, j += 2) {
-                    const int64_t at = place(i) + h;
-                    if (i > 0) weight_[colour][kUp][at] = down[(i - 1) * columns + j];
-                    if (j > 0) weight_[colour][kLeft][at] = across[i * (columns - 1) + j - 1];
-                    if (j + 1 < columns) weight_[colour][kRight][at] = across[i * (columns - 1) + j];
-                    if (i + 1 < rows) weight_[colour][kDown][at] = down[i * columns + j];
-                }
+            right_[colour].assign(area_, 0.0);
+            down_[colour].assign(area_, 0.0);
         }
+        each([&](int colour, int64_t at, int64_t element) {
+            const int64_t i = element / columns, j = element % columns;
+            if (j + 1 < columns) right_[colour][at] = across[i * (columns - 1) + j];
+            if (i + 1 < rows) down_[colour][at] = down[element];
+        });
     }
 
     int64_t size() const override { return rows_ * columns_; }
@@ -228,22 +225,22 @@ class GridScan final : public Scan {
                 other[c] = signs(scratch, 1 - colour, c);
             }
             const double* field = scratch.field.data() + colour * area_;
-            const double* weight[kDirections];
-            for (int d = 0; d < kDirections; ++d) weight[d] = weight_[colour][d].data();
+            const double *right = right_[colour].data(), *from_left = right_[1 - colour].data();
+            const double *down = down_[colour].data(), *from_above = down_[1 - colour].data();
             for (int64_t i = 0; i < rows_; ++i) {
                 const int64_t odd = first(colour, i), count = (columns_ - odd + 1) / 2;
-                // where the neighbours of h are, in the order of the elements
-                const int64_t step[kDirections] = {-stride_, odd - 1, odd, stride_};
                 for (int64_t h = 0; h < count; h += 4) {
-                    const int64_t at = place(i) + h;
+                    // neighbours in the order of the elements: above, left, right, below
+                    const int64_t at = place(i) + h, next[4] = {at - stride_, at + odd - 1, at + odd, at + stride_};
+                    const Long4 weight[4] = {(Long4)read(from_above + next[0]), (Long4)read(from_left + next[1]),
+                                             (Long4)read(right + at), (Long4)read(down + at)};
                     Float4 z;
                     std::memcpy(&z, noise + h, sizeof z);
                     const Double4 threshold = __builtin_convertvector(z, Double4), t = read(field + at);
                     Long4 now[C];
                     for (int c = 0; c < C; ++c) {
                         Double4 sum = {};
-                        for (int d = 0; d < kDirections; ++d)
-                            sum += (Double4)((Long4)read(weight[d] + at) ^ read(other[c] + at + step[d]));
+                        for (int d = 0; d < 4; ++d) sum += (Double4)(weight[d] ^ read(other[c] + next[d]));
                         now[c] = ~(Long4)(threshold < t + sweeps.scale * sum) & kMinus;
                         std::memcpy(own[c] + at, &now[c], sizeof now[c]);
                     }

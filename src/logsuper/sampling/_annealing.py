@@ -16,7 +16,6 @@ from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
 from logsuper.sampling._cftp import couple
 from logsuper.sampling._inputs import Bits, check_confidence, check_count, check_function
-from logsuper.sampling._path import Path, schedule
 from logsuper.sampling._scan import Scan, make_scan
 from logsuper.solvers._inputs import count_threads
 from logsuper.solvers._noise import logistic_noise
@@ -34,7 +33,8 @@ def log_partition(
 ) -> Bound:
     r"""Anneal from the modular part of f to f, and from exact samples of f back.
 
-    Along :math:`0=b_0<\dots<b_K=1` a chain collects the work
+    Along :math:`f_b=b\,g-t^\top x` with :math:`0=b_0<\dots<b_K=1`, where :math:`-t^\top x` are the
+    modular terms of f, a chain collects the work
     :math:`\log w=-\sum_k(b_{k+1}-b_k)\,g(x_k)`, with a sweep at :math:`b_k` before :math:`x_k`.
     :math:`E\,w=e^{A(1)-A(0)}` one way, and :math:`E\,1/w=e^{A(0)-A(1)}` on the way back; by Jensen
     :math:`E\log w` is below :math:`A(1)-A(0)` on the way there, and above it on the way back.
@@ -60,19 +60,21 @@ def log_partition(
         theorem). ``details`` has the averages as ``"lower"`` and ``"upper"``.
     """
     total = check_count(samples, "samples", 2)
-    points = schedule(check_count(steps, "steps", 1))
+    points = np.linspace(0.0, 1.0, check_count(steps, "steps", 1) + 1)
     cap = check_count(max_sweeps, "max_sweeps", 1)
     level = check_confidence(confidence)
     threads = count_threads(n_jobs)
-    path, scan = Path.of(check_function(f)), make_scan(f)
-    keys = [as_key(rng) for rng in [as_generator(seed)] * 4]
+    scan = make_scan(check_function(f))
+    rng = as_generator(seed)
+    keys = [as_key(rng) for _ in range(4)]
     problems = np.arange(total, dtype=np.uint64)
-    independent = logistic_noise(keys[0], problems, 0, f.n)[:, 0] < path.t
+    independent = logistic_noise(keys[0], problems, 0, f.n)[:, 0] < scan.modular
     exact = couple(scan, scan.modular[None], keys[1], total, cap, threads)
-    there = _work(path, scan, independent.astype(np.uint8), points, keys[2], threads)
-    back = -_work(path, scan, exact, points[::-1], keys[3], threads)
-    lower, upper = (path.start + float(work.mean()) for work in (there, back))
-    below, above = (float(work.std(ddof=1)) / np.sqrt(total) for work in (there, back))
+    there = _work(scan, independent.astype(np.uint8), points, keys[2], threads)
+    back = -_work(scan, exact, points[::-1], keys[3], threads)
+    modular = float(np.logaddexp(0.0, scan.modular).sum())
+    lower, upper = (modular + float(work.mean()) for work in (there, back))
+    below, above = (float(work.std(ddof=1) / np.sqrt(total)) for work in (there, back))
     z = float(ndtri((1.0 + level) / 2.0))
     return Bound(
         (lower + upper) / 2.0,
@@ -85,17 +87,20 @@ def log_partition(
     )
 
 
-def _work(
-    path: Path, scan: Scan, states: Bits, points: FloatArray, key: int, threads: int
-) -> FloatArray:
+def _work(scan: Scan, states: Bits, points: FloatArray, key: int, threads: int) -> FloatArray:
     """Return log w of every chain along the points, whose first one the states have the law of."""
     problems = np.arange(len(states), dtype=np.uint64)
     work = np.zeros(len(states))
     for k, step in enumerate(np.diff(points)):
         if k:
             scan.run(
-                states[:, None], path.t[None], key, problems, range(k, k + 1),
-                scale=float(points[k]), threads=threads,
-            )  # fmt: skip
-        work -= step * path.g(states)
+                states[:, None],
+                scan.modular[None],
+                key,
+                problems,
+                range(k, k + 1),
+                scale=float(points[k]),
+                threads=threads,
+            )
+        work -= step * scan.energy(states)
     return work

@@ -62,6 +62,8 @@ def sample(
 
     def advance(states: Bits, first: int, steps: int) -> None:
         problems = np.arange(len(states), dtype=np.uint64)
-        scan.run(states[:, None], theta, key, problems, range(first, first + steps), threads=threads)
+        scan.run(
+            states[:, None], theta, key, problems, range(first, first + steps), threads=threads
+        )
 
     return walk(advance, f.n, count, rng, burn_in, thin, chains, start)

@@ -40,4 +40,4 @@ def check_start(start: ArrayLike, chains: int, n: int) -> Bits:
     states = check_binary(start, n)
     if states.shape not in ((n,), (chains, n)):
         raise ValueError(f"start must have shape ({n},) or ({chains}, {n}), got {states.shape}")
-    return np.array(np.broadcast_to(states, (chains, n)), dtype=np.uint8)
+    return np.array(np.broadcast_to(states, (chains, n)), np.uint8, order="C")

@@ -10,9 +10,10 @@ from scipy.special import ndtri
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._results import Bound
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._modular import Modular
 from logsuper.sampling._inputs import check_confidence, check_count, check_function
 from logsuper.sampling._methods import sample
-from logsuper.sampling._path import Path, schedule
+from logsuper.sampling._scan import split
 
 
 def log_partition(
@@ -28,9 +29,10 @@ def log_partition(
 ) -> Bound:
     r"""Integrate :math:`A(1)=A(0)-\int_0^1E_b[g]\,db` along :math:`f_b=b\,g-t^\top x`.
 
-    :math:`E_b[g]` falls with b, so that the sum over the left ends of the steps is above the
-    integral, and the one over the right ends below: with exact samples only the sampling error
-    is left to chance.
+    :math:`-t^\top x` are the modular terms of f, hence :math:`A(0)=\sum_d\log(1+e^{t_d})`. As
+    :math:`dE_b[g]/db=-\mathrm{Var}_b(g)\le 0`, the sum over the left ends of the steps is above the
+    integral and the one over the right ends below: with exact samples only the sampling error is
+    left to chance.
 
     Parameters
     ----------
@@ -54,20 +56,19 @@ def log_partition(
         the two sums as ``"lower"`` and ``"upper"``.
     """
     total = check_count(samples, "samples", 2)
-    points = schedule(check_count(steps, "steps", 1))
+    points = np.linspace(0.0, 1.0, check_count(steps, "steps", 1) + 1)
     level = check_confidence(confidence)
-    path = Path.of(check_function(f))
+    g, t = split(check_function(f))
     rng = as_generator(seed)
     means, errors = np.empty((2, len(points)))
     for k, b in enumerate(points):
-        X = sample(path.at(b), total, sampler, seed=rng, n_jobs=n_jobs, **options)
-        values = path.g(X)
+        X = sample(b * g - Modular(t), total, sampler, seed=rng, n_jobs=n_jobs, **options)
+        values = g(X)
         means[k], errors[k] = values.mean(), values.std(ddof=1) / np.sqrt(total)
     width = np.diff(points)
     left, right = np.append(width, 0.0), np.append(0.0, width)
-    lower, value, upper = (
-        path.start - float(w @ means) for w in (left, (left + right) / 2.0, right)
-    )
+    modular = float(np.logaddexp(0.0, t).sum())
+    lower, value, upper = (modular - float(w @ means) for w in (left, (left + right) / 2.0, right))
     below, stderr, above = (
         float(np.sqrt((w**2) @ errors**2)) for w in (left, (left + right) / 2.0, right)
     )

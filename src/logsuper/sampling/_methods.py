@@ -130,9 +130,11 @@ def _find(
         raise ValueError(f"method must be one of {', '.join(modules)}, got {method!r}")
     module = importlib.import_module(f"logsuper.sampling.{modules[method]}")
     function: Callable[..., Any] = getattr(module, what)
-    parameters = inspect.signature(function).parameters.values()
-    legal = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    kinds = {key: p.kind for key, p in inspect.signature(function).parameters.items()}
+    legal = [key for key, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
+    # those of a sampler are passed on, and checked there
+    passes_on = inspect.Parameter.VAR_KEYWORD in kinds.values()
     for option in options:
-        if option not in legal:
+        if option not in legal and not passes_on:
             raise TypeError(f"{method} has no option {option!r}; its options: {', '.join(legal)}")
     return function

@@ -15,10 +15,10 @@ def sample(
 ) -> Bits:
     r"""Draw maximisers of :math:`z^\top y-f(y)` under standard logistic noise z.
 
-    An approximation: the maximisers have a law of their own (the perturb-and-MAP model of Papandreou
-    and Yuille 2011), which is that of :math:`e^{-f}` only for modular f. At weak coupling it is
-    more disordered: two elements differ with probability :math:`2\sigma(-w)^2` instead of
-    :math:`\sigma(-w)`. It is one submodular minimisation a sample, at any coupling.
+    An approximation: maximisers have a law of their own (the perturb-and-MAP model of Papandreou
+    and Yuille 2011), which is that of :math:`e^{-f}` only for modular f. Elements agree more often:
+    two of them differ with probability :math:`2\sigma(-w)^2` instead of :math:`\sigma(-w)`. It
+    takes one submodular minimisation a sample, at any coupling.
 
     Parameters
     ----------
@@ -46,4 +46,5 @@ def sample(
     prepared = prepare([check_function(f)])
     out = prepared.perturb(np.zeros(f.n), [1.0], total, key, return_samples=True, n_jobs=n_jobs)
     assert out.samples is not None
-    return out.samples[0]
+    samples: Bits = out.samples[0]
+    return samples

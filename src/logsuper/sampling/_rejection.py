@@ -71,11 +71,11 @@ def sample(
                 "raise max_tries, or use 'cftp'",
                 tries * total / max(1, have),
             )
-        batch = np.arange(tries, min(cap, tries + max(1, _BLOCK // (f.n + 1))), dtype=np.uint64)
-        noise = logistic_noise(key, batch, 0, f.n + 1)[:, 0]
+        size = max(1, min(cap - tries, 2 * total, _BLOCK // (f.n + 1)))
+        noise = logistic_noise(key, range(tries, tries + size), 0, f.n + 1)[:, 0]
         X = (noise[:, :-1] < -s).astype(np.uint8)
         log_u = -np.logaddexp(0.0, -noise[:, -1])
         found.append(X[log_u < X @ s - f(X)])
         have += len(found[-1])
-        tries = int(batch[-1]) + 1
+        tries += size
     return np.concatenate([*found, np.empty((0, f.n), dtype=np.uint8)])[:total]

@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 from logsuper.bounds._pairwise import GridForm, Pairwise, as_grid, as_pairwise
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.functions._modular import Modular
+from logsuper.functions._modular import Modular, zero
 from logsuper.functions._sum import combine
 from logsuper.sampling._inputs import Bits
 from logsuper.solvers._native import kernels
@@ -88,6 +88,10 @@ class Scan(ABC):
             self._run(states[rows], field, key, problems[rows], times, scale, threads)
 
     @abstractmethod
+    def energy(self, states: Bits) -> FloatArray:
+        """Return g at the states (B, n)."""
+
+    @abstractmethod
     def _run(
         self,
         states: Bits,
@@ -101,22 +105,28 @@ class Scan(ABC):
         """Do what `run` says for a block of problems."""
 
 
-def make_scan(f: SubmodularFunction) -> Scan:
-    """Return the fastest scan that f allows."""
-    modular = np.zeros(f.n)
-    rest = []
+def split(f: SubmodularFunction) -> tuple[SubmodularFunction, FloatArray]:
+    """Return the g and t of f(x) = g(x) - t'x, where t collects the modular terms."""
+    t = np.zeros(f.n)
+    others = []
     for weight, atom in f.terms():
         if isinstance(atom, Modular):
-            modular -= weight * atom.t
+            t -= weight * atom.t
         else:
-            rest.append((weight, atom))
+            others.append((weight, atom))
+    return combine(others) if others else zero(f.n), t
+
+
+def make_scan(f: SubmodularFunction) -> Scan:
+    """Return the fastest scan that f allows."""
+    g, modular = split(f)
     grid = as_grid(f)
     if grid is not None:
         return PairwiseScan(from_grid(grid), modular, checkerboard(grid.shape), grid)
     pairwise = as_pairwise(f)
     if pairwise is not None:
         return PairwiseScan(pairwise, modular, np.arange(f.n))
-    return GenericScan(combine(rest), modular)
+    return GenericScan(g, modular)
 
 
 def checkerboard(shape: tuple[int, int]) -> IntArray:
@@ -183,8 +193,9 @@ class PairwiseScan(Scan):
         places = [np.flatnonzero(np.equal(level, k)) for k in range(max(level) + 1)]
         return [(place, self._rows[place]) for place in places]
 
-    def _native(self) -> Any:
-        """Return the compiled scan, None without kernels."""
+    @cached_property
+    def _kernel(self) -> Any:
+        """The compiled scan, None without kernels."""
         module = kernels()
         if module is None:
             return None
@@ -194,9 +205,11 @@ class PairwiseScan(Scan):
         start, neighbour = (part.astype(np.int64) for part in (rows.indptr, rows.indices))
         return module.graph_scan(self._order, start, neighbour, rows.data)
 
-    @cached_property
-    def _kernel(self) -> Any:
-        return self._native()
+    def energy(self, states: Bits) -> FloatArray:
+        """Return g at the states (B, n)."""
+        i, j = self._pairwise.edges.T
+        cut = (states[:, i] != states[:, j]) @ self._pairwise.weights
+        return np.asarray(cut - states @ self._linear)
 
     def _run(
         self,
@@ -220,9 +233,16 @@ class PairwiseScan(Scan):
             for k in range(0, len(times), sweeps):
                 part = times[k : k + sweeps]
                 self._kernel.run(
-                    states[block], own, scale, key, problems[block], part[0], len(part),
-                    times.step, threads,
-                )  # fmt: skip
+                    states[block],
+                    own,
+                    scale,
+                    key,
+                    problems[block],
+                    part[0],
+                    len(part),
+                    times.step,
+                    threads,
+                )
 
     def _sweep(
         self,
@@ -280,6 +300,10 @@ class GenericScan(Scan):
                 X[:, d] = new
                 values = np.where(new == old, values, flipped)
         states[:] = X.reshape(states.shape)
+
+    def energy(self, states: Bits) -> FloatArray:
+        """Return g at the states (B, n)."""
+        return self._evaluate(states.astype(np.float64))
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
         """Return g at the rows of X; refuse what would make chains meaningless."""

@@ -24,20 +24,20 @@ def walk(
     start: ArrayLike | None,
 ) -> Bits:
     """Return states after burn-in; sample i comes from chain i modulo the number of chains."""
-    total = check_count(count)
-    check_count(burn_in, "burn_in")
-    check_count(thin, "thin", 1)
+    total, begin = check_count(count), check_count(burn_in, "burn_in")
+    between = check_count(thin, "thin", 1)
     own = total if chains is None else min(total, check_count(chains, "chains", 1))
-    out = np.empty((total, n), dtype=np.uint8)
+    rounds = -(-total // max(1, own))
+    check_count(begin + between * max(0, rounds - 1), "the number of steps of a chain")
     if start is None:
         states = rng.integers(0, 2, (own, n), dtype=np.uint8)
     else:
         states = check_start(start, own, n)
+    out = np.empty((total, n), dtype=np.uint8)
     done = 0
-    for first in range(0, total, max(own, 1)):
-        steps = thin if first else burn_in
-        check_count(done + steps, "the number of steps in all")
+    for k in range(rounds):
+        steps = between if k else begin
         advance(states, done, steps)
         done += steps
-        out[first : first + own] = states[: total - first]
+        out[k * own : (k + 1) * own] = states[: total - k * own]
     return out
