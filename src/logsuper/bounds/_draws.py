@@ -1,0 +1,146 @@
+"""Logistic noise in independent blocks, and what the mean over the blocks is worth."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from logsuper._random import Seed, as_generator
+from logsuper.bounds._pairwise import as_pairwise
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.solvers._inputs import check_integer
+from logsuper.solvers._prepare import Prepared, prepare
+
+# Ten independent blocks give a standard error; a hundred strata are about as good as any number.
+_BLOCKS, _STRATA = 10, 100
+# Numbers of noise that are held at once, whole blocks apart.
+_HELD = 1 << 23
+
+Design = Callable[[np.random.Generator, int, int], FloatArray]
+Transform = Callable[[FloatArray], FloatArray]
+
+
+def check_samples(samples: Any, least: int = 2) -> int:
+    """Return a number of draws; a standard error needs two."""
+    return check_integer(samples, "samples", least, 2**31)
+
+
+def check_confidence(confidence: Any) -> float:
+    """Return a probability strictly between 0 and 1."""
+    level = check_number(confidence, "confidence")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {level:g}")
+    return level
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return one of the choices; list them otherwise."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return str(value)
+
+
+def logit(u: FloatArray) -> FloatArray:
+    """Return log u - log(1 - u); 0 and 1 are moved inside, so that the result is finite."""
+    u = np.clip(u, 1e-300, 1.0 - 2.0**-53)
+    return np.asarray(np.log(u) - np.log1p(-u))
+
+
+def independent(rng: np.random.Generator, rows: int, n: int) -> FloatArray:
+    """Draw uniform numbers of shape (rows, n)."""
+    return rng.random((rows, n))
+
+
+def latin_hypercube(rng: np.random.Generator, rows: int, n: int) -> FloatArray:
+    """Draw uniform numbers (rows, n), each column with one number in each of the `rows` strata.
+
+    Every row is uniform on the cube; what is additive over the columns hardly varies in the mean
+    over the rows (McKay, Beckman and Conover 1979; Stein 1987).
+    """
+    strata = np.argsort(rng.random((rows, n)), axis=0)
+    return np.asarray((strata + rng.random((rows, n))) / rows)
+
+
+def block_sizes(samples: int) -> IntArray:
+    """Return the sizes of at least ten blocks, two draws or more each, that differ by one at most.
+
+    Fewer than twenty draws make fewer blocks.
+    """
+    count = max(min(_BLOCKS, samples // 2), -(-samples // _STRATA), 1)
+    return np.full(count, samples // count) + (np.arange(count) < samples % count)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Draws:
+    """A function that is maximised under noise, some blocks at a time.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    rng : numpy Generator
+    n_jobs : int or None
+    """
+
+    prepared: Prepared
+    rng: np.random.Generator
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, f: SubmodularFunction, seed: Seed, n_jobs: int | None) -> Draws:
+        """Prepare f."""
+        return cls(prepare([f]), as_generator(seed), n_jobs)
+
+    def solve(
+        self, sizes: IntArray, design: Design, transform: Transform = logit
+    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Yield the noise, its maximisers and the values, in order and in batches of blocks."""
+        n = self.prepared.n
+        waiting: list[FloatArray] = []
+        held = 0
+        for k, size in enumerate(sizes):
+            waiting.append(transform(design(self.rng, int(size), n)))
+            held += int(size) * n
+            if held >= _HELD or k == len(sizes) - 1:
+                z = np.concatenate(waiting)
+                waiting, held = [], 0
+                y, values, _ = self.prepared.maximize(z, [1.0], n_jobs=self.n_jobs)
+                yield z, y.astype(np.float64), np.asarray(values)
+
+
+def block_mean(x: FloatArray, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
+    r"""Return the mean over the first axis and its standard error, from independent blocks.
+
+    With :math:`e_r` the mean of block r of :math:`B_r` draws and a variance of a block's mean that
+    is inverse to its size, :math:`s^2=\sum_rB_r(e_r-\bar e)^2/((R-1)\sum_rB_r)`.
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    weight = sizes.reshape(-1, *[1] * (x.ndim - 1))
+    means = np.add.reduceat(x, starts, axis=0) / weight
+    mean = (weight * means).sum(axis=0) / sizes.sum()
+    square = (weight * (means - mean) ** 2).sum(axis=0) / max(1, len(sizes) - 1)
+    return mean, np.sqrt(square / sizes.sum())
+
+
+def t_interval(mean: float, stderr: float, units: int, confidence: float) -> tuple[float, float]:
+    """Return the Student interval of a mean over independent units."""
+    radius = float(stdtrit(max(1, units - 1), 0.5 + confidence / 2.0)) * stderr
+    return mean - radius, mean + radius
+
+
+def unseen(f: SubmodularFunction, values: FloatArray) -> float:
+    """Return a standard error for values that are all the same, 0 if they vary or have to be same.
+
+    Where no draw differed, what could have differs in fewer than about one draw in `len(values)`;
+    perturbed maxima then differ by about 1, for logistic tails are exponential. Only of a modular
+    function it is known that nothing is missing.
+    """
+    spread = float(np.ptp(values))
+    if spread > 1e-12 * max(1.0, float(np.abs(values).max())) or f.n == 1:
+        return 0.0
+    pairwise = as_pairwise(f)
+    return 0.0 if pairwise is not None and not len(pairwise.edges) else 1.0 / len(values)
