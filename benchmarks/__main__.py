@@ -12,14 +12,15 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.measure import Settings
-from benchmarks.runs import ENTRIES, Outcome, select
+from benchmarks.outcome import Outcome
+from benchmarks.runs import ENTRIES, select
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parse = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Time logsuper against other max-flow packages, and compare the energies.",
+        description="Time logsuper against other packages, and compare the answers.",
         epilog=f"Entries: {', '.join(ENTRIES)}. Exit code 1: an energy of ours was worse, "
         "or an entry failed.",
     )
@@ -49,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, report, and return the exit code."""
-    options = parser().parse_args(arguments)
+    command = sys.argv[1:] if arguments is None else arguments
+    options = parser().parse_args(command)
     repeat = options.repeat if options.repeat is not None else (3 if options.quick else 11)
     if repeat < 1:
         parser().error("--repeat must be at least 1")
@@ -83,10 +85,10 @@ def main(arguments: list[str] | None = None) -> int:
     report.show(console, facts, outcome)
     if options.json:
         options.json.write_text(
-            json.dumps(report.as_json(facts, settings, outcome), indent=1) + "\n"
+            json.dumps(report.as_json(facts, settings, outcome, command), indent=1) + "\n"
         )
     if options.markdown:
-        options.markdown.write_text(report.markdown(facts, outcome))
+        options.markdown.write_text(report.markdown(facts, outcome, command))
     return 1 if outcome.failures else 0
 
 

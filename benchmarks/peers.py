@@ -192,10 +192,10 @@ PEERS: dict[str, type[Peer]] = {
 }
 
 
-def peer_version(name: str) -> str | None:
-    """Return the installed version of a peer's package, None when it is missing."""
+def version(package: str) -> str | None:
+    """Return the installed version of a package, None when it is missing."""
     try:
-        return metadata.version(getattr(PEERS[name], "package"))  # noqa: B009
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 

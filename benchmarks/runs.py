@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fnmatch import fnmatch
 from functools import reduce
 from typing import Any
@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.lfield import run_lfield
+from benchmarks.marginals import run_approximate, run_exact
 from benchmarks.measure import Comparison, Contender, Settings, Spread, interleave, timed
-from benchmarks.peers import PEERS, Peer, divide_and_conquer, peer_version
+from benchmarks.outcome import Limit, Outcome, Row
+from benchmarks.peers import PEERS, Peer, divide_and_conquer, version
 from benchmarks.workloads import Floats, Labels, Workload
 
 TOLERANCE = 1e-6
@@ -27,57 +30,12 @@ TOLERANCE = 1e-6
 SAMPLES = 100
 KEY = 20_160_815
 
-
-@dataclass(frozen=True)
-class Row:
-    """One entry against one peer."""
-
-    entry: str
-    title: str
-    comparison: Comparison
-    floor: float | None
-    target: bool
-    compared: int
-    worst: float
-    best: float
-    note: str = ""
-
-    @property
-    def passed(self) -> bool | None:
-        """Return whether the ratio reaches its floor; None without one."""
-        return None if self.floor is None else self.comparison.ratio.median >= self.floor
-
-
-@dataclass(frozen=True)
-class Limit:
-    """One measured quantity that must stay below a limit."""
-
-    entry: str
-    title: str
-    value: float | None
-    unit: str
-    limit: float | None
-    note: str = ""
-
-    @property
-    def passed(self) -> bool | None:
-        """Return whether the value keeps the limit; None without one."""
-        if self.limit is None or self.value is None:
-            return None
-        return self.value <= self.limit
-
-
-@dataclass
-class Outcome:
-    """Everything a run measured, and what went wrong in it."""
-
-    rows: list[Row] = field(default_factory=list)
-    limits: list[Limit] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+ALPHAS = {"1": np.ones(2), "2": np.array([1.05, 2.2])}
+"""Weights of the rows' and of the columns' edges: equal ones, and ones learnt from silhouettes."""
 
 
 def _installed(names: tuple[str, ...]) -> dict[str, type[Peer]]:
-    return {name: PEERS[name] for name in names if peer_version(name) is not None}
+    return {name: PEERS[name] for name in names if version(PEERS[name].package)}
 
 
 def _relative(ours: Floats, theirs: Floats) -> Floats:
@@ -215,35 +173,25 @@ def run_min_norm(work: Workload, settings: Settings, outcome: Outcome) -> None:
     _rows(work, comparisons, worse, outcome, notes)
 
 
-def run_perturb(work: Workload, settings: Settings, outcome: Outcome) -> None:
-    """Time noise, solves and averages together: 100 samples, one posterior a call."""
+def run_logistic(work: Workload, settings: Settings, outcome: Outcome) -> None:
+    """Time logistic marginals: noise, SAMPLES solves an image and the mean of the maximisers."""
     ls = importlib.import_module("logsuper")
     prepared = ls.prepare(work.functions())
-    i, j = work.graph.edges[:, 0], work.graph.edges[:, 1]
-    ends = np.array(
-        [len(edges) for edges in workloads.grid_edges((50, 50), workloads.OFFSETS_4)]
-    ).cumsum()
 
     def ours(n_jobs: int) -> Any:
-        return [
-            prepared.perturb(t[None], work.alpha, SAMPLES, KEY, n_jobs=n_jobs) for t in work.theta
-        ]
+        return prepared.perturb(work.theta, work.alpha, SAMPLES, KEY, n_jobs=n_jobs).mean
 
     def contender(name: str, cls: type[Peer]) -> Contender:
         peer = cls(work.graph, 50.0)
         rng = np.random.default_rng(KEY)
 
-        def run(indices: Any) -> list[tuple[Floats, Floats]]:
-            answers = []
-            for k in indices:
-                fields = work.theta[k] + rng.logistic(size=(SAMPLES, work.graph.n))
-                labels = np.stack([peer.solve(f) for f in fields])
-                cuts = (labels[:, i] != labels[:, j]).mean(axis=0)
-                stats = np.array([part.sum() for part in np.split(cuts, ends[:-1])])
-                answers.append((labels.mean(axis=0), stats))
-            return answers
+        def marginals(theta: Floats) -> Floats:
+            total = np.zeros(work.graph.n)
+            for field in theta + rng.logistic(size=(SAMPLES, work.graph.n)):
+                total += peer.solve(field)
+            return total / SAMPLES
 
-        return Contender(name, run, len(work.theta))
+        return Contender(name, lambda ks: [marginals(work.theta[k]) for k in ks], len(work.theta))
 
     peers = [contender(name, cls) for name, cls in _installed(work.peers).items()]
     comparisons, _, _ = interleave(ours, len(work.theta), peers, settings)
@@ -268,7 +216,7 @@ def _noise(n: int, outcome: Outcome) -> Floats:
     apart = float(np.abs(drawn - expected).max())
     if not apart <= 1e-9:
         outcome.failures.append(
-            f"perturb: the kernel's noise is not that of its reference, {apart:.3g} apart"
+            f"logistic: the kernel's noise is not that of its reference, {apart:.3g} apart"
         )
     return drawn
 
@@ -341,7 +289,7 @@ def _compare_large(size: int, theta: Floats, y: Labels, outcome: Outcome) -> Non
     spare = (
         os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
     )
-    if peer_version("PyMaxflow") is None or spare < 500 * size * size:
+    if version("PyMaxflow") is None or spare < 500 * size * size:
         why = "not compared: no PyMaxflow, or too little memory for its graph"
         outcome.limits.append(Limit("scaling", title, None, "", None, why))
         return
@@ -386,11 +334,34 @@ def _cut_entry(make: Callable[[bool], Workload]) -> Callable[[Settings, Outcome]
     return lambda settings, outcome: run_cuts(make(settings.quick), settings, outcome)
 
 
+def _lfield_entry(name: str, alpha: Floats) -> Callable[[Settings, Outcome], None]:
+    def run(settings: Settings, outcome: Outcome) -> None:
+        count = 4 if settings.quick else 8
+        run_lfield(workloads.noisy_silhouettes(name, alpha, count), settings, outcome)
+
+    return run
+
+
+def _marginals_entry(name: str, method: str, alpha: Floats) -> Callable[[Settings, Outcome], None]:
+    def run(settings: Settings, outcome: Outcome) -> None:
+        work = workloads.noisy_silhouettes(name, alpha, 2 if settings.quick else 4)
+        run_approximate(method, work, settings, outcome)
+
+    return run
+
+
 ENTRIES: dict[str, Callable[[Settings, Outcome], None]] = {
     **{name: _cut_entry(make) for name, make in workloads.CUTS.items()},
     "min-norm-50": lambda s, o: run_min_norm(workloads.min_norm(50, 4), s, o),
     "min-norm-512": lambda s, o: run_min_norm(workloads.min_norm(128 if s.quick else 512, 2), s, o),
-    "perturb": lambda s, o: run_perturb(workloads.posterior(4), s, o),
+    "logistic": lambda s, o: run_logistic(workloads.posteriors(20 if s.quick else 100), s, o),
+    **{f"lfield-{key}": _lfield_entry(f"lfield-{key}", a) for key, a in ALPHAS.items()},
+    **{
+        f"{method}-{key}": _marginals_entry(f"{method}-{key}", method, a)
+        for method in ("bethe", "mean_field")
+        for key, a in ALPHAS.items()
+    },
+    "exact": lambda s, o: run_exact(workloads.noisy_blobs(4 if s.quick else 6, 4), s, o),
     "scaling": run_scaling,
     "memory": run_memory,
 }

@@ -7,7 +7,7 @@ of the peers are recomputed from these arrays, so a wrong edge in the library is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -310,21 +310,65 @@ def min_norm(size: int, count: int) -> Workload:
     )
 
 
-def posterior(count: int) -> Workload:
+def posteriors(count: int) -> Workload:
     """Return `count` 50x50 posteriors to perturb; theta has no noise yet."""
-    shape, alpha = (50, 50), np.ones(2)
+    return replace(
+        noisy_silhouettes("logistic", np.ones(2), count),
+        title=f"logistic marginals of {count} images, 50x50, 100 samples, a = 1",
+        peers=("PyMaxflow", "PyMaxflow reuse"),
+        floor=10.0,
+    )
+
+
+def noisy_silhouettes(name: str, alpha: Floats, count: int) -> Workload:
+    """Return the posteriors of `count` noisy 50x50 silhouettes; the entry words the title."""
+    shape = (50, 50)
     rng = np.random.default_rng(8)
     images = silhouettes(count, shape, rng)
     return Workload(
-        name="perturb",
-        title="perturbed solves end to end, 50x50, 100 samples, a = 1",
+        name=name,
+        title=f"50x50, a = {alpha[0]:g}" + (f", {alpha[1]:g}" if alpha[1] != alpha[0] else ""),
         graph=grid_graph(shape, OFFSETS_4, alpha),
         theta=posterior_fields(images, count, rng),
         functions=_grid_functions(shape),
         alpha=alpha,
-        peers=("PyMaxflow",),
-        floor=10.0,
+        peers=(),
     )
+
+
+def noisy_blobs(size: int, count: int) -> Workload:
+    """Return posteriors on a square small enough to sum over the states of its rows, a = 1."""
+    shape, alpha = (size, size), np.ones(2)
+    rng = np.random.default_rng(10)
+    return Workload(
+        name="exact",
+        title=f"exact marginals, {size}x{size}, a = 1",
+        graph=grid_graph(shape, OFFSETS_4, alpha),
+        theta=posterior_fields(blobs(count, shape, rng), count, rng),
+        functions=_grid_functions(shape),
+        alpha=alpha,
+        peers=(),
+    )
+
+
+def row_marginals(theta: Floats, alpha: Floats) -> Floats:
+    """Return the marginals of one small grid by forward and backward sums over states of a row.
+
+    Written apart from the library: what the exact answers of ours and of the peers are held to.
+    """
+    rows, columns = theta.shape
+    states = (np.arange(2**columns)[:, None] >> np.arange(columns)) & 1
+    inside = states @ theta.T - alpha[0] * np.abs(np.diff(states, axis=1)).sum(axis=1)[:, None]
+    between = np.exp(-alpha[1] * np.abs(states[:, None] - states[None]).sum(axis=2))
+    weight = np.exp(inside - inside.max(axis=0))
+    forward, backward = weight[:, :1], np.ones((len(states), 1))
+    for r in range(1, rows):
+        after = weight[:, r] * (between @ forward[:, -1])
+        before = between @ (weight[:, rows - r] * backward[:, 0])
+        forward = np.column_stack([forward, after / after.sum()])
+        backward = np.column_stack([before / before.sum(), backward])
+    beliefs = forward * backward
+    return np.asarray((beliefs / beliefs.sum(axis=0)).T @ states, dtype=np.float64)
 
 
 def large_field(size: int, seed: int = 9) -> Floats:

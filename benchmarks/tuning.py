@@ -1,0 +1,67 @@
+"""The fastest setting of a peer that reaches an accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from benchmarks.measure import Settings, timed
+from benchmarks.workloads import Floats, Graph
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to use a peer: `solve(theta)` answers one field."""
+
+    name: str
+    solve: Callable[[Floats], Floats]
+
+
+class Iterative(Protocol):
+    """A peer whose accuracy can be chosen.
+
+    Made once for a grid of pixels (untimed: factorisations, compiled code).
+    """
+
+    name: str
+    package: str
+
+    def __init__(self, shape: tuple[int, int], alpha: Floats, graph: Graph) -> None:
+        """Take the grid, the weight of its rows' and of its columns' edges, and all its edges."""
+
+    def default(self) -> Setting:
+        """Return what a user gets without options."""
+
+    def ladders(self) -> Iterator[Iterator[Setting]]:
+        """Return for each of its methods the settings from rough to accurate."""
+
+
+def fastest(
+    ladders: Iterable[Iterable[Setting]],
+    error: Callable[[list[Floats]], float],
+    theta: Floats,
+    levels: list[float],
+    settings: Settings,
+) -> dict[float, Setting]:
+    """Return for each level of error (descending) the fastest setting that keeps it, if one does.
+
+    The errors are known here, as they are not to a user: the choice is the peer's best case.
+    A ladder is left once it is as accurate as the last level asks, or slower than what already is.
+    """
+    found: dict[float, tuple[float, Setting]] = {}
+    for ladder in ladders:
+        for setting in ladder:
+            # Once untimed: a setting may compile something at its first call.
+            answers = [setting.solve(field) for field in theta]
+            seconds = min(
+                timed(lambda s=setting: [s.solve(field) for field in theta], settings.clock)[1]  # type: ignore[misc]
+                for _ in range(2)
+            )
+            reached = error(answers)
+            for level in levels:
+                if reached <= level and seconds < found.get(level, (float("inf"), None))[0]:
+                    found[level] = (seconds, setting)
+            if reached <= levels[-1] or seconds > found.get(levels[-1], (float("inf"), None))[0]:
+                break
+    return {level: found[level][1] for level in levels if level in found}
