@@ -61,10 +61,11 @@ def run_lfield(work: Workload, settings: Settings, outcome: Outcome) -> None:
             continue
         peer = cls((50, 50), work.alpha, work.graph)
         chosen[f"{cls.name} as it comes"] = peer.default()
+        levels = LEVELS[:2] if settings.quick else LEVELS
         tuned = fastest(
-            peer.ladders(), lambda x: float(gaps(x).max()), work.theta, LEVELS, settings
+            peer.ladders(), lambda x: float(gaps(x).max()), work.theta, levels, settings.clock
         )
-        chosen |= {f"{cls.name} to {level:g}": setting for level, setting in tuned.items()}
+        chosen |= {f"{cls.name} to {level:.0e}": setting for level, setting in tuned.items()}
 
     def contender(name: str, setting: Setting) -> Contender:
         def run(indices: Any) -> list[tuple[Floats, Floats]]:

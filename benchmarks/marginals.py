@@ -64,7 +64,7 @@ def run_approximate(method: str, work: Workload, settings: Settings, outcome: Ou
         _missing(work, PGMax.name, f"{type(problem).__name__}: {problem}", outcome)
         return
     chosen = {"PGMax, 100 iterations": peer.default()}
-    tuned = fastest(peer.ladders(), error, work.theta, [SLACK * own], settings)
+    tuned = fastest(peer.ladders(), error, work.theta, [SLACK * own], settings.clock)
     chosen.update(zip(["PGMax to our error"], tuned.values(), strict=False))
 
     def contender(name: str, setting: Setting) -> Contender:

@@ -336,7 +336,7 @@ def _cut_entry(make: Callable[[bool], Workload]) -> Callable[[Settings, Outcome]
 
 def _lfield_entry(name: str, alpha: Floats) -> Callable[[Settings, Outcome], None]:
     def run(settings: Settings, outcome: Outcome) -> None:
-        count = 4 if settings.quick else 8
+        count = 2 if settings.quick else 8
         run_lfield(workloads.noisy_silhouettes(name, alpha, count), settings, outcome)
 
     return run

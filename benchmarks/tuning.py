@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from benchmarks.measure import Settings, timed
+from benchmarks.measure import Clock, timed
 from benchmarks.workloads import Floats, Graph
 
 
@@ -42,7 +42,7 @@ def fastest(
     error: Callable[[list[Floats]], float],
     theta: Floats,
     levels: list[float],
-    settings: Settings,
+    clock: Clock,
 ) -> dict[float, Setting]:
     """Return for each level of error (descending) the fastest setting that keeps it, if one does.
 
@@ -52,12 +52,11 @@ def fastest(
     found: dict[float, tuple[float, Setting]] = {}
     for ladder in ladders:
         for setting in ladder:
-            # Once untimed: a setting may compile something at its first call.
-            answers = [setting.solve(field) for field in theta]
-            seconds = min(
-                timed(lambda s=setting: [s.solve(field) for field in theta], settings.clock)[1]  # type: ignore[misc]
-                for _ in range(2)
-            )
+            spent = []
+            for _ in range(2):
+                answers, seconds = timed(lambda s=setting: [s.solve(t) for t in theta], clock)  # type: ignore[misc]
+                spent.append(seconds)
+            seconds = min(spent)
             reached = error(answers)
             for level in levels:
                 if reached <= level and seconds < found.get(level, (float("inf"), None))[0]:
