@@ -76,11 +76,11 @@ def run_lfield(work: Workload, settings: Settings, outcome: Outcome) -> None:
 
     peers = [contender(name, setting) for name, setting in chosen.items()]
     comparisons, _, _ = interleave(ours, len(work.theta), peers, settings)
-    for peer, comparison in zip(peers, comparisons, strict=True):
-        solved = sorted(peer.answers)
-        theirs = gaps([peer.answers[k][0] for k in solved], solved)
-        off = max(abs(float(peer.answers[k][1] - bounds[k])) for k in solved)
-        note = f"{chosen[peer.name].name}; its bound is off by {off:.1e} nats"
+    for each, comparison in zip(peers, comparisons, strict=True):
+        solved = sorted(each.answers)
+        theirs = gaps([each.answers[k][0] for k in solved], solved)
+        off = max(abs(float(each.answers[k][1] - bounds[k])) for k in solved)
+        note = f"{chosen[each.name].name}; its bound is off by {off:.1e} nats"
         outcome.accuracies.append(
             Accuracy(
                 work.name, title, comparison, error, float(theirs.max()), threads=True, note=note
@@ -88,7 +88,7 @@ def run_lfield(work: Workload, settings: Settings, outcome: Outcome) -> None:
         )
         if not bool(np.all(theirs >= -CERTIFIED)):
             outcome.failures.append(
-                f"{work.name}: {peer.name} is below what ours certifies, by "
+                f"{work.name}: {each.name} is below what ours certifies, by "
                 f"{-float(theirs.min()):.3g} relative"
             )
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import workloads
 from benchmarks.lfield import run_lfield
-from benchmarks.marginals import run_approximate, run_exact
+from benchmarks.marginals import METHODS, run_approximate, run_exact
 from benchmarks.measure import Comparison, Contender, Settings, Spread, interleave, timed
 from benchmarks.outcome import Limit, Outcome, Row
 from benchmarks.peers import PEERS, Peer, divide_and_conquer, version
@@ -358,7 +358,7 @@ ENTRIES: dict[str, Callable[[Settings, Outcome], None]] = {
     **{f"lfield-{key}": _lfield_entry(f"lfield-{key}", a) for key, a in ALPHAS.items()},
     **{
         f"{method}-{key}": _marginals_entry(f"{method}-{key}", method, a)
-        for method in ("bethe", "mean_field")
+        for method in METHODS
         for key, a in ALPHAS.items()
     },
     "exact": lambda s, o: run_exact(workloads.noisy_blobs(4 if s.quick else 6, 4), s, o),

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import logsuper as ls
+from benchmarks import lfield, report, tuning
+from benchmarks.__main__ import main
+from benchmarks.measure import Settings
+from benchmarks.outcome import Outcome
+from benchmarks.runs import ENTRIES, select
+from benchmarks.tuning import Setting, fastest
+from benchmarks.workloads import OFFSETS_4, grid_graph, noisy_silhouettes, row_marginals
+
+SETTINGS = Settings(repeat=1, chunk_seconds=0.001, clock="cpu", quick=True)
+
+
+def test_row_marginals_are_those_of_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    theta, alpha = rng.normal(size=(3, 4)), rng.uniform(0.2, 2.0, size=2)
+    states = np.array(list(itertools.product([0, 1], repeat=12)), dtype=np.uint8)
+    graph = grid_graph((3, 4), OFFSETS_4, alpha)
+    weight = np.exp(graph.energies(np.tile(theta.ravel(), (len(states), 1)), states))
+    expected = weight @ states / weight.sum()
+    np.testing.assert_allclose(row_marginals(theta, alpha).ravel(), expected, rtol=1e-12)
+
+
+def test_fastest_is_chosen_for_each_level_and_none_where_none_is_accurate(monkeypatch):
+    seconds = {"rough": 1.0, "fine": 4.0, "direct": 3.0}
+    answers = {"rough": 0.05, "fine": 1e-5, "direct": 1e-4}
+    settings = {
+        name: Setting(name, lambda t, value=value: t + value) for name, value in answers.items()
+    }
+
+    def timed(call, clock):
+        found = call()
+        name = min(answers, key=lambda key: abs(answers[key] - found[0][0]))
+        return found, seconds[name]
+
+    monkeypatch.setattr(tuning, "timed", timed)
+    ladders = [[settings["rough"], settings["fine"]], [settings["direct"]]]
+    found = fastest(ladders, lambda x: float(np.max(x)), np.zeros((2, 1)), [0.1, 1e-3, 1e-9], "cpu")
+    assert {level: setting.name for level, setting in found.items()} == {
+        0.1: "rough",
+        1e-3: "direct",
+    }
+
+
+class _Denoiser:
+    """A peer that is off by a given amount in one pixel of the optimum."""
+
+    name = "denoiser"
+    package = "numpy"
+    off = 0.0
+
+    def __init__(self, shape, alpha, graph):
+        self._cut = ls.Cut(graph.n, graph.edges, graph.weights)
+
+    def default(self):
+        def solve(t):
+            w = -ls.min_norm_point(self._cut, theta=t).s
+            w[0] += self.off
+            return w
+
+        return Setting("graph", solve)
+
+    def ladders(self):
+        yield iter([self.default()])
+
+
+@pytest.mark.parametrize("off", [0.0, 0.5])
+def test_lfield_measures_the_gap_of_a_peer(monkeypatch, off):
+    monkeypatch.setattr(_Denoiser, "off", off)
+    monkeypatch.setattr(lfield, "TV_PEERS", [_Denoiser])
+    outcome = Outcome()
+    lfield.run_lfield(noisy_silhouettes("lfield-1", np.array([1.05, 2.2]), 2), SETTINGS, outcome)
+    assert not outcome.failures
+    names = [row.comparison.peer for row in outcome.accuracies]
+    assert names[0] == "denoiser as it comes"
+    assert ("denoiser to 1e-06" in names) == (off == 0.0)
+    assert outcome.accuracies[0].error <= 1e-10
+    assert (outcome.accuracies[0].peer_error > 1e-6) == (off != 0.0)
+
+
+def test_missing_peers_are_reported_and_skipped(monkeypatch):
+    monkeypatch.setattr(lfield, "version", lambda package: None)
+    outcome = Outcome()
+    lfield.run_lfield(noisy_silhouettes("lfield-1", np.ones(2), 2), SETTINGS, outcome)
+    assert not outcome.failures and not outcome.accuracies
+    assert "not installed" in outcome.limits[0].note
+    assert "not installed" in report.markdown({}, outcome, [])
+
+
+def test_markdown_says_which_command_printed_it():
+    text = report.markdown({"clock": "cpu"}, Outcome(), ["--only", "a b", "--quick"])
+    assert "Printed by `python -m benchmarks --only 'a b' --quick`." in text
+
+
+def test_entries_are_selected_by_name_prefix_or_wildcard(capsys):
+    assert select(["lfield"]) == ["lfield-1", "lfield-2"]
+    assert select(["strips-2", "logistic"]) == ["logistic", "strips-2"]
+    assert select([]) == list(ENTRIES)
+    with pytest.raises(SystemExit):
+        main(["--only", "nothing"])
+    assert "no entry matches 'nothing'" in capsys.readouterr().err
