@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Contender, Settings, interleave
-from benchmarks.outcome import Accuracy, Limit, Outcome
-from benchmarks.peers import version
-from benchmarks.tuning import Setting, fastest
+from benchmarks.outcome import Accuracy, Outcome
+from benchmarks.tuning import Setting, fastest, make
 from benchmarks.tv_peers import TV_PEERS
 from benchmarks.workloads import Floats, Workload
 
@@ -55,11 +54,9 @@ def run_lfield(work: Workload, settings: Settings, outcome: Outcome) -> None:
 
     chosen: dict[str, Setting] = {}
     for cls in TV_PEERS:
-        if version(cls.package) is None:
-            why = f"not compared: {cls.package} is not installed"
-            outcome.limits.append(Limit(work.name, f"{title}, {cls.name}", None, "", None, why))
+        peer = make(cls, work, title, outcome)
+        if peer is None:
             continue
-        peer = cls((50, 50), work.alpha, work.graph)
         chosen[f"{cls.name} as it comes"] = peer.default()
         levels = LEVELS[:2] if settings.quick else LEVELS
         tuned = fastest(

@@ -15,7 +15,7 @@ from benchmarks.marginal_peers import PGMax, Pgmpy
 from benchmarks.measure import Contender, Settings, interleave
 from benchmarks.outcome import Accuracy, Limit, Outcome
 from benchmarks.peers import version
-from benchmarks.tuning import Setting, fastest
+from benchmarks.tuning import Setting, fastest, make
 from benchmarks.workloads import Floats, Workload, row_marginals
 
 METHODS: dict[str, list[dict[str, Any]]] = {
@@ -43,11 +43,6 @@ def _model(work: Workload) -> Callable[[Floats], Any]:
     return lambda theta: ls.LogSupermodular(cut - ls.Modular(theta))
 
 
-def _missing(work: Workload, name: str, why: str, outcome: Outcome) -> None:
-    title = f"{work.title}, {name}"
-    outcome.limits.append(Limit(work.name, title, None, "", None, f"not compared: {why}"))
-
-
 def run_approximate(method: str, work: Workload, settings: Settings, outcome: Outcome) -> None:
     """Time one of our methods against belief propagation as in PGMax's examples, and tuned.
 
@@ -55,14 +50,8 @@ def run_approximate(method: str, work: Workload, settings: Settings, outcome: Ou
     tuned peer is its fastest that is as accurate as ours, or as its examples if ours is better.
     """
     work = replace(work, title=f"{method} marginals, {work.title}")
-    if version(PGMax.package) is None:
-        _missing(work, PGMax.name, f"{PGMax.package} is not installed", outcome)
-        return
-    try:
-        peer = PGMax((50, 50), work.alpha, work.graph)
-    except Exception as problem:
-        # It is bound to certain releases of JAX; with others it cannot be measured.
-        _missing(work, PGMax.name, f"{type(problem).__name__}: {problem}", outcome)
+    peer = make(PGMax, work, work.title, outcome)
+    if peer is None:
         return
     model = _model(work)
     truth = [model(theta).marginals(**REFERENCE) for theta in work.theta]
@@ -122,7 +111,8 @@ def run_exact(work: Workload, settings: Settings, outcome: Outcome) -> None:
     if not error <= EXACT:
         outcome.failures.append(f"{work.name}: exact marginals of ours are off by {error:.3g}")
     if version(Pgmpy.package) is None:
-        _missing(work, Pgmpy.name, f"{Pgmpy.package} is not installed", outcome)
+        note = f"not compared: {Pgmpy.package} is not installed"
+        outcome.limits.append(Limit(work.name, f"{work.title}, pgmpy", None, "", None, note))
         return
     pgmpy = Pgmpy(work.graph)
     peer = Contender(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from benchmarks.measure import Clock, timed
-from benchmarks.workloads import Floats, Graph
+from benchmarks.outcome import Limit, Outcome
+from benchmarks.peers import version
+from benchmarks.workloads import Floats, Graph, Workload
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,20 @@ class Iterative(Protocol):
 
     def ladders(self) -> Iterator[Iterator[Setting]]:
         """Return for each of its methods the settings from rough to accurate."""
+
+
+def make(cls: type[Iterative], work: Workload, title: str, outcome: Outcome) -> Iterative | None:
+    """Return the peer for a workload of 50x50 images; report why where there is none."""
+    try:
+        if version(cls.package) is not None:
+            return cls((50, 50), work.alpha, work.graph)
+        why = f"{cls.package} is not installed"
+    except Exception as problem:
+        # Built against other versions than are there, or a library of the system is missing.
+        why = f"{type(problem).__name__}: {problem}"
+    note = f"not compared: {why}"
+    outcome.limits.append(Limit(work.name, f"{title}, {cls.name}", None, "", None, note))
+    return None
 
 
 def fastest(

@@ -84,12 +84,22 @@ def test_lfield_measures_the_gap_of_a_peer(monkeypatch, off):
     assert (outcome.accuracies[0].peer_error > 1e-6) == (off != 0.0)
 
 
-def test_missing_peers_are_reported_and_skipped(monkeypatch):
-    monkeypatch.setattr(lfield, "version", lambda package: None)
+def test_missing_and_broken_peers_are_reported_and_skipped(monkeypatch):
+    class Broken(_Denoiser):
+        def __init__(self, shape, alpha, graph):
+            raise ImportError("no such library")
+
+    class Missing(_Denoiser):
+        package = "no-such-package"
+
+    monkeypatch.setattr(lfield, "TV_PEERS", [Missing, Broken])
     outcome = Outcome()
     lfield.run_lfield(noisy_silhouettes("lfield-1", np.ones(2), 2), SETTINGS, outcome)
     assert not outcome.failures and not outcome.accuracies
-    assert "not installed" in outcome.limits[0].note
+    assert [limit.note for limit in outcome.limits] == [
+        "not compared: no-such-package is not installed",
+        "not compared: ImportError: no such library",
+    ]
     assert "not installed" in report.markdown({}, outcome, [])
 
 
