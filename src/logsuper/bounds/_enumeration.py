@@ -16,7 +16,7 @@ LIMIT = 22
 # States that are evaluated at once.
 _BLOCK_BITS = 12
 # Operations, of about a nanosecond, for each number that an evaluation handles.
-_NUMBER = 3.0
+_NUMBER = 6.0
 
 
 def log_partition(f: SubmodularFunction, *, limit: int = LIMIT) -> Bound:

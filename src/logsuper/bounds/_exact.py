@@ -22,7 +22,7 @@ _METHODS: dict[str, ModuleType] = {
     "transfer": _transfer,
     "elimination": _elimination,
 }
-# What that search takes for each element: a method that takes less need not be compared with others.
+# What that search takes for each element: a cheaper method need not be compared with elimination.
 _SEARCH = 1e5
 
 
