@@ -6,6 +6,7 @@
 // every site reads and writes whole vectors, and after a row column k is again bit n - 1 - k.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -14,12 +15,6 @@
 
 namespace LOGSUPER_ISA {
 
-#if defined(__clang__)
-#define LOGSUPER_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
-#else
-#define LOGSUPER_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (Long4){i, j, k, l})
-#endif
-
 LOGSUPER_INLINE Double4 load4(const double* p) {
     Double4 v;
     std::memcpy(&v, p, sizeof v);
@@ -27,6 +22,12 @@ LOGSUPER_INLINE Double4 load4(const double* p) {
 }
 LOGSUPER_INLINE void store4(double* p, Double4 v) { std::memcpy(p, &v, sizeof v); }
 LOGSUPER_INLINE Double4 same4(double x) { return Double4{x, x, x, x}; }
+
+// Element by element, which compilers turn into the best shuffles of any machine.
+LOGSUPER_INLINE Double4 pairs_low(Double4 a, Double4 b) { return Double4{a[0], b[0], a[1], b[1]}; }
+LOGSUPER_INLINE Double4 pairs_high(Double4 a, Double4 b) { return Double4{a[2], b[2], a[3], b[3]}; }
+LOGSUPER_INLINE Double4 evens(Double4 a, Double4 b) { return Double4{a[0], a[2], b[0], b[2]}; }
+LOGSUPER_INLINE Double4 odds(Double4 a, Double4 b) { return Double4{a[1], a[3], b[1], b[3]}; }
 
 // Two ways to hold weights. Plain numbers, rescaled by powers of two once a row, are fast and lose
 // nothing while the logarithms within a row differ by less than kSafeSpread; logarithms always work.
@@ -89,8 +90,8 @@ void forward_site(const Site& site, double shrink, int64_t half, const double* i
     for (int64_t i = 0; i < half; i += 4) {
         const Double4 x = load4(in + i), y = load4(in + i + half);
         const Double4 a = D::times(mix<D>(x, y, flip), zero), b = D::times(mix<D>(y, x, flip), one);
-        store4(out + 2 * i, LOGSUPER_SHUFFLE(a, b, 0, 4, 1, 5));
-        store4(out + 2 * i + 4, LOGSUPER_SHUFFLE(a, b, 2, 6, 3, 7));
+        store4(out + 2 * i, pairs_low(a, b));
+        store4(out + 2 * i + 4, pairs_high(a, b));
     }
 }
 
@@ -102,8 +103,8 @@ void backward_site(const Site& site, double shrink, int64_t half, const double* 
     const Double4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
     for (int64_t i = 0; i < half; i += 4) {
         const Double4 low = load4(in + 2 * i), high = load4(in + 2 * i + 4);
-        const Double4 a = D::times(LOGSUPER_SHUFFLE(low, high, 0, 2, 4, 6), zero);
-        const Double4 b = D::times(LOGSUPER_SHUFFLE(low, high, 1, 3, 5, 7), one);
+        const Double4 a = D::times(evens(low, high), zero);
+        const Double4 b = D::times(odds(low, high), one);
         store4(out + i, mix<D>(a, b, flip));
         store4(out + i + half, mix<D>(b, a, flip));
     }
@@ -144,8 +145,8 @@ Moments site_moments(const Site& site, int64_t half, const double* before, const
     for (int64_t i = 0; i < half; i += 4) {
         const Double4 x = load4(before + i), y = load4(before + i + half);
         const Double4 low = load4(after + 2 * i), high = load4(after + 2 * i + 4);
-        const Double4 zero = LOGSUPER_SHUFFLE(low, high, 0, 2, 4, 6);
-        const Double4 one = LOGSUPER_SHUFFLE(low, high, 1, 3, 5, 7);
+        const Double4 zero = evens(low, high);
+        const Double4 one = odds(low, high);
         const Double4 terms[4] = {D::times(x, zero), D::times(y, one), D::times(y, zero), D::times(x, one)};
         for (int b = 0; b < 2; ++b) {
             same[b] = i ? D::plus(same[b], terms[b]) : terms[b];
@@ -173,15 +174,14 @@ Moments site_moments(const Site& site, int64_t half, const double* before, const
     return Moments{found.one / total, found.differ / total, found.flip / total};
 }
 
-// The factor for the next row that brings the largest of n weights near 1.
+// The factor for the next row that brings the largest of n >= 8 weights near 1.
 template <class D>
 double shrink_of(const double* v, int64_t n) {
-    Double4 top = load4(v);
-    for (int64_t i = 4; i < n; i += 4) {
-        const Double4 x = load4(v + i);
-        top = x > top ? x : top;
-    }
-    return D::shrink(std::max(std::max(top[0], top[1]), std::max(top[2], top[3])));
+    double top[8];  // no Double4, which are slow to compare without AVX
+    std::copy_n(v, 8, top);
+    for (int64_t i = 8; i < n; i += 8)
+        for (int j = 0; j < 8; ++j) top[j] = v[i + j] > top[j] ? v[i + j] : top[j];
+    return D::shrink(*std::max_element(top, top + 8));
 }
 
 // log of the sum of n >= 4 weights.
@@ -192,22 +192,14 @@ double log_sum(const double* v, int64_t n) {
     return D::log(D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3])));
 }
 
-// log of sum a[i] b[i].
-template <class D>
-double log_dot(const double* a, const double* b, int64_t n) {
-    Double4 sum = D::times(load4(a), load4(b));
-    for (int64_t i = 4; i < n; i += 4) sum = D::plus(sum, D::times(load4(a + i), load4(b + i)));
-    return D::log(D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3])));
-}
-
-// log (sum a[i] b[2i + 1] / sum a[i] b[2i]), each side times its own weight.
+// log (sum a[i] b[2i + 1] / sum a[i] b[2i]).
 template <class D>
 double log_odds_below(const double* a, const double* b, int64_t n) {
     Double4 zeros = {}, ones = {};
     for (int64_t i = 0; i < n; i += 4) {
         const Double4 x = load4(a + i), low = load4(b + 2 * i), high = load4(b + 2 * i + 4);
-        const Double4 zero = D::times(x, (Double4)LOGSUPER_SHUFFLE(low, high, 0, 2, 4, 6));
-        const Double4 one = D::times(x, (Double4)LOGSUPER_SHUFFLE(low, high, 1, 3, 5, 7));
+        const Double4 zero = D::times(x, evens(low, high));
+        const Double4 one = D::times(x, odds(low, high));
         zeros = i ? D::plus(zeros, zero) : zero;
         ones = i ? D::plus(ones, one) : one;
     }
@@ -217,20 +209,20 @@ double log_odds_below(const double* a, const double* b, int64_t n) {
 
 // Log-odds of every column, from a[i] b[i] over the profiles of a whole row; `spare` has room for one.
 template <class D>
-void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* odds,
+void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out,
                          double* spare) {
     int64_t size = int64_t{1} << n;
     for (int64_t i = 0; i < size; i += 4) store4(spare + i, D::times(load4(a + i), load4(b + i)));
     for (int k = 0; k < wanted; ++k) {
         const int64_t half = size / 2;
         if (half >= 4) {
-            odds[k] = log_sum<D>(spare + half, half) - log_sum<D>(spare, half);
+            out[k] = log_sum<D>(spare + half, half) - log_sum<D>(spare, half);
             for (int64_t i = 0; i < half; i += 4)
                 store4(spare + i, D::plus(load4(spare + i), load4(spare + i + half)));
         } else {
             double zero = spare[0], one = spare[half];
             if (half == 2) zero = D::plus(zero, spare[1]), one = D::plus(one, spare[3]);
-            odds[k] = D::log(one) - D::log(zero);
+            out[k] = D::log(one) - D::log(zero);
             for (int64_t i = 0; i < half; ++i) spare[i] = D::plus(spare[i], spare[i + half]);
         }
         size = half;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "strips.hpp"
 #include "team.hpp"
@@ -88,10 +89,9 @@ struct WindowScratch {
 };
 
 // The transfer over the rows of one window; `n` columns, of which those beyond the span are free and
-// alone, so that vectors are never shorter than four.
+// alone: four columns at least, for whole vectors even where one of them is clamped.
 template <class D>
 class Window {
-    const Model& model_;
     WindowScratch& scratch_;
     int64_t h_, size_;
     int n_, used_;
@@ -123,7 +123,7 @@ class Window {
     static int padded(int64_t columns) { return static_cast<int>(std::max<int64_t>(4, columns)); }
 
     Window(const Model& model, const Span& span, WindowScratch& scratch)
-        : model_(model), scratch_(scratch), h_(model.grid.h), n_(padded(span.columns)), used_(span.columns) {
+        : scratch_(scratch), h_(model.grid.h), n_(padded(span.columns)), used_(static_cast<int>(span.columns)) {
         size_ = int64_t{1} << n_;
         const Grid& g = model.grid;
         const GridWeights<D>& weights = model.weights<D>();
@@ -160,7 +160,8 @@ class Window {
             const int64_t first = part * apart, last = std::min(first + apart, h_) - 1;
             if (wanted) {
                 std::copy_n(stored(part), size_, stored(parts + last - first));
-                for (int64_t r = last; r > first; --r) up(r, stored(parts + r - first), stored(parts + r - first - 1));
+                for (int64_t i = parts + last - first; i > parts; --i)
+                    up(i - parts + first, stored(i), stored(i - 1));
             }
             if (part == 0) std::fill_n(alpha, size_, D::kOne);
             for (int64_t r = first; r <= last; ++r) {
@@ -168,8 +169,9 @@ class Window {
                 std::swap(alpha, next);
                 units += D::units(shrink);
                 shrink = shrink_of<D>(alpha, size_);
-                if (wanted)
-                    log_odds_of_columns<D>(alpha, stored(parts + r - first), n_, wanted, out + r * stride, spare);
+                if (!wanted) continue;
+                const double* beta = stored(parts + r - first);
+                log_odds_of_columns<D>(alpha, beta, n_, wanted, out + r * stride, spare);
             }
         }
         // the first row doubles the weight once for each column, an unused column once for each row
@@ -275,7 +277,14 @@ inline const double* column_of(const double* a, int64_t c, const Grid& g, std::v
     return out.data();
 }
 
-inline double log_add(double a, double b) { return Logs::plus(a, b); }
+// The field of column c - 1, clamped at the reference, on column c.
+inline const double* clamped_field(const uint8_t* reference, int64_t c, const Grid& g,
+                                   std::vector<double>& out) {
+    out.resize(g.h);
+    for (int64_t r = 0; r < g.h; ++r)
+        out[r] = (reference[r * g.w + c - 1] ? 1 : -1) * g.across[r * (g.w - 1) + c - 1];
+    return out.data();
+}
 
 // The field with which column c and all beyond it act on the pixels of column c - 1, bounded from one
 // side (bound = 0 or 1): field[r, c] for c >= 1, column 0 untouched. By supermodularity the field on
@@ -298,7 +307,7 @@ inline void bound_fields(const Model& model, int64_t window, int bound, WindowSc
             for (int64_t r = 0; r < g.h; ++r) {
                 const double a = g.across[r * (g.w - 1) + c - 1];
                 const double q = odds[r] - scratch.left[r] + sign * error;
-                const double act = log_add(q, -a) - log_add(q - a, 0.0) + sign * error;
+                const double act = Logs::plus(q, -a) - Logs::plus(q - a, 0.0) + sign * error;
                 field[r * g.w + c] = std::clamp(act, -a, a);
             }
         });
@@ -314,12 +323,7 @@ inline void bound_chain(const Model& model, int64_t window, const uint8_t* refer
         const bool exact = c + window >= g.w;
         if (exact && bound) return;  // the other task does both
         Span span{c, std::min(window, g.w - c)};
-        if (c > 0) {
-            scratch.left.resize(g.h);
-            for (int64_t r = 0; r < g.h; ++r)
-                scratch.left[r] = (reference[r * g.w + c - 1] ? 1 : -1) * g.across[r * (g.w - 1) + c - 1];
-            span.left = scratch.left.data();
-        }
+        if (c > 0) span.left = clamped_field(reference, c, g, scratch.left);
         if (!exact) span.right = column_of(fields[bound], c + window, g, scratch.right);
         with_window(model, span, scratch, [&](auto& win, double error) {
             double* out = odds[bound] + c;
@@ -352,12 +356,7 @@ inline void chain_gradient(const Model& model, int64_t window, const uint8_t* re
         const int64_t last = c + span.columns - 1;
         part.moments.assign(g.h * span.columns, Moments{0, 0, 0});
         part.beyond.assign(g.h, 0.0);
-        if (c > 0) {
-            scratch.left.resize(g.h);
-            for (int64_t r = 0; r < g.h; ++r)
-                scratch.left[r] = (reference[r * g.w + c - 1] ? 1 : -1) * g.across[r * (g.w - 1) + c - 1];
-            span.left = scratch.left.data();
-        }
+        if (c > 0) span.left = clamped_field(reference, c, g, scratch.left);
         const auto add = [&](double factor, double side, int64_t clamped) {
             if (last + 1 < g.w) {
                 scratch.right.resize(g.h);
