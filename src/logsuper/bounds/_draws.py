@@ -20,6 +20,8 @@ from logsuper.solvers._prepare import Prepared, prepare
 _BLOCKS, _STRATA = 10, 100
 # Numbers of noise that are held at once, whole blocks apart.
 _HELD = 1 << 23
+# Values closer than this, in nats, count as the same.
+_SAME = 1e-3
 
 Design = Callable[[np.random.Generator, int, int], FloatArray]
 Transform = Callable[[FloatArray], FloatArray]
@@ -133,14 +135,15 @@ def t_interval(mean: float, stderr: float, units: int, confidence: float) -> tup
 
 
 def unseen(f: SubmodularFunction, values: FloatArray) -> float:
-    """Return a standard error for values that are all the same, 0 if they vary or have to be same.
+    """Return the least standard error that values can have of which hardly any differ.
 
-    Where no draw differed, what could have differs in fewer than about one draw in `len(values)`;
-    perturbed maxima then differ by about 1, for logistic tails are exponential. Only of a modular
-    function it is known that nothing is missing.
+    Where fewer than one draw in ten differs from the rest, others that would may not have come up:
+    what is missing happens about once in `len(values)` draws, and changes a perturbed maximum by
+    about 1, for logistic tails are exponential. Of a modular function, and of it alone, it is known
+    that nothing is missing.
     """
-    spread = float(np.ptp(values))
-    if spread > 1e-12 * max(1.0, float(np.abs(values).max())) or f.n == 1:
+    moved = np.abs(values - np.median(values)) > _SAME
+    if moved.mean() >= 0.1 or f.n == 1:
         return 0.0
     pairwise = as_pairwise(f)
     return 0.0 if pairwise is not None and not len(pairwise.edges) else 1.0 / len(values)
