@@ -86,8 +86,8 @@ def test_everything_fixed_is_legal():
 
 def test_log_prob_has_sides(seed):
     rng = np.random.default_rng(seed)
-    cuts = ls.grid_cuts((12, 12))
-    m = ls.LogSupermodular(sum(cuts) - ls.Modular(rng.normal(size=144)))
+    cuts = ls.grid_cuts((16, 16))
+    m = ls.LogSupermodular(sum(cuts) - ls.Modular(rng.normal(size=256)))
     X = m.sample(4, seed=rng)
     lower, exact, upper = (
         m.log_prob(X, side, **options)
@@ -99,8 +99,8 @@ def test_log_prob_has_sides(seed):
 
 def test_bracket_names_its_methods_and_obeys_its_budget(seed):
     rng = np.random.default_rng(seed)
-    cuts = ls.grid_cuts((12, 12))
-    m = ls.LogSupermodular(1.5 * sum(cuts) - ls.Modular(rng.normal(size=144)), constant=5.0)
+    cuts = ls.grid_cuts((16, 16))
+    m = ls.LogSupermodular(1.5 * sum(cuts) - ls.Modular(rng.normal(size=256)), constant=5.0)
     exact = m.log_partition().value
     widths = []
     for budget in (1.0, 3e5, 3e6, 3e7, 1e9):

@@ -261,7 +261,7 @@ def _flip_likelihoods(z: FloatArray, on: Any, off: Any) -> tuple[FloatArray, Flo
 def _as_observed(observed: ArrayLike) -> FloatArray:
     """Return an observation as float64 with NaN where it is masked; refuse infinities."""
     if isinstance(observed, np.ma.MaskedArray):
-        observed = observed.astype(np.float64).filled(np.nan)
+        observed = np.ma.filled(observed.astype(np.float64), np.nan)
     array = as_array(observed, "observed")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"observed must hold real numbers, got dtype {array.dtype}")

@@ -10,9 +10,9 @@ import math
 
 from scipy.special import expit
 
-from logsuper.bounds._pairwise import GridForm
+from logsuper.bounds._pairwise import GridForm, as_grid
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._windows import need_grid, refuse_too_large, transfer
+from logsuper.bounds._windows import WIDEST, need_grid, refuse_too_large, transfer
 from logsuper.functions._base import SubmodularFunction
 from logsuper.solvers._native import kernels
 
@@ -84,9 +84,12 @@ def marginals(f: SubmodularFunction) -> Marginals:
     _, odds = transfer(grid, odds=True)
     assert odds is not None
     values = expit(odds.T if transposed else odds).ravel()
-    return Marginals(values, "transfer")
+    return Marginals(values, "transfer", values, values)
 
 
 def operations(f: SubmodularFunction) -> float:
-    """Return about how many elementary operations log Z takes."""
-    return _count(_narrow(need_grid(f, "transfer"))[0], 1.0)
+    """Return about how many elementary operations log Z takes; infinity if it is not possible."""
+    grid = as_grid(f)
+    if grid is None or min(grid.shape) > WIDEST:
+        return math.inf
+    return _count(_narrow(grid)[0], 1.0)
