@@ -60,7 +60,7 @@ def marginals(
     >>> f = ls.Cut(3, [(0, 1), (1, 2)], 1.0) - ls.Modular([2.0, 0.0, 0.0])
     >>> found = marginals(f, samples=2000, seed=0, confidence=0.99)
     >>> found
-    <3 marginals by sampling, known to 0.0699, standard error up to 0.011>
+    <3 marginals by sampling, known to 0.0654, standard error up to 0.011>
     """
     total = check_count(samples, "samples", 1)
     level = None if confidence is None else check_confidence(confidence)
@@ -125,10 +125,10 @@ def coupled_marginals(
     >>> import logsuper as ls
     >>> from logsuper.sampling import coupled_marginals
     >>> fh, fv = ls.grid_cuts((8, 8))
-    >>> f = 2.0 * fh + 2.0 * fv - ls.Modular([1.0] * 64)
-    >>> found = coupled_marginals(f, sweeps=200, samples=2000, seed=0)
-    >>> bool(found.lower.min() > 0.98)
-    True
+    >>> f = 0.5 * fh + 0.5 * fv - ls.Modular([2.0] * 64)
+    >>> found = coupled_marginals(f, sweeps=5, samples=2000, seed=0)
+    >>> bool(found.lower.min() > 0.92), bool((found.upper - found.lower).max() < 0.05)
+    (True, True)
     """
     length, total = check_count(sweeps, "sweeps", 1), check_count(samples, "samples", 1)
     level = check_confidence(confidence)

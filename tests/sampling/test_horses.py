@@ -1,0 +1,50 @@
+"""Exact posterior samples of real silhouettes, where the Weizmann horses are at hand."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import logsuper as ls
+from logsuper.sampling import NotCoalesced, sample
+
+
+@pytest.fixture(scope="module")
+def horses() -> np.ndarray:
+    """The first ten silhouettes, 50 x 50."""
+    folder = pathlib.Path(os.environ.get("LOGSUPER_DATA", "")) / "weizmann_horse_db/figure_ground"
+    paths = sorted(folder.iterdir())[:10] if folder.is_dir() else []
+    if "LOGSUPER_DATA" not in os.environ or not paths:
+        pytest.skip("LOGSUPER_DATA does not name a folder with the Weizmann horses")
+    images = []
+    for path in paths:
+        with Image.open(path) as image:
+            small = image.convert("L").resize((50, 50), Image.Resampling.BOX)
+        images.append(np.asarray(small) > 127.5)
+    return np.array(images)
+
+
+def posterior(x: np.ndarray, noise: float, seed: int, unseen: slice) -> ls.SubmodularFunction:
+    flipped = x ^ (np.random.default_rng(seed).random(x.shape) < noise)
+    t = np.log((1 - noise) / noise) * (2.0 * flipped - 1.0)
+    t[:, unseen] = 0.0
+    fh, fv = ls.grid_cuts(x.shape)
+    return 1.05 * fh + 2.2 * fv - ls.Modular(t.ravel())
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.2])
+def test_posterior_samples_look_like_the_truth(horses: np.ndarray, noise: float) -> None:
+    errors = []
+    for k, x in enumerate(horses):
+        X = sample(posterior(x, noise, k, slice(0, 0)), 4, "cftp", seed=k)
+        errors.append((X != x.ravel()).mean())
+    assert np.mean(errors) < noise / 3
+
+
+def test_a_third_unobserved_is_refused(horses: np.ndarray) -> None:
+    with pytest.raises(NotCoalesced, match="max_sweeps = 8192"):
+        sample(posterior(horses[0], 0.1, 0, slice(17, 34)), 20, "cftp", seed=0)
