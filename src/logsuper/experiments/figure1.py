@@ -93,8 +93,48 @@ CURVES = (
 _FIELDS = ("value", "stderr", "seconds", "solves")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """The checked arguments of a run."""
+
+    seeds: tuple[int, ...]
+    decays: tuple[float, ...]
+    counts: tuple[int, ...]
+    points: int
+    samples: int
+
+    def __post_init__(self) -> None:
+        if self.points < 1:
+            raise ValueError(f"points must be at least 1, got {self.points}")
+        if self.samples < 2:
+            raise ValueError(f"samples must be at least 2, got {self.samples}")
+        for i, decay in enumerate(self.decays):
+            if decay < 0:
+                raise ValueError(f"decays[{i}] = {decay:g} is negative")
+        for i, count in enumerate(self.counts):
+            if count > self.points:
+                raise ValueError(
+                    f"counts[{i}] = {count}, but a cluster has only {self.points} points"
+                )
+
+    @property
+    def models(self) -> int:
+        """Number of models of a data set."""
+        return len(self.decays) * len(self.counts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the results of a data set."""
+        return len(self.decays), len(self.counts), len(CURVES), len(_FIELDS)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the results of a data set depend on, the data set apart."""
+        arguments = {key: value for key, value in vars(self).items() if key != "seeds"}
+        return {**arguments, "curves": [(c.key, dict(c.options), c.largest) for c in CURVES]}
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Result:
+class Result(_Settings):
     """Bounds on log Z for each data set, decay, number of given pairs, and curve.
 
     Attributes
@@ -113,11 +153,6 @@ class Result:
         and how many submodular minimisations that were. All NaN where a curve is left out.
     """
 
-    seeds: tuple[int, ...]
-    decays: tuple[float, ...]
-    counts: tuple[int, ...]
-    points: int
-    samples: int
     curves: tuple[Curve, ...]
     value: FloatArray
     stderr: FloatArray
@@ -229,79 +264,36 @@ def run(
     True
     """
     each = check_size(points, "points")
-    found = _Settings(
+    settings = _Settings(
         _listed(seeds, "seeds", check_size),
         _listed(decays, "decays", check_number),
         _listed(range(1, each + 1) if counts is None else counts, "counts", check_size),
         each,
         check_size(samples, "samples"),
     )
-    found.check()
-    store = None if partial is None else Partial(partial, found.arguments())
-    total = len(found.seeds) * found.models
-    parts: list[FloatArray] = []
-    for seed in found.seeds:
+    store = None if partial is None else Partial(partial, settings.arguments())
+    done = 0
+
+    def advance(models: int) -> None:
+        nonlocal done
+        done += models
+        if progress is not None:
+            progress(done, len(settings.seeds) * settings.models)
+
+    parts = []
+    for seed in settings.seeds:
         name = f"figure1-{seed}"
-        part = None if store is None else store.load(name, found.shape)
-        if part is None:
-            rows = []
-            for row in Parallel(n_jobs=n_jobs, return_as="generator")(
-                delayed(_model)(found, seed, decay, count)
-                for decay in found.decays
-                for count in found.counts
-            ):
-                rows.append(row)
-                if progress is not None:
-                    progress(len(parts) * found.models + len(rows), total)
-            part = np.array(rows).reshape(found.shape)
+        part = None if store is None else store.load(name, settings.shape)
+        if part is not None:
+            advance(settings.models)
+        else:
+            part = _data_set(settings, seed, n_jobs, advance)
             if store is not None:
                 store.store(name, part)
         parts.append(part)
-        if progress is not None:
-            progress(len(parts) * found.models, total)
-    arrays = dict(zip(_FIELDS, np.moveaxis(np.stack(parts), -1, 0), strict=True))
-    return Result(found.seeds, found.decays, found.counts, each, found.samples, CURVES, **arrays)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Settings:
-    """The checked arguments of a run."""
-
-    seeds: tuple[int, ...]
-    decays: tuple[float, ...]
-    counts: tuple[int, ...]
-    points: int
-    samples: int
-
-    def check(self) -> None:
-        """Refuse what could not be run or drawn."""
-        if self.points < 1:
-            raise ValueError(f"points must be at least 1, got {self.points}")
-        if self.samples < 2:
-            raise ValueError(f"samples must be at least 2, got {self.samples}")
-        for i, decay in enumerate(self.decays):
-            if decay < 0:
-                raise ValueError(f"decays[{i}] = {decay:g} is negative")
-        for i, count in enumerate(self.counts):
-            if count > self.points:
-                raise ValueError(
-                    f"counts[{i}] = {count}, but a cluster has only {self.points} points"
-                )
-
-    @property
-    def models(self) -> int:
-        """Number of models of a data set."""
-        return len(self.decays) * len(self.counts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the results of a data set."""
-        return len(self.decays), len(self.counts), len(CURVES), len(_FIELDS)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return what the results of a data set depend on, the data set apart."""
-        arguments = {k: v for k, v in dataclasses.asdict(self).items() if k != "seeds"}
-        return {**arguments, "curves": [(c.key, dict(c.options), c.largest) for c in CURVES]}
+    fields = np.moveaxis(np.stack(parts), -1, 0)
+    arrays = dict(zip(_FIELDS, fields, strict=True))
+    return Result(**vars(settings), curves=CURVES, **arrays)
 
 
 def _listed(
@@ -316,6 +308,22 @@ def _listed(
     if len(set(entries)) < len(entries):
         raise ValueError(f"{name} has an entry twice, got {list(entries)}")
     return entries
+
+
+def _data_set(
+    settings: _Settings, seed: int, n_jobs: int | None, advance: Callable[[int], None]
+) -> FloatArray:
+    """Return the fields of all models of a data set."""
+    tasks = (
+        delayed(_model)(settings, seed, decay, count)
+        for decay in settings.decays
+        for count in settings.counts
+    )
+    rows = []
+    for row in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+        rows.append(row)
+        advance(1)
+    return np.array(rows).reshape(settings.shape)
 
 
 def _model(settings: _Settings, seed: int, decay: float, count: int) -> FloatArray:
