@@ -271,7 +271,7 @@ def test_the_gradient_is_exact_with_a_wide_window(seed):
     f = random_grid(np.random.default_rng(seed), (6, 8), 1.2)
     x = ls.maximize(f, np.zeros(48))[0].reshape(6, 8)
     value, dt, dacross, _ = _strips.strips_gradient(as_grid(f), x, 8)
-    assert value == pytest.approx(_transfer.log_partition(f).value, rel=1e-12)
+    assert value == pytest.approx(_transfer.log_partition(f).value, rel=1e-11)
     np.testing.assert_allclose(dt.ravel(), _transfer.marginals(f), atol=1e-10)
     assert np.all((-1 - 1e-12 <= dacross) & (dacross <= 1e-12))  # minus the chance to differ
 
