@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -73,8 +74,8 @@ void run_parallel(int64_t units, int threads, Job&& job) {
 struct ScanScratch {
     std::vector<double> field;
     std::vector<float> noise;
-    std::vector<double> spins;    // of a graph: +1 or -1
-    std::vector<int64_t> signs;   // of a grid: sign bits
+    std::vector<double> spins;   // of a graph: +1 or -1
+    std::vector<int64_t> signs;  // of a grid: sign bits
 };
 
 // A graph without its fields. One or two chains of a problem are `chains` rows of n bytes.
@@ -150,7 +151,10 @@ class GridScan final : public Scan {
 
    public:
     GridScan(int64_t rows, int64_t columns, const double* across, const double* down)
-        : rows_(rows), columns_(columns), stride_((columns + 1) / 2 / 4 * 4 + 4), area_((rows + 2) * stride_ + 4) {
+        : rows_(rows),
+          columns_(columns),
+          stride_((columns + 1) / 2 / 4 * 4 + 4),
+          area_((rows + 2) * stride_ + 4) {
         for (int colour = 0; colour < 2; ++colour) {
             right_[colour].assign(area_, 0.0);
             down_[colour].assign(area_, 0.0);
@@ -231,9 +235,11 @@ class GridScan final : public Scan {
                 const int64_t odd = first(colour, i), count = (columns_ - odd + 1) / 2;
                 for (int64_t h = 0; h < count; h += 4) {
                     // neighbours in the order of the elements: above, left, right, below
-                    const int64_t at = place(i) + h, next[4] = {at - stride_, at + odd - 1, at + odd, at + stride_};
-                    const Long4 weight[4] = {(Long4)read(from_above + next[0]), (Long4)read(from_left + next[1]),
-                                             (Long4)read(right + at), (Long4)read(down + at)};
+                    const int64_t at = place(i) + h;
+                    const int64_t next[4] = {at - stride_, at + odd - 1, at + odd, at + stride_};
+                    const Long4 weight[4] = {
+                        (Long4)read(from_above + next[0]), (Long4)read(from_left + next[1]),
+                        (Long4)read(right + at), (Long4)read(down + at)};
                     Float4 z;
                     std::memcpy(&z, noise + h, sizeof z);
                     const Double4 threshold = __builtin_convertvector(z, Double4), t = read(field + at);

@@ -1,7 +1,7 @@
 // The Python face of the Markov chains.
 #pragma once
 
-#include <memory>
+#include <algorithm>
 #include <vector>
 
 #include "bindings.hpp"
@@ -60,7 +60,7 @@ inline void move_clusters(const Clusters& clusters, Array<uint8_t> states, Array
 
 constexpr int64_t kMostElements = int64_t{1} << 30;
 
-inline std::unique_ptr<Scan> make_grid_scan(Array<const double> across, Array<const double> down) {
+inline Scan* make_grid_scan(Array<const double> across, Array<const double> down) {
     require(across.ndim() == 2 && down.ndim() == 2, "weights must have two axes");
     const int64_t rows = length(across, 0), columns = length(down, 1);
     require(rows >= 1 && columns >= 1 && rows < kMostElements && columns < kMostElements &&
@@ -70,12 +70,12 @@ inline std::unique_ptr<Scan> make_grid_scan(Array<const double> across, Array<co
     require(finite_and_nonnegative(across.data(), across.size()) &&
                 finite_and_nonnegative(down.data(), down.size()),
             "weights must be finite and >= 0");
-    return std::make_unique<GridScan>(rows, columns, across.data(), down.data());
+    return new GridScan(rows, columns, across.data(), down.data());
 }
 
 // Position p of the scan is element order[p]; its neighbours are positions too.
-inline std::unique_ptr<Scan> make_graph_scan(Array<const int64_t> order, Array<const int64_t> start,
-                                             Array<const int64_t> neighbour, Array<const double> weight) {
+inline Scan* make_graph_scan(Array<const int64_t> order, Array<const int64_t> start,
+                             Array<const int64_t> neighbour, Array<const double> weight) {
     require(order.ndim() == 1 && start.ndim() == 1 && neighbour.ndim() == 1 && weight.ndim() == 1,
             "wrong number of axes");
     const int64_t n = length(order, 0), ends = length(neighbour, 0);
@@ -92,21 +92,21 @@ inline std::unique_ptr<Scan> make_graph_scan(Array<const int64_t> order, Array<c
     for (int64_t k = 0; k < ends; ++k)
         require(0 <= neighbour.data()[k] && neighbour.data()[k] < n, "no such neighbour");
     require(finite_and_nonnegative(weight.data(), weight.size()), "weights must be finite and >= 0");
-    return std::make_unique<GraphScan>(std::vector<int64_t>(order.data(), order.data() + n),
-                                       std::vector<int64_t>(start.data(), start.data() + n + 1),
-                                       std::vector<int32_t>(neighbour.data(), neighbour.data() + ends),
-                                       std::vector<double>(weight.data(), weight.data() + ends));
+    return new GraphScan(std::vector<int64_t>(order.data(), order.data() + n),
+                         std::vector<int64_t>(start.data(), start.data() + n + 1),
+                         std::vector<int32_t>(neighbour.data(), neighbour.data() + ends),
+                         std::vector<double>(weight.data(), weight.data() + ends));
 }
 
-inline std::unique_ptr<Clusters> make_clusters(int64_t n, Array<const int64_t> edges,
-                                               Array<const double> threshold) {
+inline Clusters* make_clusters(int64_t n, Array<const int64_t> edges, Array<const double> threshold) {
     require(n >= 1 && n < kMostElements, "the graph must have 1 to 2^30 elements");
     require(edges.ndim() == 2 && length(edges, 1) == 2, "edges has the wrong shape");
-    require(threshold.ndim() == 1 && length(threshold, 0) == length(edges, 0), "threshold has the wrong length");
+    require(threshold.ndim() == 1 && length(threshold, 0) == length(edges, 0),
+            "threshold has the wrong length");
     for (size_t k = 0; k < edges.size(); ++k)
         require(0 <= edges.data()[k] && edges.data()[k] < n, "no such element");
-    return std::make_unique<Clusters>(n, std::vector<int32_t>(edges.data(), edges.data() + edges.size()),
-                                      std::vector<double>(threshold.data(), threshold.data() + threshold.size()));
+    return new Clusters(n, std::vector<int32_t>(edges.data(), edges.data() + edges.size()),
+                        std::vector<double>(threshold.data(), threshold.data() + threshold.size()));
 }
 
 inline void bind_chains(nb::module_& m) {
@@ -116,17 +116,11 @@ inline void bind_chains(nb::module_& m) {
     nb::class_<Clusters>(m, "Clusters")
         .def("move", &move_clusters, nb::arg("states").noconvert(), nb::arg("theta"), nb::arg("key"),
              nb::arg("problems"), nb::arg("time"), nb::arg("threads"));
-    m.def("grid_scan", [](Array<const double> across, Array<const double> down) {
-        return make_grid_scan(across, down).release();
-    }, nb::arg("across"), nb::arg("down"), nb::rv_policy::take_ownership);
-    m.def("graph_scan", [](Array<const int64_t> order, Array<const int64_t> start,
-                           Array<const int64_t> neighbour, Array<const double> weight) {
-        return make_graph_scan(order, start, neighbour, weight).release();
-    }, nb::arg("order"), nb::arg("start"), nb::arg("neighbour"), nb::arg("weight"),
-       nb::rv_policy::take_ownership);
-    m.def("clusters", [](int64_t n, Array<const int64_t> edges, Array<const double> threshold) {
-        return make_clusters(n, edges, threshold).release();
-    }, nb::arg("n"), nb::arg("edges"), nb::arg("threshold"), nb::rv_policy::take_ownership);
+    m.def("grid_scan", &make_grid_scan, nb::arg("across"), nb::arg("down"), nb::rv_policy::take_ownership);
+    m.def("graph_scan", &make_graph_scan, nb::arg("order"), nb::arg("start"), nb::arg("neighbour"),
+          nb::arg("weight"), nb::rv_policy::take_ownership);
+    m.def("clusters", &make_clusters, nb::arg("n"), nb::arg("edges"), nb::arg("threshold"),
+          nb::rv_policy::take_ownership);
 }
 
 }  // namespace LOGSUPER_ISA
