@@ -54,6 +54,14 @@ def log_partition(
         The value is the trapezoidal sum; `interval` covers the error of the discretisation, fully,
         and that of sampling, at the given confidence by the central limit theorem. ``details`` has
         the two sums as ``"lower"`` and ``"upper"``.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.sampling import log_partition
+    >>> found = log_partition(ls.Cut(2, [(0, 1)], 1.0), "ti", seed=0, confidence=0.99)
+    >>> found.interval[0] < 1.0064 < found.interval[1]  # log 2 + log(1 + 1/e)
+    True
     """
     total = check_count(samples, "samples", 2)
     points = np.linspace(0.0, 1.0, check_count(steps, "steps", 1) + 1)
