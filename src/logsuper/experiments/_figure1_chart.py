@@ -23,6 +23,8 @@ _STYLES: dict[str, tuple[str, Any, str]] = {
     "bethe": ("#009e73", "-", "v"),
     "superdifferential": ("#d55e00", (0, (3, 1.5)), "P"),
 }
+# Their noise hides their distance from the best lower bound: points there, not lines and bands.
+_NOISY = ("logistic_plain", "power")
 _LINEAR = 1e-2  # nats around zero that the lower panels show on a linear scale
 
 
@@ -41,7 +43,10 @@ def draw(result: Result) -> bytes:
             for place, i in enumerate(drawn):
                 curve = result.curves[i]
                 _line(above, result, result.value[:, c, :, i], curve.key, curve.label, place)
-                _line(below, result, distances[:, c, :, i], curve.key, None, place)
+                if curve.key in _NOISY:
+                    _points(below, result, distances[:, c, :, i], curve.key)
+                else:
+                    _line(below, result, distances[:, c, :, i], curve.key, None, place)
             above.set_title(f"c = {decay:g}")
             below.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
             below.set_xlabel("points given in each cluster, k")
@@ -49,7 +54,8 @@ def draw(result: Result) -> bytes:
                 axis.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)
                 axis.grid(color="0.92", linewidth=0.6)
         axes[0, 0].set_ylabel("log Z (nats)")
-        axes[1, 0].set_ylabel("bound less the best lower bound (nats)")
+        axes[1, 0].set_ylabel("distance above the best lower bound (nats)")
+        figure.align_ylabels(axes[:, 0])
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
         return _plot.as_png(figure)
@@ -62,7 +68,6 @@ def _line(
     colour, dashes, marker = _STYLES[key]
     order = np.argsort(result.counts)
     counts = np.array(result.counts)[order]
-    low, high = (end[order] for end in result.band(values))
     # markers far apart, and not at the same k for all curves, where they would hide each other
     every = max(1, len(counts) // 8)
     axis.plot(
@@ -77,4 +82,20 @@ def _line(
         markevery=(place % every, every),
         label=label,
     )
+    low, high = (end[order] for end in result.band(values))
     axis.fill_between(counts, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _points(axis: Any, result: Result, values: FloatArray, key: str) -> None:
+    """Draw the means of one curve as points."""
+    colour, _, marker = _STYLES[key]
+    axis.plot(
+        result.counts,
+        values.mean(axis=0),
+        color=colour,
+        linestyle="",
+        marker=marker,
+        markersize=2.8,
+        markerfacecolor="white",
+        zorder=1.5,
+    )
