@@ -87,8 +87,7 @@ def report(result: Result) -> str:
         "## Order of the bounds",
         "In how many of the models an upper bound, or the exact value, lies below the best lower "
         "bound. A sampled bound may: it is the estimate of an upper bound, not one itself. The "
-        "largest crossing is also given in standard errors of the estimate; these are too small "
-        "where no sample met an event that is rare but matters.",
+        "largest crossing is also given in standard errors of the estimate.",
         _markdown(*_crossings(result)),
         *_against_exact(result),
         "## Cost",

@@ -81,7 +81,7 @@ CURVES = (
         {"variance_reduction": "none"},
         sampled=True,
     ),
-    Curve("logistic", "upper", "logistic, reduced variance", "logistic", sampled=True),
+    Curve("logistic", "upper", "logistic, low variance", "logistic", sampled=True),
     Curve("power", "upper", "power $U_a$", "power", sampled=True),
     Curve("trw", "upper", "tree-reweighted", "trw"),
     Curve("bethe", "lower", "Bethe", "bethe"),
