@@ -86,10 +86,10 @@ def test_the_extreme_starts_meet_the_extreme_fixed_points(seed):
 
 def test_two_elements_by_hand():
     # one fixed point, q = 1/2, at weak coupling; two others appear at w > 2
-    for w, q in [(0.5, 0.5), (1.9, 0.5)]:
+    for w, q in [(0.5, 0.5), (1.5, 0.5)]:
         f = Cut(2, [(0, 1)], w)
-        assert log_partition(f).value == pytest.approx(2 * np.log(2) - w / 2, abs=1e-8)
-        np.testing.assert_allclose(marginals(f), q, atol=1e-5)
+        assert log_partition(f).value == pytest.approx(2 * np.log(2) - w / 2, abs=1e-9)
+        np.testing.assert_allclose(marginals(f), q, atol=1e-4)
     assert log_partition(Cut(2, [(0, 1)], 4.0)).value > 2 * np.log(2) - 2.0 + 0.1
 
 

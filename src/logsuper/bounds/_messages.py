@@ -20,8 +20,8 @@ from scipy.special import expit
 from logsuper.bounds._pairwise import Pairwise
 from logsuper.functions._checks import FloatArray, add_up
 
-# Beyond this many unknowns the factorisation costs more than many sweeps.
-_FACTORISABLE = 100_000
+# Beyond this many elements a factorisation costs more than many sweeps.
+_FACTORISABLE = 20_000
 # Strong couplings make the linear system singular: the slopes of the messages stay below 1.
 _STEEPEST = 1.0 - 1e-10
 _NEWTON_STEPS = 40
@@ -58,17 +58,18 @@ class Messages:
     ) -> tuple[FloatArray, float]:
         """Return messages near a fixed point, by sweeps and then Newton steps, and the residual."""
         worst = np.inf
-        for _ in range(sweeps if self._factorisable else 10 * sweeps):
+        for _ in range(sweeps if self.factorisable else 10 * sweeps):
             off, _ = self.residual(u)
             worst = float(np.abs(off).max(initial=0.0))
             if worst <= tol:
                 return u, worst
             u = u + damping * off
-        return self._newton(u, tol) if self._factorisable else (u, worst)
+        return self._newton(u, tol) if self.factorisable else (u, worst)
 
     @property
-    def _factorisable(self) -> bool:
-        return self.n + len(self.source) <= _FACTORISABLE
+    def factorisable(self) -> bool:
+        """Whether Newton steps are worth their price."""
+        return self.n <= _FACTORISABLE
 
     def _newton(self, u: FloatArray, tol: float) -> tuple[FloatArray, float]:
         """Take Newton steps on all equations, halved until the residual falls."""
@@ -91,17 +92,28 @@ class Messages:
     def _newton_step(self, off: FloatArray, cavity: FloatArray) -> FloatArray:
         r"""Solve :math:`\Delta u_{i\to j}=r+m'(\Delta b_i-\Delta u_{j\to i})` for the messages.
 
-        The beliefs stay unknowns of their own: with strong couplings the messages could not be
-        computed from them.
+        The two messages of an edge are eliminated, which leaves one equation an element.
         """
-        count, n = len(off), self.n
+        n, source, target = self.n, self.source, self.target
         slope = expit(cavity + self.coupling) - expit(cavity - self.coupling)
         slope = np.minimum(slope, _STEEPEST)
-        u, b = np.arange(count), count + np.arange(n)
-        back = np.roll(u, count // 2)
-        rows = np.concatenate([u, u, u, b, b[self.target]])
-        columns = np.concatenate([u, back, b[self.source], b, u])
-        entries = np.concatenate([np.ones(count), slope, -slope, np.ones(n), -self.rho])
-        matrix = csc_array((entries, (rows, columns)), shape=(count + n, count + n))
-        right = np.concatenate([off, np.zeros(n)])
-        return np.asarray(splu(matrix).solve(right)[:count], dtype=np.float64)
+        back = np.roll(slope, len(slope) // 2)
+        share = 1.0 / ((1.0 - slope) + slope * (1.0 - back))
+        own = share * (off - slope * np.roll(off, len(off) // 2))
+        flow = self.rho * share * slope
+        every = np.arange(n)
+        diagonal = 1.0 + add_up(target, flow * back, n)
+        matrix = csc_array(
+            (
+                np.concatenate([diagonal, -flow]),
+                (np.concatenate([every, target]), np.concatenate([every, source])),
+            ),
+            shape=(n, n),
+        )
+        try:
+            factors = splu(matrix, permc_spec="MMD_AT_PLUS_A")
+        except RuntimeError:  # singular to the last digit: a damped sweep instead
+            return 0.5 * off
+        change = factors.solve(add_up(target, self.rho * own, n))
+        step: FloatArray = own + share * slope * (change[source] - back * change[target])
+        return step

@@ -50,7 +50,7 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     >>> import logsuper as ls
     >>> from logsuper.bounds._superdifferential import log_partition
     >>> log_partition(ls.Cut(2, [(0, 1)]))
-    <lower bound 0.6265233751 by superdifferential, certified>
+    <lower bound 0.626523375 by superdifferential, certified>
     """
     values, _, solves = best_supergradients(f, n_jobs)
     kind = max(values, key=lambda name: values[name])

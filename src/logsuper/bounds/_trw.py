@@ -6,23 +6,32 @@ IEEE Transactions on Information Theory 51, 2005.
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
-from scipy.special import expit
+from scipy.special import entr, expit
 
 from logsuper.bounds import _lfield
 from logsuper.bounds._messages import Messages
 from logsuper.bounds._pairwise import Pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._rounding import allowance
-from logsuper.bounds._spanning_trees import edge_probabilities
+from logsuper.bounds._spanning_trees import best_forest, edge_probabilities
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, add_up
 
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6
+# Edges of this probability are in every forest.
+_CERTAIN = 1.0 - 1e-9
+# Steps over the edge probabilities where the messages have Newton steps, and the sweeps of each.
+_STEPS = 10
+_SWEEPS = 30
 
 
-def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
+def log_partition(
+    f: SubmodularFunction, *, steps: int | None = None, n_jobs: int | None = None
+) -> Bound:
     r"""Bound log Z from above by a mixture of trees.
 
     Any messages u write the model as a product of their beliefs q and pair tables
@@ -32,10 +41,16 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     0; elsewhere each edge adds at most the largest log-ratio of a marginal of its table and the
     belief. The value is C plus this slack, hence valid for any messages and tight at convergence.
 
+    The probabilities start from a random spanning tree that prefers strong couplings, and move
+    towards the forest of the greatest mutual information, the gradient of the bound (conditional
+    gradient, section VI of the paper).
+
     Parameters
     ----------
     f : SubmodularFunction
         A pairwise function.
+    steps : int, optional
+        Steps over the edge probabilities; by default 10, and none for more than 20 000 elements.
     n_jobs : int, optional
         Threads of the L-field bound, which takes over where the messages do not converge.
 
@@ -51,19 +66,16 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <upper bound 1.006408868 by trw, certified>
     """
-    model = need_pairwise(f, "trw")
-    messages, u = _solve(model)
-    value, slack = dual(messages, u)
-    rounding = allowance(f)
+    value, slack, _ = _search(need_pairwise(f, "trw"), steps)
+    value += allowance(f)
     solves = 0
-    value += slack + rounding
     if slack > _CONVERGED * (1.0 + abs(value)):
         other = _lfield.log_partition(f, n_jobs=n_jobs)
         value, solves = min(value, other.value), other.solves
     return Bound(value, "upper", "trw", certified=True, solves=solves, details={"slack": slack})
 
 
-def marginals(f: SubmodularFunction) -> Marginals:
+def marginals(f: SubmodularFunction, *, steps: int | None = None) -> Marginals:
     """Return the beliefs of the tree-reweighted messages.
 
     Examples
@@ -73,15 +85,44 @@ def marginals(f: SubmodularFunction) -> Marginals:
     >>> marginals(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])).values.round(3)
     array([0.731, 0.607])
     """
-    messages, u = _solve(need_pairwise(f, "trw"))
-    return Marginals(np.asarray(expit(messages.beliefs(u))), "trw")
+    _, _, beliefs = _search(need_pairwise(f, "trw"), steps)
+    return Marginals(np.asarray(expit(beliefs)), "trw")
 
 
-def _solve(model: Pairwise) -> tuple[Messages, FloatArray]:
-    """Return the tree-reweighted equations and messages near their fixed point."""
-    messages = Messages(model, edge_probabilities(model.n, model.edges))
-    u, _ = messages.solve(np.zeros(len(messages.rho)), damping=0.5)
-    return messages, u
+def _search(model: Pairwise, steps: int | None) -> tuple[float, float, FloatArray]:
+    """Return the best value found, the slack in it, and its beliefs."""
+    if steps is not None and operator.index(steps) < 0:
+        raise ValueError(f"steps must be at least 0, got {steps}")
+    rho = edge_probabilities(model.n, model.edges, model.weights)
+    messages = Messages(model, rho)
+    u, _ = messages.solve(np.zeros(2 * len(rho)), damping=0.5)
+    best = _judge(messages, u)
+    count = (_STEPS if messages.factorisable else 0) if steps is None else steps
+    for step in range(count if (rho < _CERTAIN).any() else 0):
+        forest = best_forest(model.n, model.edges, _mutual_information(messages, u))
+        rho = rho + (forest - rho) / (step + 6)
+        messages = Messages(model, rho)
+        u, _ = messages.solve(u, damping=0.5, sweeps=_SWEEPS)
+        best = min(best, _judge(messages, u), key=lambda found: found[0])
+    return best
+
+
+def _judge(messages: Messages, u: FloatArray) -> tuple[float, float, FloatArray]:
+    """Return the bound by the messages u, the slack in it, and their beliefs."""
+    constant, slack = dual(messages, u)
+    return constant + slack, slack, messages.beliefs(u)
+
+
+def _mutual_information(messages: Messages, u: FloatArray) -> FloatArray:
+    """Return the mutual information of the pair table of each edge."""
+    count = len(u) // 2
+    _, cavity = messages.residual(u)
+    first, second, k = cavity[:count], cavity[count:], messages.coupling[:count]
+    logs = np.stack([np.zeros(count), first - k, second - k, first + second])
+    logs -= np.logaddexp.reduce(logs, axis=0)
+    table = np.exp(logs)
+    ends = np.stack([table[1] + table[3], table[2] + table[3]])
+    return np.asarray((entr(ends) + entr(1.0 - ends)).sum(axis=0) + (table * logs).sum(axis=0))
 
 
 def dual(messages: Messages, u: FloatArray) -> tuple[float, float]:
