@@ -22,8 +22,6 @@ from logsuper.functions._checks import FloatArray, add_up
 
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6
-# Edges of this probability are in every forest.
-_CERTAIN = 1.0 - 1e-9
 # Steps over the edge probabilities where the messages have Newton steps, and the sweeps of each.
 _STEPS = 10
 _SWEEPS = 30
@@ -41,9 +39,9 @@ def log_partition(
     0; elsewhere each edge adds at most the largest log-ratio of a marginal of its table and the
     belief. The value is C plus this slack, hence valid for any messages and tight at convergence.
 
-    The probabilities start from a random spanning tree that prefers strong couplings, and move
-    towards the forest of the greatest mutual information, the gradient of the bound (conditional
-    gradient, section VI of the paper).
+    The probabilities start from a list of forests that prefer strong couplings, and move towards
+    the forest of the greatest mutual information, the gradient of the bound (the conditional
+    gradient method of the paper).
 
     Parameters
     ----------
@@ -98,7 +96,7 @@ def _search(model: Pairwise, steps: int | None) -> tuple[float, float, FloatArra
     u, _ = messages.solve(np.zeros(2 * len(rho)), damping=0.5)
     best = _judge(messages, u)
     count = (_STEPS if messages.factorisable else 0) if steps is None else steps
-    for step in range(count if (rho < _CERTAIN).any() else 0):
+    for step in range(count if (rho < 1.0).any() else 0):
         forest = best_forest(model.n, model.edges, _mutual_information(messages, u))
         rho = rho + (forest - rho) / (step + 6)
         messages = Messages(model, rho)
