@@ -1,16 +1,16 @@
 // Batches: threads over problems (and samples), every result independent of their number.
 #pragma once
 
-#include <atomic>
 #include <cstring>
-#include <exception>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
-#include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "noise.hpp"
 #include "structure.hpp"
+#include "team.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -53,36 +53,28 @@ class WorkerPool {
     }
 };
 
-// Run job(worker, scratch, unit) for all units; the first exception is thrown again by the caller.
+// Run job.run(worker, state, unit) for all units; the first exception is thrown again by the caller.
 template <class Job>
 void run_units(const Structure& structure, WorkerPool& pool, int64_t units, int threads, Job&& job) {
-    std::atomic<int64_t> next{0};
-    std::exception_ptr failure;
-    std::mutex failure_mutex;
-    auto work = [&] {
-        try {
-            auto worker = pool.take(structure);
-            auto state = job.start();
-            for (int64_t unit; (unit = next.fetch_add(1)) < units;) job.run(*worker, state, unit);
-            pool.give(std::move(worker));
-        } catch (...) {
-            std::lock_guard<std::mutex> lock(failure_mutex);
-            if (!failure) failure = std::current_exception();
-            next.store(units);
+    // A worker that an exception has left in the middle of something is not handed out again.
+    struct Lease {
+        WorkerPool& pool;
+        std::unique_ptr<Worker> worker;
+        typename std::decay_t<Job>::State state;
+        bool busy = false;
+        Lease(WorkerPool& from, const Structure& structure, typename std::decay_t<Job>::State start)
+            : pool(from), worker(from.take(structure)), state(std::move(start)) {}
+        ~Lease() {
+            if (!busy) pool.give(std::move(worker));
         }
     };
-    const int64_t processors = std::max(1u, std::thread::hardware_concurrency());
-    const int64_t extra = std::min<int64_t>(std::min<int64_t>(threads, processors), units) - 1;
-    std::vector<std::thread> team;
-    try {
-        if (extra > 0) team.reserve(static_cast<size_t>(extra));
-        for (int64_t i = 0; i < extra; ++i) team.emplace_back(work);
-    } catch (...) {
-        // No more threads to be had: the ones there are do the work.
-    }
-    work();
-    for (auto& thread : team) thread.join();
-    if (failure) std::rethrow_exception(failure);
+    run_team(
+        units, threads, [&] { return std::make_unique<Lease>(pool, structure, job.start()); },
+        [&](std::unique_ptr<Lease>& lease, int64_t unit) {
+            lease->busy = true;
+            job.run(*lease->worker, lease->state, unit);
+            lease->busy = false;
+        });
 }
 
 class BatchJob {

@@ -8,16 +8,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <limits>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include "noise.hpp"
+#include "team.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -42,33 +39,6 @@ inline void fill_noise(uint64_t key, uint64_t problem, int64_t time, int64_t n, 
             std::memcpy(out + i + 8 * j, &eight, sizeof eight);
         }
     }
-}
-
-// Run job(scratch, unit) for all units; the first exception is thrown again by the caller.
-template <class Scratch, class Job>
-void run_parallel(int64_t units, int threads, Job&& job) {
-    std::atomic<int64_t> next{0};
-    std::exception_ptr failure;
-    std::mutex failure_mutex;
-    auto work = [&] {
-        try {
-            Scratch scratch;
-            for (int64_t unit; (unit = next.fetch_add(1)) < units;) job(scratch, unit);
-        } catch (...) {
-            std::lock_guard<std::mutex> lock(failure_mutex);
-            if (!failure) failure = std::current_exception();
-            next.store(units);
-        }
-    };
-    std::vector<std::thread> team;
-    try {
-        for (int64_t i = 1; i < std::min<int64_t>(threads, units); ++i) team.emplace_back(work);
-    } catch (...) {
-        // No more threads to be had: the ones there are do the work.
-    }
-    work();
-    for (auto& thread : team) thread.join();
-    if (failure) std::rethrow_exception(failure);
 }
 
 struct ScanScratch {

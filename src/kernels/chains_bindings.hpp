@@ -39,7 +39,7 @@ inline void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double
     const int64_t row = length(theta, 0) == 1 ? 0 : n;
     const Sweeps sweeps{scale, key, first, count, step};
     nb::gil_scoped_release release;
-    run_parallel<ScanScratch>(length(states, 0), threads, [&](ScanScratch& scratch, int64_t m) {
+    run_team<ScanScratch>(length(states, 0), threads, [&](ScanScratch& scratch, int64_t m) {
         scan.run(scratch, states.data() + m * chains * n, chains, theta.data() + m * row, problems.data()[m],
                  sweeps);
     });
@@ -53,7 +53,7 @@ inline void move_clusters(const Clusters& clusters, Array<uint8_t> states, Array
     require_times(time, 2, 1);
     const int64_t row = length(theta, 0) == 1 ? 0 : n;
     nb::gil_scoped_release release;
-    run_parallel<ClusterScratch>(length(states, 0), threads, [&](ClusterScratch& scratch, int64_t m) {
+    run_team<ClusterScratch>(length(states, 0), threads, [&](ClusterScratch& scratch, int64_t m) {
         clusters.move(scratch, states.data() + m * n, theta.data() + m * row, key, problems.data()[m], time);
     });
 }

@@ -11,16 +11,16 @@
 
 namespace LOGSUPER_ISA {
 
-// Run job(scratch, task) for all tasks, every thread with a Scratch of its own. The first exception is
-// thrown again by the caller.
-template <class Scratch, class Job>
-void run_team(int64_t tasks, int threads, const Job& job) {
+// Run job(scratch, task) for all tasks, every thread with a scratch of its own, which start() makes. The
+// first exception is thrown again by the caller.
+template <class Start, class Job>
+void run_team(int64_t tasks, int threads, const Start& start, const Job& job) {
     std::atomic<int64_t> next{0};
     std::exception_ptr failure;
     std::mutex failure_mutex;
     const auto work = [&] {
         try {
-            Scratch scratch;
+            auto scratch = start();
             for (int64_t task; (task = next.fetch_add(1)) < tasks;) job(scratch, task);
         } catch (...) {
             std::lock_guard<std::mutex> lock(failure_mutex);
@@ -40,6 +40,11 @@ void run_team(int64_t tasks, int threads, const Job& job) {
     work();
     for (auto& thread : team) thread.join();
     if (failure) std::rethrow_exception(failure);
+}
+
+template <class Scratch, class Job>
+void run_team(int64_t tasks, int threads, const Job& job) {
+    run_team(tasks, threads, [] { return Scratch(); }, job);
 }
 
 }  // namespace LOGSUPER_ISA

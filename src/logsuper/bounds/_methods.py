@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from logsuper.bounds._results import Bound, Marginals
@@ -62,12 +62,20 @@ def call(f: SubmodularFunction, what: str, name: str, options: dict[str, Any]) -
         raise ValueError(f"method must be one of {', '.join(have)}, got {name!r}")
     function = have[name].find(what)
     assert function is not None
-    legal = [key for key in inspect.signature(function).parameters if key != "f"]
+    check_options(function, name, options)
+    return function(f, **options)
+
+
+def check_options(function: Callable[..., Any], name: str, options: Collection[str]) -> None:
+    """Refuse an option that the function of a method does not have, listing those that it has."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return  # it passes them on, and they are checked there
+    legal = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in legal:
             listed = ", ".join(legal) or "none"
             raise TypeError(f"{name} has no option {option!r}; its options are: {listed}")
-    return function(f, **options)
 
 
 def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
 from logsuper._random import Seed, as_generator
+from logsuper.bounds._methods import check_options
 from logsuper.bounds._results import Bound
 from logsuper.functions._base import SubmodularFunction
 from logsuper.sampling._inputs import Bits, check_count, check_function
@@ -130,11 +130,5 @@ def _find(
         raise ValueError(f"method must be one of {', '.join(modules)}, got {method!r}")
     module = importlib.import_module(f"logsuper.sampling.{modules[method]}")
     function: Callable[..., Any] = getattr(module, what)
-    kinds = {key: p.kind for key, p in inspect.signature(function).parameters.items()}
-    legal = [key for key, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY]
-    # those of a sampler are passed on, and checked there
-    passes_on = inspect.Parameter.VAR_KEYWORD in kinds.values()
-    for option in options:
-        if option not in legal and not passes_on:
-            raise TypeError(f"{method} has no option {option!r}; its options: {', '.join(legal)}")
+    check_options(function, method, options)
     return function
