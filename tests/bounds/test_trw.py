@@ -191,10 +191,10 @@ def test_probabilities_belong_to_spanning_forests(spread, seed):
 def test_probabilities_follow_the_weights():
     # a triangle has two edges in every tree: shares 2 w / sum w where that is possible
     edges = np.array([(0, 1), (0, 2), (1, 2)])
-    np.testing.assert_allclose(edge_probabilities(3, edges, np.ones(3)), 2 / 3, atol=0.01)
+    np.testing.assert_allclose(edge_probabilities(3, edges, np.ones(3)), 2 / 3, atol=0.02)
     found = edge_probabilities(3, edges, np.array([2.0, 3.0, 3.0]))
-    np.testing.assert_allclose(found, [0.5, 0.75, 0.75], atol=0.01)
-    assert edge_probabilities(3, edges, np.array([9.0, 1.0, 1.0]))[0] > 0.99
+    np.testing.assert_allclose(found, [0.5, 0.75, 0.75], atol=0.02)
+    assert edge_probabilities(3, edges, np.array([9.0, 1.0, 1.0]))[0] > 0.98
 
 
 def test_large_grids_are_covered_evenly():

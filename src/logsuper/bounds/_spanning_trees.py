@@ -25,8 +25,9 @@ def edge_probabilities(n: int, edges: IntArray, weights: FloatArray) -> FloatArr
     wanted = int(np.clip(_EDGES // len(edges), *_FORESTS))
     forests = 0
     while forests < wanted or uses.min() == 0:
-        # once the list is long enough, forests that take all they can of what is left out
-        gains = weights / (1.0 + uses) if forests < wanted else (uses == 0).astype(np.float64)
+        gains = weights / (1.0 + uses)
+        if forests >= wanted:  # the list is long enough: take all there can be of what is left out
+            gains[uses == 0] += weights.max()
         forest = best_forest(n, edges, gains)
         forests += 1
         if forest.all():  # no cycle: there is one forest only
