@@ -1,4 +1,4 @@
-"""Do 95 % intervals of the logistic bound hold it in 95 % of the runs? `python -m benchmarks.coverage`.
+"""How often 95 % intervals hold the logistic bound: `python -m benchmarks.coverage`.
 
 The truth is a quadrature for disjoint paths of three elements, whose middle one sees two neighbours
 (single edges would be no test: the control variates are exact for them), and the mean of ten

@@ -116,7 +116,7 @@ class Controls:
     _crowds: _Crowds
 
     @classmethod
-    def learn(cls, f: SubmodularFunction, y: FloatArray) -> Controls:
+    def learn(cls, f: SubmodularFunction, y: NDArray[np.uint8]) -> Controls:
         """Choose the control variates for f from some of its maximisers, the rows of y."""
         field = -f.gains(y).mean(axis=0)
         pairwise = as_pairwise(f)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from logsuper._random import Seed, as_generator
@@ -77,6 +78,15 @@ def block_sizes(samples: int) -> IntArray:
     return np.full(count, samples // count) + (np.arange(count) < samples % count)
 
 
+class Batch(NamedTuple):
+    """Some whole blocks of draws: noise (M, n), maximisers (M, n), values (M,), sizes of blocks."""
+
+    z: FloatArray
+    y: NDArray[np.uint8]
+    values: FloatArray
+    sizes: IntArray
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
     """A function that is maximised under noise, some blocks at a time.
@@ -99,33 +109,37 @@ class Draws:
 
     def solve(
         self, sizes: IntArray, design: Design, transform: Transform = logit
-    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Yield the noise, its maximisers and the values, in order and in batches of blocks."""
-        n = self.prepared.n
-        waiting: list[FloatArray] = []
-        held = 0
-        for k, size in enumerate(sizes):
-            waiting.append(transform(design(self.rng, int(size), n)))
-            held += int(size) * n
-            if held >= _HELD or k == len(sizes) - 1:
-                z = np.concatenate(waiting)
-                waiting, held = [], 0
-                y, values, _ = self.prepared.maximize(z, [1.0], n_jobs=self.n_jobs)
-                yield z, y.astype(np.float64), np.asarray(values)
+    ) -> Iterator[Batch]:
+        """Draw blocks of the given sizes and maximise, as many at a time as memory is for."""
+        rows = max(1, _HELD // self.prepared.n)
+        for part in np.split(sizes, np.flatnonzero(np.diff(np.cumsum(sizes) // rows)) + 1):
+            blocks = [transform(design(self.rng, int(size), self.prepared.n)) for size in part]
+            z = np.concatenate(blocks)
+            y, values, _ = self.prepared.maximize(z, [1.0], n_jobs=self.n_jobs)
+            yield Batch(z, y, values, part)
 
 
-def block_mean(x: FloatArray, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
-    r"""Return the mean over the first axis and its standard error, from independent blocks.
-
-    With :math:`e_r` the mean of block r of :math:`B_r` draws and a variance of a block's mean that
-    is inverse to its size, :math:`s^2=\sum_rB_r(e_r-\bar e)^2/((R-1)\sum_rB_r)`.
-    """
+def block_means(x: FloatArray, sizes: IntArray) -> FloatArray:
+    """Return the mean of each block of rows."""
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    weight = sizes.reshape(-1, *[1] * (x.ndim - 1))
-    means = np.add.reduceat(x, starts, axis=0) / weight
-    mean = (weight * means).sum(axis=0) / sizes.sum()
+    return np.asarray(np.add.reduceat(x, starts, axis=0) / _column(sizes, x.ndim))
+
+
+def mean_of_blocks(means: FloatArray, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
+    r"""Return the mean of all draws and its standard error from the means of independent blocks.
+
+    With :math:`e_r` the mean of the :math:`B_r` draws of block r, whose variance is taken to be
+    inverse to their number, the error is
+    :math:`s^2=\sum_rB_r(e_r-\bar e)^2/((R-1)\sum_rB_r)`.
+    """
+    weight, total = _column(sizes, means.ndim), sizes.sum()
+    mean = (weight * means).sum(axis=0) / total
     square = (weight * (means - mean) ** 2).sum(axis=0) / max(1, len(sizes) - 1)
-    return mean, np.sqrt(square / sizes.sum())
+    return mean, np.sqrt(square / total)
+
+
+def _column(sizes: IntArray, ndim: int) -> IntArray:
+    return sizes.reshape(-1, *[1] * (ndim - 1))
 
 
 def t_interval(mean: float, stderr: float, units: int, confidence: float) -> tuple[float, float]:

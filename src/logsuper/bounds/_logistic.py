@@ -14,15 +14,17 @@ from logsuper._random import Seed, as_key
 from logsuper.bounds._concentration import radius
 from logsuper.bounds._control import Controls
 from logsuper.bounds._draws import (
+    Batch,
     Design,
     Draws,
-    block_mean,
+    block_means,
     block_sizes,
     check_choice,
     check_confidence,
     check_samples,
     independent,
     latin_hypercube,
+    mean_of_blocks,
     t_interval,
     unseen,
 )
@@ -107,17 +109,19 @@ def log_partition(
         return _certified(f, count, level, seed, n_jobs)
     if how == "auto" and count < _FEW:
         how = "none"
+    if how == "regression" and count < _FEW:
+        raise ValueError(f"regression needs at least {_FEW} samples to learn from, got {count}")
     if how == "none":
         pilot, units = 0, np.ones(count, dtype=np.int64)
         noisy = prepare([f]).perturb(np.zeros(f.n), [1.0], count, as_key(seed), n_jobs=n_jobs)
         values = noisy.values[0]
     else:
         draws = Draws.of(f, seed, n_jobs)
-        pilot = 0 if how == "latin_hypercube" else max(2, min(_PILOT, count // 10))
+        pilot = 0 if how == "latin_hypercube" else min(_PILOT, count // 10)
         units = block_sizes(count - pilot)
         design = independent if how == "regression" else latin_hypercube
         values = _reduced(f, draws, pilot, units, design)
-    mean, stderr = (float(x) for x in block_mean(values, units))
+    mean, stderr = (float(x) for x in mean_of_blocks(block_means(values, units), units))
     stderr = max(stderr, unseen(f, values))
     return Bound(
         mean,
@@ -138,8 +142,8 @@ def _certified(
     draws = Draws.of(f, seed, n_jobs)
     # one draw a block: the draws are independent, and any number of them is held at a time
     units = np.ones(samples, dtype=np.int64)
-    parts = [v - z.sum(axis=1) / 2.0 for z, _, v in draws.solve(units, independent)]
-    mean, stderr = (float(x) for x in block_mean(np.concatenate(parts), units))
+    parts = [b.values - b.z.sum(axis=1) / 2.0 for b in draws.solve(units, independent)]
+    mean, stderr = (float(x) for x in mean_of_blocks(np.concatenate(parts), units))
     wide = radius(f.n, samples, confidence)
     return Bound(
         mean + wide,
@@ -159,13 +163,13 @@ def _reduced(
     """Return the values of all draws, less the control variates that a pilot suggests, if any."""
     controls = None
     if pilot:
-        [(_, y, _)] = draws.solve(np.array([pilot]), latin_hypercube)
-        controls = Controls.learn(f, y)
+        [first] = draws.solve(np.array([pilot]), latin_hypercube)
+        controls = Controls.learn(f, first.y)
     values, columns = [], []
-    for z, _, v in draws.solve(sizes, design):
-        values.append(v)
+    for batch in draws.solve(sizes, design):
+        values.append(batch.values)
         if controls is not None:
-            columns.append(controls(z))
+            columns.append(controls(batch.z))
     value = np.concatenate(values)
     if controls is None:
         return value
@@ -256,28 +260,29 @@ def marginals(
         sizes, design = np.ones(count, dtype=np.int64), independent
     else:
         sizes, design = block_sizes(count), latin_hypercube
-    parts = []
-    for z, y, v in draws.solve(sizes, design):
-        parts.append(y if form == "plain" else _differences(draws, z, y, v))
-    found = np.concatenate(parts)
-    mean, stderr = block_mean(expit(found) if form == "smoothed" else found, sizes)
+    means = []
+    for batch in draws.solve(sizes, design):
+        found = batch.y.astype(np.float64) if form == "plain" else _differences(draws, batch)
+        means.append(block_means(expit(found) if form == "smoothed" else found, batch.sizes))
+    mean, stderr = mean_of_blocks(np.concatenate(means), sizes)
     if form == "ratio":
         mean, stderr = expit(mean), expit(mean) * expit(-mean) * stderr
     return Marginals(mean, "logistic", stderr=stderr, solves=solves, details={"form": form})
 
 
-def _differences(draws: Draws, z: FloatArray, y: FloatArray, values: FloatArray) -> FloatArray:
+def _differences(draws: Draws, batch: Batch) -> FloatArray:
     """Return the best value with y_d = 1 less that with y_d = 0, without z_d, for each d and row.
 
     One of the two is known from the maximiser itself; the other takes a minimisation in which
     element d is fixed to what it is not.
     """
-    n = draws.prepared.n
+    z, on, best = batch.z, batch.y > 0, batch.values[:, None]
+    n = z.shape[1]
     other = np.empty_like(z)
-    rows, step = np.divmod(np.arange(z.size), n), max(1, _HELD // n)
+    step = max(1, _HELD // n)
     for at in range(0, z.size, step):
-        m, d = (index[at : at + step] for index in rows)
+        m, d = np.divmod(np.arange(at, min(at + step, z.size)), n)
         theta = z[m]
-        theta[np.arange(len(m)), d] = np.where(y[m, d] > 0, -np.inf, np.inf)
+        theta[np.arange(len(m)), d] = np.where(on[m, d], -np.inf, np.inf)
         other[m, d] = draws.prepared.maximize(theta, [1.0], n_jobs=draws.n_jobs)[1]
-    return np.asarray(np.where(y > 0, values[:, None] - z - other, other - values[:, None]))
+    return np.where(on, best - z - other, other - best)
