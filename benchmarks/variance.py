@@ -39,19 +39,10 @@ class Case:
 
 
 def clusters(seed: int, decay: float, given: int) -> ls.SubmodularFunction:
-    """Return the cut of the complete graph on two clusters, with some points of each given.
-
-    The centres are drawn from N((3, 3), I) and N((-3, -3), I), the points from N(centre, I), and
-    the edge between x and y weighs exp(-decay |x - y|). Points given are 1 in the first cluster
-    and 0 in the second.
-    """
-    rng = np.random.default_rng(seed)
-    centres = np.array([[3.0, 3.0], [-3.0, -3.0]]) + rng.normal(size=(2, 2))
-    points = np.repeat(centres, POINTS, axis=0) + rng.normal(size=(2 * POINTS, 2))
-    i, j = np.triu_indices(2 * POINTS, 1)
-    weights = np.exp(-decay * np.linalg.norm(points[i] - points[j], axis=1))
+    """Return the cut between two clusters, with points given as 1 in one and as 0 in the other."""
+    graph = ls.gaussian_mixture_graph(POINTS, decay=decay, seed=seed)
     fixed = {d + c * POINTS: 1 - c for d in range(given) for c in (0, 1)}
-    return ls.Cut(2 * POINTS, np.stack([i, j], axis=1), weights).condition(fixed)[0]
+    return graph.cut.condition(fixed)[0]
 
 
 def posterior(image: np.ndarray, flips: float, rng: np.random.Generator) -> ls.SubmodularFunction:

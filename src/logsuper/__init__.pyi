@@ -18,6 +18,7 @@ from logsuper.channels import Channel as Channel
 from logsuper.channels import Flips as Flips
 from logsuper.channels import Gaussian as Gaussian
 from logsuper.channels import Missing as Missing
+from logsuper.datasets import gaussian_mixture_graph as gaussian_mixture_graph
 from logsuper.datasets import make_silhouettes as make_silhouettes
 from logsuper.functions import ConcaveCardinality as ConcaveCardinality
 from logsuper.functions import ConcaveOfModular as ConcaveOfModular

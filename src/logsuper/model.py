@@ -182,9 +182,9 @@ class LogSupermodular:
         ----------
         method : str, default "auto"
             "auto" takes the best that is cheap: exact inference where it is, then "strips" on
-            grids, "bethe" on other pairwise functions, and "mean_field" or "logistic" on the rest.
-            Others: "exact" and what it picks from, "lfield", "logistic", "power", "trw",
-            "superdifferential", "mean_field", and "sampling".
+            grids, "bethe" on other pairwise functions, and "power" on the rest. Others: "exact" and
+            what it picks from, "lfield", "logistic", "trw", "superdifferential", "mean_field", and
+            "sampling".
         **options
             Those of the method.
 

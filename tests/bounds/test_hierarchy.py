@@ -10,6 +10,7 @@ from logsuper.bounds._methods import METHODS
 MODELS = 24  # a family: 21 families make 504 models
 SMALL = 6
 
+SAMPLED = ("logistic", "power")
 EXACT = [name for name, method in METHODS.items() if method.side == "exact"]
 BELOW = [name for name, method in METHODS.items() if method.side == "lower"]
 
@@ -18,7 +19,7 @@ def values(m: ls.LogSupermodular, seed: int) -> dict[str, float]:
     """Return the value of every method that is valid, with its noise on the safe side."""
     found = {}
     for name, method in METHODS.items():
-        options = {"seed": seed} if name in ("logistic", "power") else {}
+        options = {"seed": seed} if name in SAMPLED else {}
         try:
             bound = m.log_partition(name, **options)
         except (ls.NotApplicable, ls.TooLarge):
@@ -27,7 +28,10 @@ def values(m: ls.LogSupermodular, seed: int) -> dict[str, float]:
             found["strips, below"], found["strips, above"] = bound.interval
         else:
             assert bound.target == method.side
-            found[name] = bound.value + (5 * bound.stderr if bound.stderr else 0.0)
+            found[name] = bound.value
+            if bound.stderr is not None:
+                # what happens less than once in all draws may be missing, standard error and all
+                found[name] += 5 * (bound.stderr + 1 / bound.solves)
     return found
 
 
@@ -67,5 +71,7 @@ def test_the_order_of_the_bounds(family, seed):
 def test_all_methods_agree_on_modular_functions(seed):
     f = ls.Modular(np.random.default_rng(seed).normal(size=12) * 3)
     exact = float(np.logaddexp(0.0, -f.t).sum())
-    for name, value in values(ls.LogSupermodular(f), seed).items():
-        assert value == pytest.approx(exact, abs=1e-8), name
+    for name in METHODS:
+        if name not in ("transfer", "strips"):  # a Modular is no grid
+            value = ls.LogSupermodular(f).log_partition(name).value
+            assert value == pytest.approx(exact, abs=1e-8), name

@@ -18,4 +18,4 @@ def marginal_method(f: SubmodularFunction) -> str:
         return "strips"
     if as_pairwise(f) is not None:
         return "bethe"
-    return "logistic"
+    return "power"

@@ -13,7 +13,7 @@ from logsuper.bounds._results import Bound, Bracket
 from logsuper.functions._base import SubmodularFunction
 
 # Operations that a variational method takes for each element and edge: iterations, starts, logs.
-_VARIATIONAL = {"mean_field": 3e3, "bethe": 5e4, "trw": 2e5}
+_VARIATIONAL = {"mean_field": 1e4, "bethe": 2e4, "trw": 5e4}
 # A generic family has no edges to count; its evaluation costs about this much an element.
 _EVALUATION = 100
 _WINDOWS = range(16, 1, -1)

@@ -228,7 +228,8 @@ def marginals(
 
         The latter two take n + 1 minimisations a draw instead of one.
     variance_reduction : {"auto", "none", "latin_hypercube"}
-        How the noise is drawn; "auto" is "latin_hypercube".
+        How the noise is drawn. "auto" is "none" for the plain form, where the kernel draws the
+        noise faster than a better design could pay for, and "latin_hypercube" for the others.
     seed : int, numpy Generator or None
     n_jobs : int, optional
 
@@ -255,6 +256,11 @@ def marginals(
             "ask for fewer samples, or for the form 'plain'",
             solves,
         )
+    if form == "plain" and how != "latin_hypercube":
+        noisy = prepare([f]).perturb(np.zeros(f.n), [1.0], count, as_key(seed), n_jobs=n_jobs)
+        mean = noisy.mean[0]
+        stderr = np.sqrt(mean * (1.0 - mean) / (count - 1))
+        return Marginals(mean, "logistic", stderr=stderr, solves=solves, details={"form": form})
     draws = Draws.of(f, seed, n_jobs)
     if how == "none":
         sizes, design = np.ones(count, dtype=np.int64), independent
