@@ -41,7 +41,7 @@ test: install $(VENV)/test.stamp
 	$(MAKE) --no-print-directory test-fallback
 
 test-fallback: install $(VENV)/test.stamp
-	$(BIN)/python -m pytest tests/solvers --no-kernels
+	$(BIN)/python -m pytest tests/solvers tests/bounds tests/sampling --no-kernels
 
 check: install $(VENV)/test.stamp $(VENV)/dev.stamp
 	$(BIN)/ruff check

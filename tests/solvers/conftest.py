@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import sys
-import warnings
 from types import ModuleType
 
 import pytest
 
 KERNELS = {"baseline": "logsuper._kernels", "avx2": "logsuper._kernels_avx2"}
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--no-kernels",
-        action="store_true",
-        default=False,
-        help="behave as if the compiled kernels had not been built",
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # The default is for runs that load this file late, after the command line has been read.
-    if config.getoption("--no-kernels", default=False):
-        for name in KERNELS.values():
-            sys.modules[name] = None  # type: ignore[assignment]  # importing it now fails
-    from logsuper.solvers._native import kernels
-
-    with warnings.catch_warnings():
-        # Without kernels there is one warning, which test_kernels.py looks at.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        kernels()
 
 
 def load(name: str) -> ModuleType | None:
