@@ -42,6 +42,13 @@ def test_huge_numbers():
     assert _enumeration.log_partition(Modular(-t)).value == pytest.approx(0.0, abs=1e-12)
 
 
+def test_rounding_takes_no_marginal_past_one():
+    for seed in range(200):  # a dozen of these would be 1 + 2.2e-16
+        t = np.random.default_rng(seed).normal(size=6)
+        t[0] = -50.0
+        assert _enumeration.marginals(Modular(t)).values.max() <= 1.0
+
+
 def test_refuses_what_is_too_large():
     f = ConcaveCardinality(np.sqrt, n=23)
     with pytest.raises(TooLarge, match=r"2\^23 states.*limit=") as caught:

@@ -163,6 +163,12 @@ def test_marginals(family, seed):
     assert (abs(small.values - plain) <= 6 * small.stderr + 0.05).all()
 
 
+def test_rounding_takes_no_marginal_past_one():
+    for seed in range(40):  # some of these would be 1 + 2.2e-16
+        f = Cut(5, [(0, 1), (1, 2), (2, 3)]) - Modular([50.0, 0.0, 0.0, 1.0, -1.0])
+        assert marginals(f, seed=seed).values.max() <= 1.0
+
+
 def test_seeds_and_threads():
     f = sum(grid_cuts((5, 5))[:]) - Modular(np.linspace(-1, 1, 25))
     values = {log_partition(f, seed=1, n_jobs=jobs).value for jobs in (None, 1, 2)}

@@ -144,7 +144,8 @@ def marginals(
     pairs = zip(np.split(run.weights, ends), np.split(run.y, ends), strict=True)
     products = np.stack([w @ y / len(w) for w, y in pairs])
     share, _ = mean_of_blocks(sums, run.sizes)
-    mean = mean_of_blocks(products, run.sizes)[0] / share
+    # rounding can take the ratio for an element that is always on past 1
+    mean = np.minimum(mean_of_blocks(products, run.sizes)[0] / share, 1.0)
     # delta method for the ratio of two means
     _, stderr = mean_of_blocks((products - sums * mean) / share, run.sizes)
     details = {"a": run.a, "effective": run.effective}
