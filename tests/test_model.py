@@ -110,7 +110,20 @@ def test_bracket_names_its_methods_and_obeys_its_budget(seed):
         widths.append(b.width)
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] == 0 and widths[0] > 1
-    assert m.bracket(1.0).above.method == "lfield"
+    assert m.bracket(1.0).above.method == m.bracket(np.int64(1)).above.method == "lfield"
+
+
+def test_bracket_hands_its_budget_to_exact_inference(monkeypatch):
+    # a grid of 24 columns takes 1.6e10 operations, above what exact inference takes unasked
+    seen = []
+
+    def record(f, method, **options):
+        seen.append((method, options))
+        return ls.Bound(0.0, "exact", method, certified=True)
+
+    monkeypatch.setattr("logsuper.bounds._methods.log_partition", record)
+    ls.LogSupermodular(sum(ls.grid_cuts((40, 24)))).bracket(1e11)
+    assert seen == [("exact", {"budget": 1e11})]
 
 
 def test_bracket_may_use_luck_if_asked():
@@ -150,7 +163,10 @@ def test_repr_and_pickle():
         (lambda m: m.log_prob([0, 1]), ValueError, "X must have shape"),
         (lambda m: m.log_prob(np.zeros(N), side="left"), ValueError, "side must be"),
         (lambda m: m.bracket(budget=0), ValueError, "budget must be a positive number"),
+        (lambda m: m.bracket(budget=np.inf), ValueError, "budget must be finite"),
+        (lambda m: m.bracket(budget="1e9"), TypeError, "budget must be a real number"),
         (lambda m: m.bracket(confidence=1.5), ValueError, "confidence must lie strictly"),
+        (lambda m: m.bracket(confidence="a"), TypeError, "confidence must be a real number"),
         (lambda m: m.condition({N: 1}), ValueError, "outside the ground set"),
         (lambda m: m.sample(-1), ValueError, "count"),
     ],

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from logsuper._random import Seed
 from logsuper.bounds import _exact, _methods, _strips
+from logsuper.bounds._draws import check_confidence
 from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.bounds._results import Bound, Bracket
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import check_number
 
 # Operations that a variational method takes for each element and edge: iterations, starts, logs.
 _VARIATIONAL = {"mean_field": 1e4, "bethe": 2e4, "trw": 5e4}
@@ -28,15 +30,15 @@ def bracket(
     n_jobs: int | None = None,
 ) -> Bracket:
     """Return the best lower and upper bound; see `LogSupermodular.bracket`."""
-    if not (isinstance(budget, int | float) and budget > 0):
-        raise ValueError(f"budget must be a positive number of operations, got {budget!r}")
-    if confidence is not None and not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    budget = check_number(budget, "budget")
+    if budget <= 0:
+        raise ValueError(f"budget must be a positive number of operations, got {budget:g}")
+    confidence = None if confidence is None else check_confidence(confidence)
     if f.n == 0:
         nothing = Bound(0.0, "exact", "exact", certified=True)
         return Bracket(nothing, nothing)
     if _exact.operations(f) <= budget:
-        exact = _methods.log_partition(f, "exact")
+        exact = _methods.log_partition(f, "exact", budget=budget)
         return Bracket(exact, exact)
     found = [*_certified(f, budget, n_jobs)]
     below = max((b for b in found if b.target == "lower"), key=lambda b: b.value)
