@@ -82,6 +82,14 @@ def test_everything_fixed_is_legal():
     np.testing.assert_array_equal(m.sample(3, seed=0), [[1, 0]] * 3)
     np.testing.assert_array_equal(m.mode(), [1, 0])
     assert m.log_prob([1, 0]) == 0 and m.log_prob([0, 0]) == -np.inf
+    for method, options in [("bethe", {}), ("sampling", {"confidence": 0.9, "seed": 0})]:
+        found = m.marginals(method, **options)
+        np.testing.assert_array_equal([found.values, found.lower, found.upper], [[1, 0]] * 3)
+    for name in ("log_partition", "marginals"):
+        with pytest.raises(ValueError, match="method must be one of"):
+            getattr(m, name)("bete")
+        with pytest.raises(TypeError, match="lfield has no option 'sample'"):
+            getattr(m, name)("lfield", sample=3)
 
 
 def test_log_prob_has_sides(seed):

@@ -126,7 +126,7 @@ class LogSupermodular:
         >>> m.log_partition("lfield").value - m.log_partition().value > 0
         True
         """
-        if method in _methods.METHODS or self.f.n == 0:
+        if method in _methods.METHODS:
             bound = _methods.log_partition(self.f, method, **options)
         elif method in sampling.ESTIMATORS:
             bound = sampling.log_partition(self.f, method, **options)
@@ -194,9 +194,7 @@ class LogSupermodular:
             Of all n elements, the fixed ones included; an array-like with ``values``, and
             ``lower``, ``upper``, ``stderr`` where they are known.
         """
-        if self.f.n == 0:
-            found = Marginals(np.empty(0), method, np.empty(0), np.empty(0))
-        elif method == "sampling":
+        if method == "sampling":
             found = sampling.marginals(self.f, **options)
         else:
             name = _auto.marginal_method(self.f) if method == "auto" else method

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
+
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import SubmodularFunction
 
@@ -55,15 +57,15 @@ METHODS: dict[str, Method] = {
 }
 
 
-def call(f: SubmodularFunction, what: str, name: str, options: dict[str, Any]) -> Any:
-    """Run the function `what` of a method; refuse an unknown name or option, listing the legal."""
+def find(what: str, name: str, options: Collection[str]) -> Callable[..., Any]:
+    """Return the function `what` of a method; refuse an unknown name or option, listing legal."""
     have = {key: method for key, method in METHODS.items() if method.find(what) is not None}
     if name not in have:
         raise ValueError(f"method must be one of {', '.join(have)}, got {name!r}")
     function = have[name].find(what)
     assert function is not None
     check_options(function, name, options)
-    return function(f, **options)
+    return function
 
 
 def check_options(function: Callable[..., Any], name: str, options: Collection[str]) -> None:
@@ -80,13 +82,17 @@ def check_options(function: Callable[..., Any], name: str, options: Collection[s
 
 def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
     """Return the bound on, or the value of, log sum_x exp(-f(x)) by a method of the list."""
+    function = find("log_partition", method, options)
     if f.n == 0:
         return Bound(0.0, "exact", method, certified=True)
-    bound: Bound = call(f, "log_partition", method, options)
+    bound: Bound = function(f, **options)
     return bound
 
 
 def marginals(f: SubmodularFunction, method: str, **options: Any) -> Marginals:
     """Return the probabilities that x_d = 1 by a method of the list."""
-    found: Marginals = call(f, "marginals", method, options)
+    function = find("marginals", method, options)
+    if f.n == 0:
+        return Marginals(np.empty(0), method, np.empty(0), np.empty(0))
+    found: Marginals = function(f, **options)
     return found

@@ -160,7 +160,7 @@ def clopper_pearson(
     below: IntArray, above: IntArray, total: int, confidence: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on the probabilities behind two rows of counts, that hold all at once."""
-    tail = (1.0 - confidence) / (2.0 * len(below))
+    tail = (1.0 - confidence) / (2.0 * max(1, len(below)))
     lower, upper = np.zeros(len(below)), np.ones(len(above))
     some, rest = below > 0, above < total
     lower[some] = betaincinv(below[some], total - below[some] + 1, tail)
