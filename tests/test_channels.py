@@ -212,6 +212,12 @@ def test_refusals(make, error, message):
         make()
 
 
+def test_what_is_no_channel_is_refused():
+    m = ls.LogSupermodular(ls.Cut(3, [(0, 1)], 1.0))
+    with pytest.raises(TypeError, match=r"channel must be a channel such as Flips\(0.1\), got a"):
+        m.observe(0.1, [0, 1, 0])
+
+
 def test_observed_of_another_size_is_refused():
     with pytest.raises(ValueError, match="observed has 2 entries, but the model has 3"):
         ls.LogSupermodular(ls.Modular([0, 0, 0])).observe(ls.Flips(0.1), [0, 1])

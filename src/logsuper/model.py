@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from logsuper.solvers import maximize
 __all__ = ["LogSupermodular"]
 
 
+@runtime_checkable
 class Observation(Protocol):
     """What `LogSupermodular.observe` needs of a channel."""
 
@@ -347,6 +348,10 @@ class LogSupermodular:
         array([0.864, 0.5  , 0.136])
         >>> log_p = posterior.log_partition().value - m.log_partition().value
         """
+        if not isinstance(channel, Observation):
+            raise TypeError(
+                f"channel must be a channel such as Flips(0.1), got a {type(channel).__name__}"
+            )
         zero, one = channel.log_likelihoods(observed)
         if np.size(zero) != self.n:
             raise ValueError(
