@@ -189,3 +189,39 @@ def test_methods_refuse_by_name_what_they_are_not_valid_for(method):
     m = random_model("log-det", 0)
     with pytest.raises(ls.NotApplicable, match=f"{method} needs a pairwise function, got LogDet"):
         m.log_partition(method)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 5), (1, 9)])
+def test_what_conditioning_leaves_of_a_grid_is_still_a_grid(shape, seed):
+    rng = np.random.default_rng(seed)
+    size = shape[0] * shape[1]
+    cuts = ls.grid_cuts(shape)
+    f = sum(rng.exponential() * cut for cut in cuts) - ls.Modular(rng.normal(size=size))
+    fixed = {int(d): int(rng.integers(2)) for d in rng.permutation(size)[:4]}
+    m = (
+        ls.LogSupermodular(f, constant=0.5)
+        .condition(dict(list(fixed.items())[:2]))
+        .condition(fixed)
+    )
+    exact = m.log_partition("enumeration").value
+    assert m.log_partition("transfer").value == pytest.approx(exact, abs=1e-10)
+    np.testing.assert_allclose(m.marginals("transfer"), m.marginals("enumeration"), atol=1e-10)
+    for window in (1, 2, 20):
+        low, high = m.log_partition("strips", window=window).interval
+        assert low <= exact <= high
+        mu, truth = m.marginals("strips", window=window), np.asarray(m.marginals("enumeration"))
+        assert (mu.lower <= truth + 1e-12).all() and (truth <= mu.upper + 1e-12).all()
+    assert high - low < 1e-9
+
+
+def test_a_fixed_pixel_costs_no_certificate():
+    image = ls.make_silhouettes(1, shape=(40, 40), seed=0)[0]
+    fh, fv = ls.grid_cuts(image.shape)
+    channel = ls.Flips(0.1)
+    m = ls.LogSupermodular(1.05 * fh + 2.2 * fv).observe(channel, channel.sample(image, seed=0))
+    parts = [m.condition({33: value}).bracket() for value in (0, 1)]
+    assert all(part.width < 1e-3 and part.above.method == "strips" for part in parts)
+    both = m.bracket()
+    assert np.logaddexp(parts[0].lower, parts[1].lower) <= both.upper
+    assert np.logaddexp(parts[0].upper, parts[1].upper) >= both.lower
+    assert m.condition({33: 1}).marginals().method == "strips"

@@ -20,6 +20,8 @@ _VARIATIONAL = {"mean_field": 1e4, "bethe": 2e4, "trw": 5e4}
 _EVALUATION = 100
 _WINDOWS = range(16, 1, -1)
 _SAMPLES = 400
+# A bracket on log Z below this, in nats, needs no other.
+_NARROW = 1e-6
 
 
 def bracket(
@@ -56,14 +58,18 @@ def _certified(f: SubmodularFunction, budget: float, n_jobs: int | None) -> Iter
     yield _methods.log_partition(f, "superdifferential")
     yield _methods.log_partition(f, "lfield", n_jobs=n_jobs)
     pairwise = as_pairwise(f)
+    left = budget
     if as_grid(f) is not None:
         # half of the budget, so that the variational bounds, better without fields, have a chance
-        affordable = (w for w in _WINDOWS if _strips.operations(f, w) <= budget / 2)
+        left = budget / 2
+        affordable = (w for w in _WINDOWS if _strips.operations(f, w) <= left)
         window = next(affordable, None)
         if window is not None:
-            yield from _strips.brackets(f, window, n_jobs=n_jobs)
+            below, above = _strips.brackets(f, window, n_jobs=n_jobs)
+            yield from (below, above)
+            if above.value - below.value <= _NARROW:
+                return
     size = f.n * _EVALUATION if pairwise is None else f.n + len(pairwise.edges)
-    left = budget / 2
     for method, operations in _VARIATIONAL.items():
         if operations * size <= left and (pairwise is not None or method == "mean_field"):
             left -= operations * size

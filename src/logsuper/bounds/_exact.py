@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from logsuper.bounds import _cardinality, _elimination, _enumeration, _transfer
-from logsuper.bounds._errors import TooLarge
+from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import check_number
@@ -75,18 +75,35 @@ def _estimates(f: SubmodularFunction) -> dict[str, float]:
 def _run(f: SubmodularFunction, what: str, budget: float) -> Any:
     """Run the cheapest method; refuse if it is beyond the budget."""
     budget = check_number(budget, "budget")
+    if budget <= 0:
+        raise ValueError(f"budget must be a positive number of operations, got {budget:g}")
     estimates = _estimates(f)
     name = min(estimates, key=lambda key: estimates[key])
     if estimates[name] > budget:
-        each = ", ".join(
-            f"{key} {'cannot' if math.isinf(cost) else f'takes {cost:.2g}'}"
-            for key, cost in estimates.items()
-        )
-        raise TooLarge(
-            f"no exact method can do {f!r} with {budget:.2g} operations: {each}; "
-            "bound log Z by bracket() or, on a grid, by 'strips', or sample",
-            estimates[name],
-        )
+        raise _refusal(f, what, budget, estimates)
     function = getattr(_METHODS[name], what)
     own = inspect.signature(function).parameters
     return function(f, budget=budget) if "budget" in own else function(f)
+
+
+def _refusal(
+    f: SubmodularFunction, what: str, budget: float, estimates: dict[str, float]
+) -> TooLarge:
+    """Return the error that tells what each of the methods that are valid would take."""
+    reasons, least = [], math.inf
+    for name, cost in estimates.items():
+        reason = f"{name} would take {cost:.2g} operations"
+        if math.isinf(cost):  # it refuses by itself, at once, and knows why
+            try:
+                getattr(_METHODS[name], what)(f)
+            except NotApplicable:
+                continue
+            except TooLarge as error:
+                reason, cost = str(error), error.operations
+        reasons.append(reason)
+        least = min(least, cost)
+    return TooLarge(
+        f"no exact method can do {f!r} with {budget:.2g} operations: {'; '.join(reasons)}. "
+        "Bound log Z by bracket() or, on a grid, by 'strips', or sample",
+        least,
+    )

@@ -47,7 +47,9 @@ class Pairwise:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GridForm:
-    r"""A pairwise function on a 4-neighbour image grid.
+    r"""A pairwise function on a 4-neighbour image grid, or on what conditioning left of one.
+
+    A pixel that was fixed stays as one without edges and without a field, which doubles Z.
 
     Attributes
     ----------
@@ -58,18 +60,34 @@ class GridForm:
         Weights >= 0 between horizontal neighbours.
     down : ndarray of shape (rows - 1, columns)
         Weights >= 0 between vertical neighbours.
+    pixels : ndarray of shape (n,), int64
+        The pixel, in row-major order, that each element of the function is.
     """
 
     shape: tuple[int, int]
     t: FloatArray
     across: FloatArray
     down: FloatArray
+    pixels: IntArray
+
+    @property
+    def fixed(self) -> int:
+        """Number of pixels that are no elements."""
+        return self.t.size - len(self.pixels)
 
     def transposed(self) -> GridForm:
         """Return the same function with rows and columns exchanged."""
         rows, columns = self.shape
-        parts = (np.ascontiguousarray(part.T) for part in (self.t, self.down, self.across))
-        return GridForm((columns, rows), *parts)
+        t, across, down = (np.ascontiguousarray(p.T) for p in (self.t, self.down, self.across))
+        r, c = np.divmod(self.pixels, columns)
+        return GridForm((columns, rows), t, across, down, c * rows + r)
+
+    def mirrored(self) -> GridForm:
+        """Return the same function with the columns in the opposite order."""
+        parts = (self.t, self.across, self.down)
+        t, across, down = (np.ascontiguousarray(part[:, ::-1]) for part in parts)
+        r, c = np.divmod(self.pixels, self.shape[1])
+        return GridForm(self.shape, t, across, down, (r + 1) * self.shape[1] - 1 - c)
 
 
 def as_pairwise(f: SubmodularFunction) -> Pairwise | None:
@@ -92,31 +110,38 @@ def need_pairwise(f: SubmodularFunction, method: str) -> Pairwise:
 def as_grid(f: SubmodularFunction) -> GridForm | None:
     """Return f as a grid, None unless it is a sum of `grid_cuts` of one image and a Modular.
 
-    Cuts with 8 neighbours are no such grid; a chain counts as one row.
+    Cuts with 8 neighbours are no such grid; a chain counts as one row. Elements may be fixed.
     """
     shape: tuple[int, ...] | None = None
+    pixels = np.empty(0, dtype=np.int64)
     t = np.zeros(f.n)
-    planes: dict[tuple[int, ...], FloatArray] = {}
+    planes: list[FloatArray] = []
     for weight, atom in f.terms():
         if isinstance(atom, Modular):
             t -= weight * atom.t
             continue
-        if not isinstance(atom, Cut) or atom.shape is None or atom.offset is None:
+        if not isinstance(atom, Cut) or atom.pixels is None:
             return None
-        if shape not in (None, atom.shape) or len(atom.shape) > 2:
+        its_shape, offset, its_pixels = atom.pixels
+        if len(its_shape) > 2 or sum(map(abs, offset)) != 1:
             return None
-        if sum(map(abs, atom.offset)) != 1:
+        if shape is None:
+            shape, pixels = its_shape, its_pixels
+            rows, columns = (1, *shape)[-2:]
+            planes = [np.zeros((rows, columns)), np.zeros((rows, columns))]
+        elif shape != its_shape or not np.array_equal(pixels, its_pixels):
             return None
-        shape = atom.shape
-        planes[atom.offset] = planes.get(atom.offset, 0.0) + weight * atom.weights
+        # an edge is kept at the first of its two pixels
+        flat = planes[offset == (1, 0)].reshape(-1)
+        flat[pixels[atom.edges[:, 0]]] += weight * atom.weights
     if shape is None:
         return None
-    rows, columns = (1, *shape)[-2:]
-    across = planes.get((0, 1) if len(shape) == 2 else (1,), np.zeros(rows * (columns - 1)))
-    down = planes.get((1, 0), np.zeros((rows - 1) * columns))
+    image = np.zeros(rows * columns)
+    image[pixels] = t
     return GridForm(
         (rows, columns),
-        t.reshape(rows, columns),
-        np.ascontiguousarray(across.reshape(rows, columns - 1)),
-        np.ascontiguousarray(down.reshape(rows - 1, columns)),
+        image.reshape(rows, columns),
+        np.ascontiguousarray(planes[0][:, :-1]),
+        np.ascontiguousarray(planes[1][:-1]),
+        pixels,
     )

@@ -39,7 +39,8 @@ class Bound:
     solves : int
         How many submodular minimisations it took.
     details : mapping
-        What else the method reports, such as its duality gap or its window.
+        What else the method reports, such as its duality gap or its window; values in it are those
+        of f alone, without the constant of a model.
 
     Examples
     --------

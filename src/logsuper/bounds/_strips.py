@@ -30,7 +30,6 @@ from logsuper.bounds._windows import (
     chain_odds,
     edge_fields,
     magnitude,
-    mirrored,
     need_grid,
     outside_fields,
     refuse_too_large,
@@ -79,16 +78,13 @@ class _Plan:
 
     def to_image(self, x: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return a value for each element as an image of the plan's grid."""
-        rows, columns = self.grid.shape
-        return (
-            np.ascontiguousarray(x.reshape(columns, rows).T)
-            if self.transposed
-            else (x.reshape(rows, columns))
-        )
+        image = np.zeros(self.grid.t.size, dtype=np.uint8)
+        image[self.grid.pixels] = x
+        return image.reshape(self.grid.shape)
 
     def to_vector(self, image: FloatArray) -> FloatArray:
         """Return the values of the pixels in the order of the elements."""
-        return np.ascontiguousarray(image.T if self.transposed else image).ravel()
+        return image.ravel()[self.grid.pixels]
 
 
 def _plan(f: SubmodularFunction, window: int | None, n_jobs: int | None) -> _Plan:
@@ -113,10 +109,11 @@ def _fields(plan: _Plan, grid: GridForm) -> Pair:
 
 
 def _score(grid: GridForm, x: NDArray[np.uint8], surprise: FloatArray) -> float:
-    """Return -f(x) + sum(surprise), rounded once."""
+    """Return -f(x) + sum(surprise), rounded once, without what fixed pixels add."""
     point = x.astype(np.float64)
     broken = (np.abs(np.diff(point)) * grid.across, np.abs(np.diff(point, axis=0)) * grid.down)
-    terms = (surprise, point * grid.t, -broken[0], -broken[1])
+    fixed = np.full(1, -grid.fixed * math.log(2.0))
+    terms = (surprise, point * grid.t, -broken[0], -broken[1], fixed)
     return math.fsum(itertools.chain.from_iterable(term.ravel().tolist() for term in terms))
 
 
@@ -132,7 +129,7 @@ def _sandwich(plan: _Plan, reference: NDArray[np.uint8]) -> tuple[float, float]:
     lower = _score(grid, reference, _surprise(reference, low, high))
     upper = _score(grid, reference, _surprise(reference, high, low))
     # log Z moves by no more than a weight or a field does, and those are sums of rounded terms
-    error = 4.0 * _EPS * (magnitude(grid) + abs(lower) + abs(upper))
+    error = 4.0 * _EPS * (magnitude(grid) + grid.fixed + abs(lower) + abs(upper))
     return lower - error, upper + error
 
 
@@ -241,7 +238,7 @@ def marginals(
     plan.refuse_too_large()
     grid, (_, columns) = plan.grid, plan.grid.shape
     left, right = edge_fields(grid), _fields(plan, grid)
-    for mine, other in zip(left, _fields(plan, mirrored(grid)), strict=True):
+    for mine, other in zip(left, _fields(plan, grid.mirrored()), strict=True):
         mine[:, 1:] = other[:, :0:-1]  # column c of the mirrored grid is column w - 1 - c
     last = columns - plan.window
     starts = np.append(np.arange(0, last, _STEP, dtype=np.int64), last)

@@ -17,10 +17,10 @@ from logsuper.functions._base import SubmodularFunction
 from logsuper.solvers._native import kernels
 
 
-def _narrow(grid: GridForm) -> tuple[GridForm, bool]:
-    """Return the grid with its short side across, and whether it was transposed."""
+def _narrow(grid: GridForm) -> GridForm:
+    """Return the grid with its short side across."""
     rows, columns = grid.shape
-    return (grid.transposed(), True) if rows < columns else (grid, False)
+    return grid.transposed() if rows < columns else grid
 
 
 def _count(grid: GridForm, passes: float) -> float:
@@ -49,9 +49,10 @@ def log_partition(f: SubmodularFunction) -> Bound:
     >>> _transfer.log_partition(0.5 * across + 0.5 * down)
     <exact 230.4719367 by transfer, certified>
     """
-    grid, _ = _narrow(need_grid(f, "transfer"))
+    grid = _narrow(need_grid(f, "transfer"))
     refuse_too_large("transfer", grid.shape[1], 4.0, _count(grid, 1.0))
-    return Bound(transfer(grid, odds=False)[0], "exact", "transfer", certified=True)
+    total = transfer(grid, odds=False)[0] - grid.fixed * math.log(2.0)
+    return Bound(total, "exact", "transfer", certified=True)
 
 
 def marginals(f: SubmodularFunction) -> Marginals:
@@ -76,14 +77,14 @@ def marginals(f: SubmodularFunction) -> Marginals:
     >>> np.round(_transfer.marginals(f)[[0, 50, 100]], 3)
     array([0.906, 0.443, 0.461])
     """
-    grid, transposed = _narrow(need_grid(f, "transfer"))
+    grid = _narrow(need_grid(f, "transfer"))
     rows, columns = grid.shape
     # the kernels keep every profile only while they are few
     kept = rows if kernels() is None else min(rows, 2.0 * math.ceil(math.sqrt(rows)))
     refuse_too_large("transfer", columns, kept + 4.0, _count(grid, 3.0))
     _, odds = transfer(grid, odds=True)
     assert odds is not None
-    values = expit(odds.T if transposed else odds).ravel()
+    values = expit(odds).ravel()[grid.pixels]
     return Marginals(values, "transfer", values, values)
 
 
@@ -92,4 +93,4 @@ def operations(f: SubmodularFunction) -> float:
     grid = as_grid(f)
     if grid is None or min(grid.shape) > WIDEST:
         return math.inf
-    return _count(_narrow(grid)[0], 1.0)
+    return _count(_narrow(grid), 1.0)

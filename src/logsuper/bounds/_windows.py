@@ -46,12 +46,6 @@ def magnitude(grid: GridForm) -> float:
         return float(np.abs(grid.t).sum() + grid.across.sum() + grid.down.sum())
 
 
-def mirrored(grid: GridForm) -> GridForm:
-    """Return the same function with the columns in the opposite order."""
-    parts = (np.ascontiguousarray(part[:, ::-1]) for part in (grid.t, grid.across, grid.down))
-    return GridForm(grid.shape, *parts)
-
-
 def refuse_too_large(method: str, columns: int, profiles: float, operations: float) -> None:
     """Raise when profiles of so many columns cannot be held."""
     need = profiles * 8.0 * 2.0**columns

@@ -67,6 +67,8 @@ class Cut(SubmodularFunction):
 
     shape: tuple[int, ...] | None = None
     offset: tuple[int, ...] | None = None
+    # what is left of a grid: its shape, the offset, and the pixels that the elements are
+    _remains: tuple[tuple[int, ...], tuple[int, ...], IntArray] | None = None
 
     def __init__(self, n: int, edges: ArrayLike, weights: ArrayLike = 1.0) -> None:
         self.n = check_size(n)
@@ -111,6 +113,16 @@ class Cut(SubmodularFunction):
     def edges(self) -> IntArray:
         """Pairs of elements (E, 2) with ``i < j``."""
         return self._ends
+
+    @property
+    def pixels(self) -> tuple[tuple[int, ...], tuple[int, ...], IntArray] | None:
+        """The grid that a cut of `grid_cuts` lies on, also after conditioning.
+
+        Its shape, the offset, and the pixel, in row-major order, that each element is.
+        """
+        if self.shape is None or self.offset is None:
+            return self._remains
+        return self.shape, self.offset, np.arange(self.n, dtype=np.int64)
 
     def with_weights(self, weights: ArrayLike) -> Cut:
         """Return the cut with the same edges, in the same order, and other weights.
@@ -180,6 +192,9 @@ class Cut(SubmodularFunction):
         parts: list[tuple[float, SubmodularFunction]] = [(1.0, Modular(tilt))]
         if inside.any():
             rest = Cut(len(free), place[self.edges[inside]], self.weights[inside])
+            if self.pixels is not None:
+                shape, offset, pixels = self.pixels
+                rest._remains = (shape, offset, frozen(pixels[free]))
             parts.insert(0, (1.0, rest))
         return combine(parts)
 

@@ -121,7 +121,7 @@ def make_scan(f: SubmodularFunction) -> Scan:
     """Return the fastest scan that f allows."""
     g, modular = split(f)
     grid = as_grid(f)
-    if grid is not None:
+    if grid is not None and not grid.fixed:
         return PairwiseScan(from_grid(grid), modular, checkerboard(grid.shape), grid)
     pairwise = as_pairwise(f)
     if pairwise is not None:
