@@ -8,6 +8,7 @@
 #include "chains_bindings.hpp"
 #include "graph_structure.hpp"
 #include "grid_structure.hpp"
+#include "messages_bindings.hpp"
 #include "strips_bindings.hpp"
 
 namespace LOGSUPER_ISA {
@@ -209,7 +210,7 @@ bool has_avx2() {
 
 NB_MODULE(LOGSUPER_MODULE, m) {
     using namespace LOGSUPER_ISA;
-    m.doc() = "Max-flow, transfer-matrix and Markov-chain kernels: loops over arrays, nothing else.";
+    m.doc() = "Max-flow, transfer-matrix, Markov-chain and message kernels: loops over arrays, nothing else.";
     nb::class_<Kernel>(m, "Kernel")
         .def_prop_ro("nodes", &Kernel::nodes)
         .def_prop_ro("edges", &Kernel::edges)
@@ -233,4 +234,5 @@ NB_MODULE(LOGSUPER_MODULE, m) {
     m.def("has_avx2", &has_avx2);
     bind_strips(m);
     bind_chains(m);
+    bind_messages(m);
 }

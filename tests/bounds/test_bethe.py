@@ -10,7 +10,7 @@ from variational_oracles import PAIRWISE, exact_marginals, random_tree
 
 from logsuper import Cut, LogDet, Modular, grid_cuts
 from logsuper._warnings import ConvergenceWarning
-from logsuper.bounds import NotApplicable, _bethe, _mean_field
+from logsuper.bounds import NotApplicable, _bethe, _mean_field, _messages
 from logsuper.bounds._bethe import log_partition, marginals
 from logsuper.bounds._free_energy import FreeEnergy
 from logsuper.bounds._messages import Messages
@@ -156,7 +156,7 @@ def test_messages_of_a_point_give_it_back(seed):
     model = as_pairwise(random_cut(rng, 7) - Modular(rng.normal(size=7)))
     rho = np.ones(len(model.weights))
     messages, energy = Messages(model, rho), FreeEnergy(model, rho)
-    u, worst = messages.solve(np.zeros(2 * len(rho)), damping=0.5)
+    u, worst = messages.solve(np.zeros(2 * len(rho)))
     assert worst <= 1e-10
     beliefs = messages.beliefs(u)
     assert np.abs(energy(beliefs)[1]).max() <= 1e-8  # a fixed point is stationary
@@ -168,10 +168,42 @@ def test_newton_steps_find_what_sweeps_find(seed):
     model = as_pairwise(random_cut(rng, 8) - Modular(rng.normal(size=8)))
     messages = Messages(model, np.full(len(model.weights), 0.5))
     start = np.zeros(2 * len(model.weights))
-    slow, _ = messages.solve(start, damping=0.5, sweeps=5000)
-    fast, worst = messages.solve(start, damping=0.5, sweeps=3)
+    slow, _ = messages.solve(start, sweeps=5000)
+    fast, worst = messages.solve(start, sweeps=3)
     assert worst <= 1e-11
     np.testing.assert_allclose(fast, slow, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 50.0])
+def test_all_ways_to_sweep_find_the_same_extremes(scale, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    model = as_pairwise(scale * random_cut(rng, 9) - Modular(scale * rng.normal(size=9)))
+    messages = Messages(model, np.ones(len(model.weights)))
+    found = [messages.extremes()]
+    monkeypatch.setattr(_messages, "_LARGEST_ODDS", 0.0)
+    found.append(messages.extremes())
+    monkeypatch.setattr(_messages, "kernels", lambda: None)
+    found.append(messages.extremes())
+    for ends in zip(*found, strict=True):
+        for u, off in ends:
+            exact, _ = messages.residual(u)
+            assert np.abs(exact).max() == pytest.approx(off, abs=1e-11)
+            np.testing.assert_allclose(u, ends[0][0], atol=1e-7)
+    (low, _), (high, _) = found[0]
+    assert (low <= high + 1e-9).all()
+
+
+@pytest.mark.parametrize("k", [1e-12, 1e-3, 1.0, 30.0, 800.0, 1e5])
+def test_messages_of_any_size_are_finite_and_accurate(k):
+    # one edge: the messages are those of the fields, after one sweep
+    for fields in ([1e-9, 1e-6], [0.5, -2.0], [40.0, -30.0], [900.0, 1e5], [-1e5, 745.0]):
+        model = as_pairwise(Cut(2, [(0, 1)], k) - Modular(fields))
+        messages = Messages(model, np.ones(1))
+        t = np.array(fields)
+        truth = np.logaddexp(t, -k) - np.logaddexp(t - k, 0.0)
+        for u, _ in messages.extremes():
+            np.testing.assert_allclose(u, truth, rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(messages.solve(np.zeros(2))[0], truth, rtol=1e-12, atol=1e-11)
 
 
 def test_two_phases_pick_the_better_one():
@@ -183,7 +215,7 @@ def test_two_phases_pick_the_better_one():
 
 
 def test_warns_of_marginals_that_are_not_stationary(monkeypatch):
-    monkeypatch.setattr(_bethe, "_search", lambda f: (0.0, np.zeros(2), 0.1, 0))
+    monkeypatch.setattr(_bethe, "_search", lambda f: (None, np.zeros(2), 0.1, 0))
     with pytest.warns(ConvergenceWarning, match="it is off by 0.1"):
         marginals(Cut(2, [(0, 1)]))
 

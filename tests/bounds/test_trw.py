@@ -36,7 +36,7 @@ def test_any_messages_give_a_bound(name, scale, seed):
     truth = brute_log_partition(f)
     model = as_pairwise(f)
     messages = Messages(model, edge_probabilities(8, model.edges, model.weights))
-    fixed, _ = messages.solve(np.zeros(len(messages.rho)), damping=0.5)
+    fixed, _ = messages.solve(np.zeros(len(messages.rho)))
     for centre in (np.zeros_like(fixed), fixed):
         for _ in range(10):
             value, slack = dual(messages, centre + scale * rng.normal(size=len(fixed)))
@@ -54,7 +54,7 @@ def test_the_slack_is_needed_and_vanishes(seed):
         messages = Messages(model, edge_probabilities(7, model.edges, model.weights))
         u = 2 * rng.normal(size=len(messages.rho))
         below |= dual(messages, u)[0] < brute_log_partition(f)
-        u, _ = messages.solve(u, damping=0.5)
+        u, _ = messages.solve(u)
         assert dual(messages, u)[1] <= 1e-7
     assert below
 
@@ -96,7 +96,7 @@ def test_the_lfield_takes_over_where_messages_do_not_converge(monkeypatch, seed)
     rng = np.random.default_rng(seed)
     f = 5.0 * random_cut(rng, 9) - Modular(rng.normal(size=9))
 
-    def no_sweeps(self, u, damping, sweeps=0):
+    def no_sweeps(self, u, sweeps=0):
         return 3.0 * rng.normal(size=len(u)), np.inf
 
     monkeypatch.setattr(_messages.Messages, "solve", no_sweeps)

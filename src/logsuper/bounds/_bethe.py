@@ -58,9 +58,9 @@ def log_partition(f: SubmodularFunction) -> Bound:
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <lower bound 1.006408868 by bethe, certified>
     """
-    value, _, residual, solves = _search(f)
+    energy, logits, residual, solves = _search(f)
     return Bound(
-        value - allowance(f),
+        energy(logits)[0] - allowance(f),
         "lower",
         "bethe",
         certified=True,
@@ -96,28 +96,27 @@ def marginals(f: SubmodularFunction) -> Marginals:
     return Marginals(q, "bethe", solves=solves, details={"residual": residual})
 
 
-def _search(f: SubmodularFunction) -> tuple[float, FloatArray, float, int]:
-    """Return the best value, its log-odds, how far they are off, and the number of solves."""
+def _search(f: SubmodularFunction) -> tuple[FreeEnergy, FloatArray, float, int]:
+    """Return the free energy, log-odds of its best point, how far they are off, and the solves."""
     model = need_pairwise(f, "bethe")
     rho = np.ones(len(model.weights))
     energy = FreeEnergy(model, rho)
     messages = Messages(model, rho)
     # candidates, and the residual of their messages or of their gradient
-    found = [messages.solve(sign * messages.coupling, damping=1.0) for sign in (-1.0, 1.0)]
-    points = [(messages.beliefs(u), off) for u, off in found]
+    points = [(messages.beliefs(u), off) for u, off in messages.extremes()]
     solves = 0
     apart = np.abs(expit(points[0][0]) - expit(points[1][0])).max()
     if max(apart, *(off for _, off in points)) > _SAME:
         _, logits, solves, _ = _mean_field.search(f)
         points += [_climb(energy, start) for start in (*(at for at, _ in points), logits)]
         best, _ = max(points, key=lambda point: energy(point[0])[0])
-        u, off = messages.solve(energy.messages(best), damping=0.5, sweeps=1)
+        u, off = messages.solve(energy.messages(best), sweeps=1)
         points.append((messages.beliefs(u), off))
-    values = np.array([energy(at)[0] for at, _ in points])
-    value = float(values.max())
-    near = np.flatnonzero(values >= value - _EQUAL * (1.0 + abs(value)))
-    logits, off = min((points[k] for k in near), key=lambda point: point[1])
-    return value, np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT), off, solves
+        values = np.array([energy(at)[0] for at, _ in points])
+        lowest = values.max() - _EQUAL * (1.0 + np.abs(values.max()))
+        points = [points[k] for k in np.flatnonzero(values >= lowest)]
+    logits, off = min(points, key=lambda point: point[1])
+    return energy, np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT), off, solves
 
 
 def _climb(energy: FreeEnergy, logits: FloatArray) -> tuple[FloatArray, float]:

@@ -14,8 +14,16 @@ from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._rounding import allowance, extreme_gains
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_number, check_probabilities
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    check_number,
+    check_probabilities,
+)
+from logsuper.functions._cut import Cut
+from logsuper.functions._modular import Modular
 from logsuper.solvers._maximize import maximize
+from logsuper.solvers._native import kernels
 
 # Stationary points this close are the same: their bounds differ by the third power at most.
 _SAME = 1e-3
@@ -170,7 +178,34 @@ def _objective(f: SubmodularFunction, logits: FloatArray) -> tuple[FloatArray, F
 def _ascend(
     f: SubmodularFunction, logits: FloatArray, tol: float, max_sweeps: int
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Climb from every row at once; return the values, the logits and the number of sweeps.
+    """Climb from every row at once; return the values, the logits and the number of sweeps."""
+    native, pairs = kernels(), _pairs(f)
+    if native is None or pairs is None:
+        return _ascend_together(f, logits, tol, max_sweeps)
+    logits, values = np.array(logits, order="C"), np.empty(len(logits))
+    sweeps: int = native.mean_field(*pairs, max_sweeps, tol, logits, values)
+    return values, logits, sweeps
+
+
+def _pairs(f: SubmodularFunction) -> tuple[FloatArray, IntArray, FloatArray] | None:
+    """Return the field, edges (with repetitions) and weights of cuts, None for another function."""
+    t = np.zeros(f.n)
+    edges, weights = [np.empty((0, 2), dtype=np.int64)], [np.empty(0)]
+    for weight, atom in f.terms():
+        if isinstance(atom, Modular):
+            t -= weight * atom.t
+        elif isinstance(atom, Cut):
+            edges.append(atom.edges)
+            weights.append(weight * atom.weights)
+        else:
+            return None
+    return t, np.concatenate(edges), np.concatenate(weights)
+
+
+def _ascend_together(
+    f: SubmodularFunction, logits: FloatArray, tol: float, max_sweeps: int
+) -> tuple[FloatArray, FloatArray, int]:
+    """Climb like `_ascend`, for any function.
 
     All elements move together, towards their updates in the logits: the natural gradient of the
     bound. A row whose bound would fall takes half the step, so that none ever does.

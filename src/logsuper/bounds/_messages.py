@@ -19,12 +19,18 @@ from scipy.special import expit
 
 from logsuper.bounds._pairwise import Pairwise
 from logsuper.functions._checks import FloatArray, add_up
+from logsuper.solvers._native import kernels
 
 # Beyond this many elements a factorisation costs more than many sweeps.
 _FACTORISABLE = 20_000
 # Strong couplings make the linear system singular: the slopes of the messages stay below 1.
 _STEEPEST = 1.0 - 1e-10
 _NEWTON_STEPS = 40
+# Edge probabilities below 1 make the updates overshoot: of the step taken, by the compiled sweeps,
+# which use each message as soon as it is made, and by those of all messages at once.
+_DAMPING, _DAMPING_AT_ONCE = 0.75, 0.5
+# Odds of messages and beliefs up to the exponential of this, and their products, are float64.
+_LARGEST_ODDS = 300.0
 
 
 class Messages:
@@ -36,7 +42,7 @@ class Messages:
 
     def __init__(self, model: Pairwise, rho: FloatArray) -> None:
         self.n = model.n
-        self.t = model.t
+        self.t, self.edges = model.t, model.edges
         both = np.concatenate([model.edges, model.edges[:, ::-1]])
         self.source, self.target = both[:, 0], both[:, 1]
         self.rho = np.tile(rho, 2)
@@ -53,18 +59,50 @@ class Messages:
         made = np.logaddexp(cavity, -k) - np.logaddexp(cavity - k, 0.0)
         return made - u, cavity
 
+    def extremes(self, tol: float = 1e-11, sweeps: int = 200) -> list[tuple[FloatArray, float]]:
+        """Return the least and the greatest fixed point for rho = 1, each with its residual.
+
+        The equations are monotone then: sweeps from messages that are all at their least, and all
+        at their greatest, find them.
+        """
+        native = kernels()
+        k = self.coupling
+        largest = (np.abs(self.t) + add_up(self.target, k, self.n)).max()
+        if native is None or largest > _LARGEST_ODDS:
+            return [self.solve(sign * k, tol, sweeps) for sign in (-1.0, 1.0)]
+        both, half = np.empty((2, len(k))), k[: len(k) // 2]
+        most = self._most(sweeps)
+        off = native.propagate_extremes(self.t, self.edges, half, most, tol, both)
+        return [(u, off) if off <= tol else self._newton(u, tol) for u in both]
+
     def solve(
-        self, u: FloatArray, damping: float, tol: float = 1e-11, sweeps: int = 200
+        self, u: FloatArray, tol: float = 1e-11, sweeps: int = 200
     ) -> tuple[FloatArray, float]:
         """Return messages near a fixed point, by sweeps and then Newton steps, and the residual."""
-        worst = np.inf
-        for _ in range(sweeps if self.factorisable else 10 * sweeps):
+        u, worst = self._sweep(u, tol, self._most(sweeps))
+        return (u, worst) if worst <= tol else self._newton(u, tol)
+
+    def _most(self, sweeps: int) -> int:
+        """Return how many sweeps to make: more where no Newton steps follow."""
+        return sweeps if self.factorisable else 10 * sweeps
+
+    def _sweep(self, u: FloatArray, tol: float, sweeps: int) -> tuple[FloatArray, float]:
+        """Return messages after sweeps, as many as allowed or needed, and the residual."""
+        native = kernels()
+        monotone = bool((self.rho == 1.0).all())
+        count = len(u) // 2
+        if native is not None:
+            u = u.copy()
+            k, rho = self.coupling[:count], self.rho[:count]
+            damping = 1.0 if monotone else _DAMPING
+            off = native.propagate_logs(self.t, self.edges, k, rho, damping, sweeps, tol, u)
+            return u, off
+        for _ in range(sweeps):
             off, _ = self.residual(u)
-            worst = float(np.abs(off).max(initial=0.0))
-            if worst <= tol:
-                return u, worst
-            u = u + damping * off
-        return self._newton(u, tol) if self.factorisable else (u, worst)
+            if np.abs(off).max(initial=0.0) <= tol:
+                break
+            u = u + (1.0 if monotone else _DAMPING_AT_ONCE) * off
+        return u, float(np.abs(self.residual(u)[0]).max(initial=0.0))
 
     @property
     def factorisable(self) -> bool:
@@ -72,9 +110,9 @@ class Messages:
         return self.n <= _FACTORISABLE
 
     def _newton(self, u: FloatArray, tol: float) -> tuple[FloatArray, float]:
-        """Take Newton steps on all equations, halved until the residual falls."""
+        """Take Newton steps on all equations, if affordable, halved until the residual falls."""
         off, cavity = self.residual(u)
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(_NEWTON_STEPS if self.factorisable else 0):
             if np.abs(off).max(initial=0.0) <= tol:
                 break
             change = self._newton_step(off, cavity)

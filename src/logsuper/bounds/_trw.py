@@ -93,14 +93,14 @@ def _search(model: Pairwise, steps: int | None) -> tuple[float, float, FloatArra
         raise ValueError(f"steps must be at least 0, got {steps}")
     rho = edge_probabilities(model.n, model.edges, model.weights)
     messages = Messages(model, rho)
-    u, _ = messages.solve(np.zeros(2 * len(rho)), damping=0.5)
+    u, _ = messages.solve(np.zeros(2 * len(rho)))
     best = _judge(messages, u)
     count = (_STEPS if messages.factorisable else 0) if steps is None else steps
     for step in range(count if (rho < 1.0).any() else 0):
         forest = best_forest(model.n, model.edges, _mutual_information(messages, u))
         rho = rho + (forest - rho) / (step + 6)
         messages = Messages(model, rho)
-        u, _ = messages.solve(u, damping=0.5, sweeps=_SWEEPS)
+        u, _ = messages.solve(u, sweeps=_SWEEPS)
         best = min(best, _judge(messages, u), key=lambda found: found[0])
     return best
 
