@@ -11,6 +11,9 @@
 
 namespace LOGSUPER_ISA {
 
+typedef double Two __attribute__((vector_size(16)));
+typedef int64_t TwoBits __attribute__((vector_size(16)));
+
 // The ends of the edges by element: those towards smaller elements first, so that a pass forward
 // sends from `middle` on, and a pass backward up to it. What comes in at end s goes out at twin[s].
 struct Ends {
@@ -37,6 +40,20 @@ struct Ends {
     // Where the message that comes in at end s is in a list of both directions of the edges, the
     // first m of which go to the greater element.
     int64_t incoming(int32_t s) const { return other[s] < other[twin[s]] ? edge[s] : m + edge[s]; }
+
+    // The elements such that neighbours in the list are seldom neighbours in the graph: by colours.
+    std::vector<int32_t> by_colour() const {
+        std::vector<int32_t> colour(n), first(1), order(n), taken(n + 1, -1);
+        for (int32_t i = 0; i < n; ++i) {
+            for (int32_t s = start[i]; s < middle[i]; ++s) taken[colour[other[s]]] = i;
+            while (taken[colour[i]] == i) ++colour[i];
+            if (colour[i] + 2 > static_cast<int32_t>(first.size())) first.resize(colour[i] + 2);
+            ++first[colour[i] + 1];
+        }
+        for (size_t c = 1; c < first.size(); ++c) first[c] += first[c - 1];
+        for (int32_t i = 0; i < n; ++i) order[first[colour[i]]++] = i;
+        return order;
+    }
 
     std::vector<double> spread(const double* by_edge) const {
         std::vector<double> at(2 * m);
@@ -90,8 +107,6 @@ class LogMessages {
 // Two sets of messages at once, as odds, rho = 1: (B + e^-k U) / (B e^-k + U), B the odds of the
 // sender and U its own message back, which takes neither exponentials nor logarithms. For models
 // whose log-odds |t_i| + sum k stay within the exponents of float64.
-typedef double Two __attribute__((vector_size(16)));
-
 class OddsMessages {
     const Ends& ends_;
     std::vector<double> field_, least_;
@@ -164,84 +179,99 @@ double propagate(const Ends& ends, Messages& messages, int64_t sweeps, double to
     return residual(ends, messages);
 }
 
-// Mean field: coordinate ascent of H(q) - E_q f from several starts side by side.
+// e^x to an ulp or two, for |x| <= 700: 2^k e^r with |r| <= log(2) / 2, and the series of e^r.
+LOGSUPER_INLINE Two exponential(Two x) {
+    constexpr double kRound = 6755399441055744.0;  // 1.5 2^52: what is added to it becomes whole
+    constexpr double kSeries[] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
+                                  1.0 / 5040,      1.0 / 720,      1.0 / 120,     1.0 / 24,     1.0 / 6,
+                                  0.5,             1.0,            1.0};
+    const Two whole = x * 1.4426950408889634 + kRound, k = whole - kRound;
+    const Two r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
+    Two sum = r * (1.0 / 6227020800.0) + kSeries[0];
+    for (int i = 1; i < 13; ++i) sum = sum * r + kSeries[i];
+    return (Two)((TwoBits)sum + ((TwoBits)whole << 52));
+}
+
+LOGSUPER_INLINE Two expit(Two h) {
+    const Two low = h < -700.0 ? Two{} - 700.0 : h;
+    return 1.0 / (1.0 + exponential(-(low > 700.0 ? Two{} + 700.0 : low)));
+}
+
+// Mean field: coordinate ascent of H(q) - E_q f, from two starts side by side.
 class MeanField {
     const Ends& ends_;
-    const int64_t rows_;
-    std::vector<double> w_, field_, logits_, q_, now_;
-    double scale_ = 1.0;  // at least 1 + |value| at any q
+    const std::vector<int32_t> order_;
+    const std::vector<double> w_;
+    std::vector<double> field_;  // t_i - sum_j w_ij
+    std::vector<Two> logits_, q_;
+    double largest_ = 1.0;  // at least 1 + |value| at any q
 
    public:
-    MeanField(const Ends& ends, const double* t, const double* w, int64_t rows, const double* logits)
-        : ends_(ends), rows_(rows), w_(ends.spread(w)), field_(t, t + ends.n), logits_(rows * ends.n),
-          q_(logits_.size()), now_(rows) {
+    MeanField(const Ends& ends, const double* t, const double* w)
+        : ends_(ends), order_(ends.by_colour()), w_(ends.spread(w)), field_(t, t + ends.n), logits_(ends.n),
+          q_(ends.n) {
         for (int64_t i = 0; i < ends.n; ++i) {
-            scale_ += std::abs(t[i]) + 1.0;
+            largest_ += std::abs(t[i]) + 1.0;
             for (int32_t s = ends.start[i]; s < ends.start[i + 1]; ++s) {
                 field_[i] -= w_[s];
-                scale_ += w_[s];
+                largest_ += w_[s];
             }
-            for (int64_t r = 0; r < rows; ++r) {
-                const double h = logits[r * ends.n + i];
-                logits_[i * rows + r] = h;
-                q_[i * rows + r] = expit(h);
-            }
-        }
-        for (double& v : w_) v *= 2.0;
-    }
-
-    // Sweeps, in turn forward and backward, until none improves a value by more than tol (1 +
-    // |value|) or there were as many as allowed; returns their number.
-    int64_t ascend(int64_t sweeps, double tol, double* values) {
-        std::vector<double> gains(rows_);
-        for (int64_t sweep = 1;; ++sweep) {
-            std::fill(gains.begin(), gains.end(), 0.0);
-            for (int64_t k = 0; k < ends_.n; ++k) update(sweep % 2 ? k : ends_.n - 1 - k, gains.data());
-            // values cost more than a sweep: only once they can be the last ones
-            const bool last = sweep == sweeps;
-            if (!last && *std::max_element(gains.begin(), gains.end()) > tol * scale_) continue;
-            bool done = true;
-            for (int64_t r = 0; r < rows_; ++r) {
-                values[r] = value(r);
-                done = done && gains[r] <= tol * (1.0 + std::abs(values[r]));
-            }
-            if (done || last) return sweep;
         }
     }
 
-    void write(double* logits) const {
-        for (int64_t i = 0; i < ends_.n; ++i)
-            for (int64_t r = 0; r < rows_; ++r) logits[r * ends_.n + i] = logits_[i * rows_ + r];
+    // Sweeps until none improves a value by more than tol (1 + |value|), or as many as allowed;
+    // returns their number.
+    int64_t ascend(double* const logits[2], int64_t sweeps, double tol, double* const values[2]) {
+        for (int64_t i = 0; i < ends_.n; ++i) {
+            logits_[i] = Two{logits[0][i], logits[1][i]};
+            q_[i] = expit(logits_[i]);
+        }
+        int64_t sweep = 0;
+        Two value = {}, scale = Two{} + largest_;
+        for (bool done = false; !done;) {
+            const Two gains = improve(), allowed = tol * scale;
+            const bool last = ++sweep == sweeps, small = gains[0] <= allowed[0] && gains[1] <= allowed[1];
+            if (!small && !last) continue;
+            // a value costs more than a sweep, and hardly moves from the first one on
+            value = values_now();
+            scale = 1.0 + Two{std::abs(value[0]), std::abs(value[1])};
+            done = last || (gains[0] <= tol * scale[0] && gains[1] <= tol * scale[1]);
+        }
+        for (int lane = 0; lane < 2; ++lane) {
+            *values[lane] = value[lane];
+            for (int64_t i = 0; i < ends_.n; ++i) logits[lane][i] = logits_[i][lane];
+        }
+        return sweep;
     }
 
    private:
-    static double expit(double h) { return 1.0 / (1.0 + std::exp(-h)); }
-
-    // The best q_i, the others given. The value rises by the divergence of the old q_i from the new
-    // one, at most the difference of q times that of the log-odds.
-    LOGSUPER_INLINE void update(int64_t i, double* gains) {
-        std::fill(now_.begin(), now_.end(), field_[i]);
-        for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s)
-            for (int64_t r = 0; r < rows_; ++r) now_[r] += w_[s] * q_[ends_.other[s] * rows_ + r];
-        for (int64_t r = 0; r < rows_; ++r) {
-            double &h = logits_[i * rows_ + r], &q = q_[i * rows_ + r];
-            const double next = expit(now_[r]);
-            gains[r] += (next - q) * (now_[r] - h);
-            h = now_[r];
-            q = next;
+    // Gives every element its best q_i, the others given; returns at least what the values gain. One
+    // gains the divergence of the old q_i from the new one, at most the difference of q times that
+    // of the log-odds.
+    Two improve() {
+        Two gains = {};
+        for (const int32_t i : order_) {
+            Two pull = {};
+            for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s) pull += w_[s] * q_[ends_.other[s]];
+            const Two h = field_[i] + 2.0 * pull, q = expit(h);
+            gains += (q - q_[i]) * (h - logits_[i]);
+            logits_[i] = h;
+            q_[i] = q;
         }
+        return gains;
     }
 
     // sum_i H(q_i) + q_i (t_i - sum_j w_ij (1 - q_j)), as edges are met from both of their ends
-    double value(int64_t r) const {
-        double sum = 0;
+    Two values_now() const {
+        Two sum = {};
         for (int64_t i = 0; i < ends_.n; ++i) {
-            const double h = logits_[i * rows_ + r], q = q_[i * rows_ + r], size = std::abs(h);
-            const double e = std::exp(-size);
-            double slope = field_[i];
-            for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s)
-                slope += 0.5 * w_[s] * q_[ends_.other[s] * rows_ + r];
-            sum += std::log1p(e) + size * e / (1.0 + e) + q * slope;
+            Two pull = {}, entropy = {};
+            for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s) pull += w_[s] * q_[ends_.other[s]];
+            for (int lane = 0; lane < 2; ++lane) {
+                const double size = std::abs(logits_[i][lane]), e = std::exp(-size);
+                entropy[lane] = std::log1p(e) + size * e / (1.0 + e);
+            }
+            sum += entropy + q_[i] * (field_[i] + pull);
         }
         return sum;
     }

@@ -58,10 +58,15 @@ inline int64_t mean_field(Array<const double> t, Array<const int64_t> edges, Arr
     require(values.ndim() == 1 && length(values, 0) == rows && rows >= 1, "values has the wrong length");
     require(sweeps >= 1, "sweeps must be >= 1");
     nb::gil_scoped_release release;
-    MeanField field(ends, t.data(), w, rows, logits.data());
-    const int64_t done = field.ascend(sweeps, tol, values.data());
-    field.write(logits.data());
-    return done;
+    MeanField field(ends, t.data(), w);
+    int64_t most = 0;
+    for (int64_t r = 0; r < rows; r += 2) {
+        const int64_t pair[2] = {r, std::min(r + 1, rows - 1)};
+        double* const at[2] = {logits.data() + pair[0] * ends.n, logits.data() + pair[1] * ends.n};
+        double* const value[2] = {values.data() + pair[0], values.data() + pair[1]};
+        most = std::max(most, field.ascend(at, sweeps, tol, value));
+    }
+    return most;
 }
 
 inline void bind_messages(nb::module_& m) {
