@@ -204,12 +204,13 @@ class MeanField {
     const std::vector<double> w_;
     std::vector<double> field_;  // t_i - sum_j w_ij
     std::vector<Two> logits_, q_;
+    std::vector<uint8_t> stirred_;  // whether a neighbour has moved since the last look
     double largest_ = 1.0;  // at least 1 + |value| at any q
 
    public:
     MeanField(const Ends& ends, const double* t, const double* w)
         : ends_(ends), order_(ends.by_colour()), w_(ends.spread(w)), field_(t, t + ends.n), logits_(ends.n),
-          q_(ends.n) {
+          q_(ends.n), stirred_(ends.n) {
         for (int64_t i = 0; i < ends.n; ++i) {
             largest_ += std::abs(t[i]) + 1.0;
             for (int32_t s = ends.start[i]; s < ends.start[i + 1]; ++s) {
@@ -226,15 +227,19 @@ class MeanField {
             logits_[i] = Two{logits[0][i], logits[1][i]};
             q_[i] = expit(logits_[i]);
         }
+        std::fill(stirred_.begin(), stirred_.end(), 1);
+        // what all elements that stay could gain together is a tenth of what ends the sweeps
+        double share = 0.1 * tol / static_cast<double>(ends_.n);
         int64_t sweep = 0;
         Two value = {}, scale = Two{} + largest_;
         for (bool done = false; !done;) {
-            const Two gains = improve(), allowed = tol * scale;
+            const Two gains = improve(share), allowed = tol * scale;
             const bool last = ++sweep == sweeps, small = gains[0] <= allowed[0] && gains[1] <= allowed[1];
             if (!small && !last) continue;
             // a value costs more than a sweep, and hardly moves from the first one on
             value = values_now();
             scale = 1.0 + Two{std::abs(value[0]), std::abs(value[1])};
+            share = 0.1 * tol * std::min(scale[0], scale[1]) / static_cast<double>(ends_.n);
             done = last || (gains[0] <= tol * scale[0] && gains[1] <= tol * scale[1]);
         }
         for (int lane = 0; lane < 2; ++lane) {
@@ -245,18 +250,22 @@ class MeanField {
     }
 
    private:
-    // Gives every element its best q_i, the others given; returns at least what the values gain. One
-    // gains the divergence of the old q_i from the new one, at most the difference of q times that
-    // of the log-odds.
-    Two improve() {
+    // Gives every element its best q_i, the others given, unless that gains no more than `least`;
+    // returns at least what the values gain. A move gains the divergence of the old q_i from the new
+    // one, at most the difference of q times that of the log-odds.
+    Two improve(double least) {
         Two gains = {};
         for (const int32_t i : order_) {
+            if (!stirred_[i]) continue;
+            stirred_[i] = 0;
             Two pull = {};
             for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s) pull += w_[s] * q_[ends_.other[s]];
-            const Two h = field_[i] + 2.0 * pull, q = expit(h);
-            gains += (q - q_[i]) * (h - logits_[i]);
+            const Two h = field_[i] + 2.0 * pull, q = expit(h), gain = (q - q_[i]) * (h - logits_[i]);
+            if (gain[0] <= least && gain[1] <= least) continue;
+            gains += gain;
             logits_[i] = h;
             q_[i] = q;
+            for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s) stirred_[ends_.other[s]] = 1;
         }
         return gains;
     }

@@ -25,7 +25,7 @@ CLOSED = [
 
 
 def expit(v):
-    return 1 / (1 + np.exp(-v))
+    return 1 / (1 + np.exp(-np.clip(v, -700, 700)))
 
 
 @pytest.mark.parametrize("name", CLOSED)
