@@ -72,9 +72,9 @@ def latin_hypercube(rng: np.random.Generator, rows: int, n: int) -> FloatArray:
 def block_sizes(samples: int) -> IntArray:
     """Return the sizes of at least ten blocks, two draws or more each, that differ by one at most.
 
-    Fewer than twenty draws make fewer blocks.
+    Fewer than twenty draws make fewer blocks, though never a single one, which has no error.
     """
-    count = max(min(_BLOCKS, samples // 2), -(-samples // _STRATA), 1)
+    count = max(min(_BLOCKS, samples // 2), -(-samples // _STRATA), 2)
     return np.full(count, samples // count) + (np.arange(count) < samples % count)
 
 
