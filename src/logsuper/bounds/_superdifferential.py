@@ -22,8 +22,9 @@ from logsuper.solvers._prepare import Prepared
 KINDS = ("bar", "grow", "shrink")
 
 # Numbers that one round of flips may touch where a flip is no local change: some tenths of a second
-_AFFORDABLE = 1 << 25
-_ROUNDS = 20
+_AFFORDABLE = 1 << 22
+# Rounds of flips, and elements that all rounds together may look at: some seconds.
+_ROUNDS, _LOOKS = 20, 1 << 22
 
 
 def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
@@ -91,7 +92,7 @@ def best_supergradients(
     largest = solver.maximize(np.zeros(f.n), [1.0], n_jobs=n_jobs, tie="max")[0]
     # the smallest mode is also where the L-field marginals exceed one half
     vertices = np.stack([*least, largest, np.zeros(f.n), np.ones(f.n)]).astype(np.float64)
-    starts = np.concatenate([vertices[:1], np.unique(vertices[1:], axis=0)])
+    starts = np.stack([vertices[0], *{x.tobytes(): x for x in vertices[1:]}.values()])
     flips = _flips(f, top, bottom)
 
     values: dict[str, float] = {}
@@ -175,7 +176,7 @@ def _climb(
     """Improve x by the flips that help alone: all of them, or the best half, or quarter, ..."""
     if flips is None:
         return x, value
-    for _ in range(_ROUNDS):
+    for _ in range(min(_ROUNDS, 1 + _LOOKS // f.n)):
         change = flips(kind, x)
         order = np.argsort(-change, kind="stable")[: int((change > 0).sum())]
         before = value
@@ -186,6 +187,6 @@ def _climb(
             if found > value:
                 x, value = trial, found
             order = order[: len(order) // 2]
-        if value <= before + 1e-9 * abs(before):
+        if value <= before + 1e-7 * abs(before):
             break
     return x, value
