@@ -225,3 +225,17 @@ def test_a_fixed_pixel_costs_no_certificate():
     assert np.logaddexp(parts[0].lower, parts[1].lower) <= both.upper
     assert np.logaddexp(parts[0].upper, parts[1].upper) >= both.lower
     assert m.condition({33: 1}).marginals().method == "strips"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"budget": True}, {"budget": "1e9"}, {"budget": 0}, {"budget": np.nan}, {"confidence": "x"}],
+)
+def test_bracket_refuses_what_is_no_number(arguments):
+    with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
+        random_model("cut", 0).bracket(**arguments)
+
+
+def test_bracket_takes_numbers_of_numpy():
+    m = random_model("cut", 0)
+    assert m.bracket(np.int64(10**9)) == m.bracket(1e9)

@@ -57,3 +57,17 @@ def test_the_logistic_bound_holds_for_large_counts(seed):
     assert exact <= sampled.value + 5 * sampled.stderr
     assert exact <= m.log_partition("lfield").value
     assert exact >= m.log_partition("mean_field").value
+
+
+@pytest.mark.parametrize(("decay", "given"), [(1.0, 2), (3.0, 5), (3.0, 20)])
+def test_the_order_of_the_bounds_of_the_papers_figure(decay, given, seed):
+    graph = ls.gaussian_mixture_graph(decay=decay, seed=seed)
+    fixed = {d + 50 * c: 1 - c for d in range(given) for c in (0, 1)}
+    m = ls.LogSupermodular(graph.cut).condition(fixed)
+    value = {name: m.log_partition(name).value for name in ("lfield", "bethe", "mean_field")}
+    logistic = m.log_partition("logistic", samples=1000, seed=seed)
+    below = m.log_partition("superdifferential").value
+    assert value["lfield"] > logistic.value + 1.0
+    assert logistic.value >= value["bethe"] - 5 * logistic.stderr
+    assert value["bethe"] >= value["mean_field"] - 1e-9
+    assert value["mean_field"] >= below - 1e-6

@@ -55,7 +55,7 @@ def bracket(
 
 def _certified(f: SubmodularFunction, budget: float, n_jobs: int | None) -> Iterator[Bound]:
     """Yield deterministic bounds, the cheap pair first, then what the rest of the budget pays."""
-    yield _methods.log_partition(f, "superdifferential")
+    yield _methods.log_partition(f, "superdifferential", n_jobs=n_jobs)
     yield _methods.log_partition(f, "lfield", n_jobs=n_jobs)
     pairwise = as_pairwise(f)
     left = budget
