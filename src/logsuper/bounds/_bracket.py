@@ -62,8 +62,7 @@ def _certified(f: SubmodularFunction, budget: float, n_jobs: int | None) -> Iter
     if as_grid(f) is not None:
         # half of the budget, so that the variational bounds, better without fields, have a chance
         left = budget / 2
-        affordable = (w for w in _WINDOWS if _strips.operations(f, w) <= left)
-        window = next(affordable, None)
+        window = next((w for w in _WINDOWS if _strips.affordable(f, w, left)), None)
         if window is not None:
             below, above = _strips.brackets(f, window, n_jobs=n_jobs)
             yield from (below, above)

@@ -25,6 +25,7 @@ from scipy.special import expit
 from logsuper.bounds._pairwise import GridForm
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._windows import (
+    MEMORY,
     Pair,
     chain_gradient,
     chain_odds,
@@ -33,6 +34,7 @@ from logsuper.bounds._windows import (
     need_grid,
     outside_fields,
     refuse_too_large,
+    size_of,
     window_odds,
 )
 from logsuper.functions._base import SubmodularFunction
@@ -71,10 +73,16 @@ class _Plan:
         fields = 0.0 if self.exact else 4.0 * self.reach * 2.0**self.reach
         return rows * columns * (chain + fields)
 
-    def refuse_too_large(self) -> None:
-        """Raise when the profiles of the rows do not fit into memory, once for each thread."""
-        profiles = self.threads * (self.grid.shape[0] + self.window + 4.0)
-        refuse_too_large("strips", self.window, profiles, self.operations)
+    @property
+    def profiles(self) -> float:
+        """How many profiles a thread holds."""
+        return self.grid.shape[0] + self.window + 4.0
+
+    def fitting(self) -> _Plan:
+        """Return the plan with as many threads as fit into memory; raise when not one does."""
+        refuse_too_large("strips", self.window, self.profiles, self.operations)
+        most = int(MEMORY // size_of(self.profiles, self.window))
+        return dataclasses.replace(self, threads=min(self.threads, most))
 
     def to_image(self, x: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return a value for each element as an image of the plan's grid."""
@@ -137,8 +145,7 @@ def brackets(
     f: SubmodularFunction, window: int | None = None, n_jobs: int | None = None
 ) -> tuple[Bound, Bound]:
     """Return the certified lower and upper bound on log Z; see `log_partition`."""
-    plan = _plan(f, window, n_jobs)
-    plan.refuse_too_large()
+    plan = _plan(f, window, n_jobs).fitting()
     lower, upper = _sandwich(plan, plan.to_image(maximize(f, np.zeros(f.n))[0]))
     details = {"window": plan.window, "transposed": plan.transposed, "covers": plan.exact}
     return (
@@ -234,8 +241,7 @@ def marginals(
     >>> np.round(found[:2], 3), bool(np.all(found.upper - found.lower < 2e-3))
     (array([0.775, 0.557]), True)
     """
-    plan = _plan(f, window, n_jobs)
-    plan.refuse_too_large()
+    plan = _plan(f, window, n_jobs).fitting()
     grid, (_, columns) = plan.grid, plan.grid.shape
     left, right = edge_fields(grid), _fields(plan, grid)
     for mine, other in zip(left, _fields(plan, grid.mirrored()), strict=True):
@@ -258,6 +264,12 @@ def marginals(
 def operations(f: SubmodularFunction, window: int | None = None) -> float:
     """Return about how many elementary operations a bracket of log Z takes."""
     return _plan(f, window, None).operations
+
+
+def affordable(f: SubmodularFunction, window: int, budget: float) -> bool:
+    """Return whether a bracket of log Z takes no more operations than that, and fits in memory."""
+    plan = _plan(f, window, None)
+    return plan.operations <= budget and size_of(plan.profiles, plan.window) <= MEMORY
 
 
 def strips_gradient(
@@ -284,11 +296,10 @@ def strips_gradient(
     """
     threads = count_threads(n_jobs)
     size = min(check_integer(window, "window", 1, 2**31), grid.shape[1])
-    plan = _Plan(grid, False, size, size, threads)
-    plan.refuse_too_large()
-    low, high = chain_odds(grid, size, reference, edge_fields(grid), threads)
+    plan = _Plan(grid, False, size, size, threads).fitting()
+    low, high = chain_odds(grid, size, reference, edge_fields(grid), plan.threads)
     value = _score(grid, reference, _surprise(reference, low, high))
-    dt, dacross, ddown = chain_gradient(grid, size, reference, threads)
+    dt, dacross, ddown = chain_gradient(grid, size, reference, plan.threads)
     x = reference.astype(np.float64)
     return (
         value,

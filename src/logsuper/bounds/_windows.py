@@ -23,8 +23,11 @@ Pair = tuple[FloatArray, FloatArray]
 
 WIDEST = 24
 """Columns of the widest window: a profile of 24 columns takes 128 megabytes."""
-_MEMORY = 2.0**30
+MEMORY = 2.0**30
+"""Bytes that profiles may take."""
 _LARGEST = 1e290
+# Weights of profiles in one call of the kernel, about a second: Ctrl-C waits no longer.
+_UPDATES = 2.0**28
 
 
 def need_grid(f: SubmodularFunction, method: str) -> GridForm:
@@ -46,10 +49,15 @@ def magnitude(grid: GridForm) -> float:
         return float(np.abs(grid.t).sum() + grid.across.sum() + grid.down.sum())
 
 
+def size_of(profiles: float, columns: int) -> float:
+    """Return the bytes of some profiles of so many columns."""
+    return profiles * 8.0 * 2.0 ** min(columns, 1000)
+
+
 def refuse_too_large(method: str, columns: int, profiles: float, operations: float) -> None:
     """Raise when profiles of so many columns cannot be held."""
-    need = profiles * 8.0 * 2.0**columns
-    if columns > WIDEST or need > _MEMORY:
+    need = size_of(profiles, columns)
+    if columns > WIDEST or need > MEMORY:
         raise TooLarge(
             f"{method} over {columns} columns would take {need / 2**30:.3g} GiB and "
             f"{operations:.3g} operations",
@@ -141,7 +149,11 @@ def window_odds(
     shape = (len(starts), grid.shape[0], window)
     low, high = np.empty(shape), np.empty(shape)
     parts = (grid.t, grid.across, grid.down)
-    native.strip_windows(*parts, window, starts, *left, *right, threads, low, high)
+    step = max(threads, int(_UPDATES // (grid.shape[0] * window * 2.0**window)))
+    for first in range(0, len(starts), step):
+        some = slice(first, first + step)
+        fields = (*left, *right)
+        native.strip_windows(*parts, window, starts[some], *fields, threads, low[some], high[some])
     return low, high
 
 
