@@ -148,22 +148,28 @@ def t_interval(mean: float, stderr: float, units: int, confidence: float) -> tup
     return mean - radius, mean + radius
 
 
-def unseen(f: SubmodularFunction, values: FloatArray, unit: float = 1.0) -> float:
-    """Return the error, besides the standard one, of a mean whose rare draws may not have come up.
+def rare(values: FloatArray) -> float:
+    """Return the error, besides the standard one, of a mean with rare, large deviations.
 
-    Control variates leave values that are nearly constant but for rare, large deviations, which few
-    draws hardly show: one more of them, as large as the largest seen, is allowed for, and two where
-    that one is beyond five standard deviations. Where fewer than one draw in ten differs from the
-    rest there may be others: what is missing happens less than three times in `len(values)` draws,
-    at 95 %, and changes a perturbed maximum by about 1, for logistic tails are exponential. Of a
-    modular function, and of it alone, it is known that nothing is missing. A change of the maximum
-    by 1 changes the values by `unit`.
+    Control variates leave values that are nearly constant but for those, which few draws hardly
+    show: one more of them, as large as the largest seen, is allowed for, and two where that one is
+    beyond five standard deviations.
     """
-    apart = np.abs(values - np.median(values))
-    largest = float(apart.max())
-    missing = largest * (2.0 if largest > 5.0 * float(np.std(values)) else 1.0)
+    largest = float(np.abs(values - np.median(values)).max())
+    times = 2.0 if largest > 5.0 * float(np.std(values)) else 1.0
+    return times * largest / len(values)
+
+
+def unseen(f: SubmodularFunction, values: FloatArray) -> float:
+    """Return the least standard error that values can have of which hardly any differ.
+
+    Where fewer than one draw in ten differs from the rest, others that would may not have come up:
+    what is missing happens less than three times in `len(values)` draws, at 95 %, and changes a
+    perturbed maximum by about 1, for logistic tails are exponential. Of a modular function, and of
+    it alone, it is known that nothing is missing.
+    """
+    moved = np.abs(values - np.median(values)) > _SAME
+    if moved.mean() >= 0.1 or f.n == 1:
+        return 0.0
     pairwise = as_pairwise(f)
-    modular = f.n == 1 or (pairwise is not None and not len(pairwise.edges))
-    if not modular and (apart > _SAME).mean() < 0.1:
-        missing = max(missing, 3.0 * unit)
-    return missing / len(values)
+    return 0.0 if pairwise is not None and not len(pairwise.edges) else 3.0 / len(values)

@@ -27,6 +27,7 @@ from logsuper.bounds._draws import (
     independent,
     latin_hypercube,
     mean_of_blocks,
+    rare,
     t_interval,
     unseen,
 )
@@ -127,7 +128,7 @@ def log_partition(
         design = independent if how == "regression" else latin_hypercube
         values = _reduced(f, draws, pilot, units, design)
     mean, stderr = (float(x) for x in mean_of_blocks(block_means(values, units), units))
-    stderr = math.hypot(stderr, unseen(f, values))
+    stderr = max(math.hypot(stderr, rare(values)), unseen(f, values))
     return Bound(
         mean,
         "upper",

@@ -95,7 +95,7 @@ def log_partition(
     mean, stderr = (
         float(x) for x in mean_of_blocks(block_means(run.weights, run.sizes), run.sizes)
     )
-    noise = math.hypot(stderr / mean, unseen(f, run.weights / mean, run.a))
+    noise = max(stderr / mean, run.a * unseen(f, run.weights))
     value = run.shift + (math.log(mean) + noise**2 / 2.0) / run.a
     return Bound(
         value,
