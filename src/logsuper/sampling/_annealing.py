@@ -8,7 +8,7 @@ exact samples of the model and run backwards as by R. B. Grosse, Z. Ghahramani a
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from logsuper._random import Seed, as_generator, as_key
 from logsuper.bounds._results import Bound
@@ -83,7 +83,7 @@ def log_partition(
     modular = float(np.logaddexp(0.0, scan.modular).sum())
     lower, upper = (modular + float(work.mean()) for work in (there, back))
     below, above = (float(work.std(ddof=1) / np.sqrt(total)) for work in (there, back))
-    z = float(ndtri((1.0 + level) / 2.0))
+    z = float(stdtrit(total - 1, (1.0 + level) / 2.0))
     return Bound(
         (lower + upper) / 2.0,
         "estimate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._results import Bound
@@ -80,7 +80,7 @@ def log_partition(
     below, stderr, above = (
         float(np.sqrt((w**2) @ errors**2)) for w in (left, (left + right) / 2.0, right)
     )
-    z = float(ndtri((1.0 + level) / 2.0))
+    z = float(stdtrit(total - 1, (1.0 + level) / 2.0))
     return Bound(
         value,
         "estimate",
