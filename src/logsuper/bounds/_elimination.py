@@ -126,7 +126,8 @@ class _Plan:
 
 def _find_plan(f: SubmodularFunction, pairwise: Pairwise) -> _Plan | None:
     """Return the plan for a function, None if it is too wide."""
-    if _least_width(f) > WIDEST:
+    # a graph of treewidth k has fewer than k n edges; a dense one is no key for a cache
+    if _least_width(f) > WIDEST or len(pairwise.edges) > WIDEST * pairwise.n:
         return None
     return _plan(pairwise.n, pairwise.edges.tobytes())
 
