@@ -137,3 +137,10 @@ def test_what_is_not_finite_is_refused() -> None:
             sample(Repulsive(value), 10, "cftp", seed=0)
     with pytest.raises(ValueError, match="overflow; rescale f"):
         sample(ls.Cut(3, [(0, 1), (0, 2)], 1.7e308), 1, "cftp", seed=0)
+
+
+def test_samples_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch):
+    f = ls.Cut(4, [(0, 1), (1, 2), (2, 3)], 1.5)
+    whole = sample(f, 50, "cftp", seed=0)
+    monkeypatch.setattr(_cftp, "_HELD", 12)
+    assert np.array_equal(sample(f, 50, "cftp", seed=0), whole)

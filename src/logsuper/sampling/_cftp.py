@@ -19,6 +19,8 @@ from logsuper.solvers._inputs import check_theta, count_threads, refuse
 
 # From here on a sample is hard, and one goes ahead alone: if it fails, the others need not try.
 _HARD = 256
+# Elements of all samples that are drawn at once.
+_HELD = 1 << 25
 
 
 def sample(
@@ -119,7 +121,10 @@ def couple(
 ) -> Bits:
     """Return one exact sample for each problem 0, ..., count - 1, with one field or as many."""
     out = np.empty((count, scan.n), dtype=np.uint8)
-    _finish(scan, theta, key, np.arange(count, dtype=np.uint64), 1, max_sweeps, threads, out)
+    step = max(threads, _HELD // scan.n)
+    for first in range(0, count, step):
+        problems = np.arange(first, min(count, first + step), dtype=np.uint64)
+        _finish(scan, theta, key, problems, 1, max_sweeps, threads, out)
     return out
 
 
