@@ -179,17 +179,20 @@ double propagate(const Ends& ends, Messages& messages, int64_t sweeps, double to
     return residual(ends, messages);
 }
 
-// e^x to an ulp or two, for |x| <= 700: 2^k e^r with |r| <= log(2) / 2, and the series of e^r.
+// e^x to an ulp or two, for |x| <= 700: 2^k e^r with |r| <= log(2) / 2, and the series of e^r, its
+// even and its odd powers side by side.
 LOGSUPER_INLINE Two exponential(Two x) {
     constexpr double kRound = 6755399441055744.0;  // 1.5 2^52: what is added to it becomes whole
-    constexpr double kSeries[] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-                                  1.0 / 5040,      1.0 / 720,      1.0 / 120,     1.0 / 24,     1.0 / 6,
-                                  0.5,             1.0,            1.0};
+    constexpr double kEven[] = {1.0 / 3628800, 1.0 / 40320, 1.0 / 720, 1.0 / 24, 0.5, 1.0};
+    constexpr double kOdd[] = {1.0 / 39916800, 1.0 / 362880, 1.0 / 5040, 1.0 / 120, 1.0 / 6, 1.0};
     const Two whole = x * 1.4426950408889634 + kRound, k = whole - kRound;
-    const Two r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
-    Two sum = r * (1.0 / 6227020800.0) + kSeries[0];
-    for (int i = 1; i < 13; ++i) sum = sum * r + kSeries[i];
-    return (Two)((TwoBits)sum + ((TwoBits)whole << 52));
+    const Two r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10, square = r * r;
+    Two even = square * (1.0 / 479001600) + kEven[0], odd = square * (1.0 / 6227020800.0) + kOdd[0];
+    for (int i = 1; i < 6; ++i) {
+        even = even * square + kEven[i];
+        odd = odd * square + kOdd[i];
+    }
+    return (Two)((TwoBits)(even + r * odd) + ((TwoBits)whole << 52));
 }
 
 LOGSUPER_INLINE Two expit(Two h) {

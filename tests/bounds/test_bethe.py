@@ -15,6 +15,7 @@ from logsuper.bounds._bethe import log_partition, marginals
 from logsuper.bounds._free_energy import FreeEnergy
 from logsuper.bounds._messages import Messages
 from logsuper.bounds._pairwise import Pairwise, as_pairwise
+from logsuper.solvers._native import kernels
 
 
 @pytest.mark.parametrize("name", PAIRWISE)
@@ -233,3 +234,21 @@ def test_refuses_other_functions_by_name():
     for method in (log_partition, marginals):
         with pytest.raises(NotApplicable, match=r"bethe needs a pairwise function, got LogDet"):
             method(f)
+
+
+def test_the_kernels_check_what_they_are_given():
+    native = kernels()
+    if native is None:
+        pytest.skip("the compiled kernels are missing")
+    t, edges, one = np.zeros(3), np.array([(0, 1), (1, 2)]), np.ones(2)
+    for bad in ([(0, 3), (1, 2)], [(1, 0), (1, 2)], [(-1, 0), (1, 2)]):
+        with pytest.raises(ValueError, match="0 <= i < j < n"):
+            native.propagate_logs(t, np.array(bad), one, one, 1.0, 5, 0.0, np.zeros(4))
+    with pytest.raises(ValueError, match="one number an edge"):
+        native.propagate_logs(t, edges, np.ones(3), one, 1.0, 5, 0.0, np.zeros(4))
+    with pytest.raises(ValueError, match="u has the wrong shape"):
+        native.propagate_extremes(t, edges, one, 5, 0.0, np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="logits has the wrong shape"):
+        native.mean_field(t, edges, one, 5, 0.0, np.zeros((1, 2)), np.zeros(1))
+    with pytest.raises(ValueError, match="values has the wrong length"):
+        native.mean_field(t, edges, one, 5, 0.0, np.zeros((2, 3)), np.zeros(1))
