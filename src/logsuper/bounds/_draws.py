@@ -151,13 +151,12 @@ def t_interval(mean: float, stderr: float, units: int, confidence: float) -> tup
 def rare(values: FloatArray) -> float:
     """Return the error, besides the standard one, of a mean with rare, large deviations.
 
-    Control variates leave values that are nearly constant but for those, which few draws hardly
-    show: one more of them, as large as the largest seen, is allowed for, and two where that one is
-    beyond five standard deviations.
+    Control variates can leave values that are constant but for such deviations, which few draws
+    hardly show: where the largest is beyond five standard deviations, three more of its size are
+    allowed for, as many as may be missing at 95 % (the rule of three).
     """
     largest = float(np.abs(values - np.median(values)).max())
-    times = 2.0 if largest > 5.0 * float(np.std(values)) else 1.0
-    return times * largest / len(values)
+    return 3.0 * largest / len(values) if largest > 5.0 * float(np.std(values)) else 0.0
 
 
 def unseen(f: SubmodularFunction, values: FloatArray) -> float:

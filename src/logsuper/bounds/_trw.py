@@ -6,8 +6,6 @@ IEEE Transactions on Information Theory 51, 2005.
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 from scipy.special import entr, expit
 
@@ -22,6 +20,8 @@ from logsuper.functions._checks import FloatArray, add_up
 
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6
+from logsuper.solvers._inputs import check_integer
+
 # Steps over the edge probabilities where the messages have Newton steps, and the sweeps of each.
 _STEPS = 10
 _SWEEPS = 30
@@ -89,8 +89,8 @@ def marginals(f: SubmodularFunction, *, steps: int | None = None) -> Marginals:
 
 def _search(model: Pairwise, steps: int | None) -> tuple[float, float, FloatArray]:
     """Return the best value found, the slack in it, and its beliefs."""
-    if steps is not None and operator.index(steps) < 0:
-        raise ValueError(f"steps must be at least 0, got {steps}")
+    if steps is not None:
+        steps = check_integer(steps, "steps", 0, 2**31)
     rho = edge_probabilities(model.n, model.edges, model.weights)
     messages = Messages(model, rho)
     u, _ = messages.solve(np.zeros(2 * len(rho)))
