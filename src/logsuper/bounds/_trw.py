@@ -17,10 +17,10 @@ from logsuper.bounds._rounding import allowance
 from logsuper.bounds._spanning_trees import best_forest, edge_probabilities
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, add_up
+from logsuper.solvers._inputs import check_integer
 
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6
-from logsuper.solvers._inputs import check_integer
 
 # Steps over the edge probabilities where the messages have Newton steps, and the sweeps of each.
 _STEPS = 10
