@@ -1,8 +1,11 @@
 """Settings and fixtures shared by all tests."""
 
+import os
 import sys
 import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,6 +23,28 @@ settings.load_profile("logsuper")
 def seed(request: pytest.FixtureRequest) -> int:
     """Several seeds, so that no test leans on a lucky one."""
     return int(request.param)
+
+
+def _data(name: str) -> Path:
+    """Return a folder of public data that is not part of the project; skip where it is absent."""
+    folder = Path(os.environ.get("LOGSUPER_DATA", "absent")) / name
+    if not folder.is_dir():
+        pytest.skip(f"the folder LOGSUPER_DATA has no {name}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def uai2014() -> Path:
+    """The folder with models of the UAI 2014 inference competition and their answers."""
+    return _data("uai2014")
+
+
+@pytest.fixture(scope="session")
+def horses() -> np.ndarray:
+    """Ten silhouettes of the Weizmann horses, 50 x 50."""
+    from benchmarks.images import load_silhouettes
+
+    return load_silhouettes(_data("weizmann_horse_db").parent, 10)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,7 +13,7 @@ from logsuper import sampling
 from logsuper._random import Seed
 from logsuper.bounds import _auto, _bracket, _methods
 from logsuper.bounds._results import Bound, Bracket, Marginals
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import (
     FloatArray,
     IntArray,
@@ -80,9 +80,7 @@ class LogSupermodular:
     fixed: dict[int, int]
 
     def __init__(self, f: SubmodularFunction, constant: float = 0.0) -> None:
-        if not isinstance(f, SubmodularFunction):
-            raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
-        self.n = f.n
+        self.n = check_function(f).n
         self.f = f
         self.constant = check_number(constant, "constant")
         self.free = frozen(np.arange(f.n, dtype=np.int64))

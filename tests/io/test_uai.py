@@ -1,8 +1,6 @@
 """UAI files: what is read is the product of the tables, what is written comes back."""
 
-import os
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +12,6 @@ from logsuper import LogSupermodular, read_uai, write_uai
 from logsuper.bounds import NotApplicable, _elimination
 from logsuper.functions import Cut, LogDet, Modular
 from logsuper.io import read_evidence
-
-DATA = Path(os.environ.get("LOGSUPER_DATA", "absent")) / "uai2014"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="LOGSUPER_DATA has no uai2014")
 
 
 def text_of(n, factors, kind="MARKOV"):
@@ -365,10 +360,9 @@ def test_writing_refuses_what_is_not_a_pairwise_model(tmp_path):
 # ------------------------------------------------------------------------- the competition's files
 
 
-@needs_data
 @pytest.mark.parametrize("number", [11, 12, 13])
-def test_published_answers(number):
-    path = DATA / f"Segmentation_{number}.uai"
+def test_published_answers(number, uai2014):
+    path = uai2014 / f"Segmentation_{number}.uai"
     model = read_uai(path)
     bound = _elimination.log_partition(model.f).shifted(model.constant)
     published = path.with_name(f"{path.name}.PR").read_text().split()[1]
@@ -379,7 +373,6 @@ def test_published_answers(number):
     np.testing.assert_allclose(_elimination.marginals(model.f), expected, atol=1e-6)
 
 
-@needs_data
-def test_a_repulsive_competition_file_is_refused():
+def test_a_repulsive_competition_file_is_refused(uai2014):
     with pytest.raises(ValueError, match=r"factor 101 on \(1, 2\) .* is repulsive"):
-        read_uai(DATA / "Grids_11.uai")
+        read_uai(uai2014 / "Grids_11.uai")

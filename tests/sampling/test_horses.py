@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-
 import numpy as np
 import pytest
-from PIL import Image
 
 import logsuper as ls
 from logsuper.sampling import NotCoalesced, sample
-
-
-@pytest.fixture(scope="module")
-def horses() -> np.ndarray:
-    """The first ten silhouettes, 50 x 50."""
-    folder = pathlib.Path(os.environ.get("LOGSUPER_DATA", "")) / "weizmann_horse_db/figure_ground"
-    paths = sorted(folder.iterdir())[:10] if folder.is_dir() else []
-    if "LOGSUPER_DATA" not in os.environ or not paths:
-        pytest.skip("LOGSUPER_DATA does not name a folder with the Weizmann horses")
-    images = []
-    for path in paths:
-        with Image.open(path) as image:
-            small = image.convert("L").resize((50, 50), Image.Resampling.BOX)
-        images.append(np.asarray(small) > 127.5)
-    return np.array(images)
 
 
 def posterior(x: np.ndarray, noise: float, seed: int, unseen: slice) -> ls.SubmodularFunction:

@@ -9,8 +9,8 @@ from sampling_oracles import law
 
 import logsuper as ls
 from logsuper.bounds import Bound
+from logsuper.functions._sum import split_modular
 from logsuper.sampling import log_partition
-from logsuper.sampling._scan import split
 
 FEW = ["modular", "cut", "grid", "cardinality + modular", "log-det", "callable"]
 
@@ -38,7 +38,7 @@ def test_modular_functions_are_exact() -> None:
 
 def test_the_mean_falls_along_the_path(seed: int) -> None:
     f = FAMILIES["sum without a graph"](np.random.default_rng(seed), 5)
-    g, t = split(f)
+    g, t = split_modular(f)
     means = [law(b * g - ls.Modular(t)) @ g(enumerate_x(5)) for b in np.linspace(0, 1, 9)]
     assert (np.diff(means) <= 1e-12).all()
     # hence the two sums, with exact means
@@ -65,7 +65,7 @@ def test_more_steps_bring_the_two_sides_together(family: str, seed: int) -> None
 def test_annealing_is_right_on_average(seed: int) -> None:
     f = FAMILIES["grid"](np.random.default_rng(seed), 6)
     found = log_partition(f, "ais", samples=4000, steps=6, seed=seed)
-    start = np.logaddexp(0.0, split(f)[1]).sum()
+    start = np.logaddexp(0.0, split_modular(f)[1]).sum()
     rise = brute_log_partition(f) - start
     for work in (found.details["log_weights"] - rise, rise - found.details["log_weights_back"]):
         weights = np.exp(work)

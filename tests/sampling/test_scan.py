@@ -12,6 +12,7 @@ from sampling_oracles import load, p_value, use
 import logsuper as ls
 from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.functions import SubmodularFunction
+from logsuper.functions._sum import split_modular
 from logsuper.sampling import sample
 from logsuper.sampling._scan import (
     GenericScan,
@@ -20,7 +21,6 @@ from logsuper.sampling._scan import (
     checkerboard,
     from_grid,
     make_scan,
-    split,
 )
 
 
@@ -59,7 +59,7 @@ def test_grid_kernel_is_the_graph_kernel(
     ):
         grid = as_grid(f)
         assert grid is not None
-        as_edges = PairwiseScan(from_grid(grid), split(f)[1], checkerboard(shape))
+        as_edges = PairwiseScan(from_grid(grid), split_modular(f)[1], checkerboard(shape))
         for scale in (1.0, 0.3):
             first = swept(make_scan(f), chains, scale=scale)
             assert np.array_equal(first, swept(as_edges, chains, scale=scale))
@@ -85,7 +85,7 @@ def test_pairwise_sweeps_are_generic_sweeps(family: str, seed: int) -> None:
     f = FAMILIES[family](np.random.default_rng(seed), 10)
     pairwise = as_pairwise(f)
     assert pairwise is not None
-    g, t = split(f)
+    g, t = split_modular(f)
     quick = PairwiseScan(pairwise, t, np.arange(10))
     for chains in (1, 2):
         assert np.array_equal(swept(quick, chains), swept(GenericScan(g, t), chains))
@@ -97,7 +97,7 @@ def test_pairwise_functions_that_are_no_cuts(seed: int) -> None:
     f = ls.Coverage(covers, [1.0, 2.0, 0.5]) - ls.Modular([0.3, -0.2, 1.0])
     scan = make_scan(f)
     assert isinstance(scan, PairwiseScan)
-    g, t = split(f)
+    g, t = split_modular(f)
     generic = GenericScan(g, t)
     X = np.random.default_rng(seed).integers(0, 2, (20, 3), dtype=np.uint8)
     assert np.allclose(scan.energy(X), g(X))
@@ -146,7 +146,7 @@ def test_scale_is_that_of_all_but_the_modular_terms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for family in ("grid", "log-det"):
         f = FAMILIES[family](rng, 4)
-        g, t = split(f)
+        g, t = split_modular(f)
         scan = make_scan(f)
         states = np.ascontiguousarray(sample(0.4 * g - ls.Modular(t), 3000, seed=seed)[:, None])
         problems = np.arange(3000, dtype=np.uint64)

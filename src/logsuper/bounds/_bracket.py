@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 from logsuper._random import Seed
 from logsuper.bounds import _exact, _methods, _strips
-from logsuper.bounds._draws import check_confidence
 from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.bounds._results import Bound, Bracket
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import check_number
+from logsuper.functions._checks import check_confidence, check_number
 
 # Operations that a variational method takes for each element and edge: iterations, starts, logs.
 _VARIATIONAL = {"mean_field": 1e4, "bethe": 2e4, "trw": 5e4}

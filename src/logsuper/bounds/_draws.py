@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._pairwise import as_pairwise
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._prepare import Prepared, prepare
 
@@ -31,14 +31,6 @@ Transform = Callable[[FloatArray], FloatArray]
 def check_samples(samples: Any, least: int = 2) -> int:
     """Return a number of draws; a standard error needs two."""
     return check_integer(samples, "samples", least, 2**31)
-
-
-def check_confidence(confidence: Any) -> float:
-    """Return a probability strictly between 0 and 1."""
-    level = check_number(confidence, "confidence")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {level:g}")
-    return level
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:

@@ -22,7 +22,6 @@ from logsuper.bounds._draws import (
     block_means,
     block_sizes,
     check_choice,
-    check_confidence,
     check_samples,
     independent,
     latin_hypercube,
@@ -34,7 +33,7 @@ from logsuper.bounds._draws import (
 from logsuper.bounds._errors import TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._checks import FloatArray, IntArray, check_confidence
 from logsuper.solvers._prepare import prepare
 
 _REDUCTIONS = ("auto", "none", "latin_hypercube", "regression")

@@ -20,8 +20,7 @@ from logsuper.functions._checks import (
     check_number,
     check_probabilities,
 )
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular
+from logsuper.solvers._graph import split
 from logsuper.solvers._maximize import maximize
 from logsuper.solvers._native import kernels
 
@@ -189,16 +188,12 @@ def _ascend(
 
 def _pairs(f: SubmodularFunction) -> tuple[FloatArray, IntArray, FloatArray] | None:
     """Return the field, edges (with repetitions) and weights of cuts, None for another function."""
-    t = np.zeros(f.n)
-    edges, weights = [np.empty((0, 2), dtype=np.int64)], [np.empty(0)]
-    for weight, atom in f.terms():
-        if isinstance(atom, Modular):
-            t -= weight * atom.t
-        elif isinstance(atom, Cut):
-            edges.append(atom.edges)
-            weights.append(weight * atom.weights)
-        else:
-            return None
+    parts = split(f)
+    if parts.other is not None:
+        return None
+    t = np.zeros(f.n) if parts.tilt is None else -parts.tilt
+    edges = [np.empty((0, 2), dtype=np.int64), *(cut.edges for _, cut in parts.cuts)]
+    weights = [np.empty(0), *(weight * cut.weights for weight, cut in parts.cuts)]
     return t, np.concatenate(edges), np.concatenate(weights)
 
 

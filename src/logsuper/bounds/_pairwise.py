@@ -9,8 +9,7 @@ import numpy as np
 from logsuper.bounds._errors import NotApplicable
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, add_up
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular
+from logsuper.solvers._graph import split
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,15 +113,14 @@ def as_grid(f: SubmodularFunction) -> GridForm | None:
     """
     shape: tuple[int, ...] | None = None
     pixels = np.empty(0, dtype=np.int64)
-    t = np.zeros(f.n)
     planes: list[FloatArray] = []
-    for weight, atom in f.terms():
-        if isinstance(atom, Modular):
-            t -= weight * atom.t
-            continue
-        if not isinstance(atom, Cut) or atom.pixels is None:
+    parts = split(f)
+    if parts.other is not None:
+        return None
+    for weight, cut in parts.cuts:
+        if cut.pixels is None:
             return None
-        its_shape, offset, its_pixels = atom.pixels
+        its_shape, offset, its_pixels = cut.pixels
         if len(its_shape) > 2 or sum(map(abs, offset)) != 1:
             return None
         if shape is None:
@@ -133,11 +131,12 @@ def as_grid(f: SubmodularFunction) -> GridForm | None:
             return None
         # an edge is kept at the first of its two pixels
         flat = planes[offset == (1, 0)].reshape(-1)
-        flat[pixels[atom.edges[:, 0]]] += weight * atom.weights
+        flat[pixels[cut.edges[:, 0]]] += weight * cut.weights
     if shape is None:
         return None
     image = np.zeros(rows * columns)
-    image[pixels] = t
+    if parts.tilt is not None:
+        image[pixels] = -parts.tilt
     return GridForm(
         (rows, columns),
         image.reshape(rows, columns),

@@ -33,7 +33,6 @@ from logsuper.bounds._draws import (
     Draws,
     block_means,
     block_sizes,
-    check_confidence,
     check_samples,
     latin_hypercube,
     mean_of_blocks,
@@ -42,7 +41,7 @@ from logsuper.bounds._draws import (
 )
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._checks import FloatArray, IntArray, check_confidence, check_number
 
 # Deviation of the log-weights to aim at. Normal ones would make a share 1/e of the draws effective;
 # a quarter is what is wanted, and tails are heavier than that.

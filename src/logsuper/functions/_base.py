@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 17
 
 
+def check_function(f: object) -> SubmodularFunction:
+    """Refuse anything but a submodular function."""
+    if not isinstance(f, SubmodularFunction):
+        raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
+    return f
+
+
 class SubmodularFunction(ABC):
     r"""A submodular function :math:`f:\{0,1\}^n\to\mathbb{R}` with :math:`f(0)=0`.
 

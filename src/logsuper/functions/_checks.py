@@ -37,6 +37,14 @@ def check_number(value: object, name: str) -> float:
     return number
 
 
+def check_confidence(confidence: object) -> float:
+    """Return a probability strictly between 0 and 1."""
+    level = check_number(confidence, "confidence")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {level:g}")
+    return level
+
+
 def as_float(values: ArrayLike, name: str) -> FloatArray:
     """Return a fresh float64 array of finite numbers; complain about the first that is not."""
     raw = as_numeric(values, name)

@@ -117,6 +117,18 @@ def combine(terms: Iterable[tuple[float, SubmodularFunction]]) -> SubmodularFunc
     return first[1] if not others and first[0] == 1.0 else total
 
 
+def split_modular(f: SubmodularFunction) -> tuple[SubmodularFunction, FloatArray]:
+    """Return the g and t of f(x) = g(x) - t'x, where t collects the modular terms."""
+    t = np.zeros(f.n)
+    others = []
+    for weight, atom in f.terms():
+        if isinstance(atom, Modular):
+            t -= weight * atom.t
+        else:
+            others.append((weight, atom))
+    return combine(others) if others else zero(f.n), t
+
+
 def _simplify(
     n: int, terms: list[tuple[float, SubmodularFunction]]
 ) -> tuple[tuple[float, SubmodularFunction], ...]:

@@ -12,10 +12,10 @@ from scipy.special import stdtrit
 
 from logsuper._random import Seed, as_generator, as_key
 from logsuper.bounds._results import Bound
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.functions._checks import FloatArray, check_confidence
 from logsuper.sampling._cftp import couple
-from logsuper.sampling._inputs import Bits, check_confidence, check_count, check_function
+from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Scan, make_scan
 from logsuper.solvers._inputs import count_threads
 from logsuper.solvers._noise import logistic_noise

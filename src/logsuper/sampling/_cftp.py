@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from logsuper._random import Seed, as_key
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import FloatArray
 from logsuper.sampling._errors import NotCoalesced
-from logsuper.sampling._inputs import Bits, check_count, check_function
+from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, Scan, make_scan
 from logsuper.solvers._inputs import check_theta, count_threads, refuse
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import check_binary, check_number
+from logsuper.functions._checks import check_binary
 from logsuper.solvers._inputs import check_integer
 
 Bits = NDArray[np.uint8]
@@ -15,24 +14,9 @@ Bits = NDArray[np.uint8]
 MOST = 2**31
 
 
-def check_function(f: object) -> SubmodularFunction:
-    """Refuse anything but a submodular function."""
-    if not isinstance(f, SubmodularFunction):
-        raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
-    return f
-
-
 def check_count(value: object, name: str = "count", least: int = 0) -> int:
     """Return a number of samples, sweeps or chains."""
     return check_integer(value, name, least, MOST)
-
-
-def check_confidence(confidence: object) -> float:
-    """Return a probability strictly between 0 and 1."""
-    number = check_number(confidence, "confidence")
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {number:g}")
-    return number
 
 
 def check_start(start: ArrayLike, chains: int, n: int) -> Bits:

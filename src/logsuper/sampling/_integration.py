@@ -9,11 +9,12 @@ from scipy.special import stdtrit
 
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._results import Bound
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.functions._checks import check_confidence
 from logsuper.functions._modular import Modular
-from logsuper.sampling._inputs import check_confidence, check_count, check_function
+from logsuper.functions._sum import split_modular
+from logsuper.sampling._inputs import check_count
 from logsuper.sampling._methods import sample
-from logsuper.sampling._scan import split
 
 
 def log_partition(
@@ -66,7 +67,7 @@ def log_partition(
     total = check_count(samples, "samples", 2)
     points = np.linspace(0.0, 1.0, check_count(steps, "steps", 1) + 1)
     level = check_confidence(confidence)
-    g, t = split(check_function(f))
+    g, t = split_modular(check_function(f))
     rng = as_generator(seed)
     means, errors = np.empty((2, len(points)))
     for k, b in enumerate(points):

@@ -9,10 +9,10 @@ from scipy.special import betaincinv
 
 from logsuper._random import Seed, as_key
 from logsuper.bounds._results import Marginals
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.functions._checks import FloatArray, IntArray, check_confidence
 from logsuper.sampling._cftp import bracket
-from logsuper.sampling._inputs import check_confidence, check_count, check_function
+from logsuper.sampling._inputs import check_count
 from logsuper.sampling._methods import SAMPLERS, sample
 from logsuper.sampling._scan import make_scan
 from logsuper.solvers._inputs import count_threads

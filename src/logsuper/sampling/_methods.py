@@ -12,8 +12,8 @@ import numpy as np
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._methods import check_options
 from logsuper.bounds._results import Bound
-from logsuper.functions._base import SubmodularFunction
-from logsuper.sampling._inputs import Bits, check_count, check_function
+from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.sampling._inputs import Bits, check_count
 
 
 @dataclasses.dataclass(frozen=True)

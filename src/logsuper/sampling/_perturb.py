@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from logsuper._random import Seed, as_key
-from logsuper.functions._base import SubmodularFunction
-from logsuper.sampling._inputs import Bits, check_count, check_function
+from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import prepare
 
 

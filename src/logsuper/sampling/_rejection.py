@@ -12,8 +12,8 @@ import numpy as np
 
 from logsuper._random import Seed, as_key
 from logsuper.bounds._errors import TooLarge
-from logsuper.functions._base import SubmodularFunction
-from logsuper.sampling._inputs import Bits, check_count, check_function
+from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import min_norm_point
 from logsuper.solvers._noise import logistic_noise
 

@@ -24,8 +24,7 @@ from scipy.sparse import csr_array
 from logsuper.bounds._pairwise import GridForm, Pairwise, as_grid, as_pairwise
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.functions._modular import Modular, zero
-from logsuper.functions._sum import combine
+from logsuper.functions._sum import split_modular
 from logsuper.sampling._inputs import Bits
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
@@ -105,21 +104,9 @@ class Scan(ABC):
         """Do what `run` says for a block of problems."""
 
 
-def split(f: SubmodularFunction) -> tuple[SubmodularFunction, FloatArray]:
-    """Return the g and t of f(x) = g(x) - t'x, where t collects the modular terms."""
-    t = np.zeros(f.n)
-    others = []
-    for weight, atom in f.terms():
-        if isinstance(atom, Modular):
-            t -= weight * atom.t
-        else:
-            others.append((weight, atom))
-    return combine(others) if others else zero(f.n), t
-
-
 def make_scan(f: SubmodularFunction) -> Scan:
     """Return the fastest scan that f allows."""
-    g, modular = split(f)
+    g, modular = split_modular(f)
     grid = as_grid(f)
     if grid is not None and not grid.fixed:
         return PairwiseScan(from_grid(grid), modular, checkerboard(grid.shape), grid)

@@ -20,9 +20,9 @@ from scipy.sparse import coo_array
 
 from logsuper._random import Seed, as_generator, as_key
 from logsuper.bounds._pairwise import Pairwise, need_pairwise
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import FloatArray
-from logsuper.sampling._inputs import Bits, check_count, check_function
+from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, make_scan
 from logsuper.sampling._walk import walk
 from logsuper.solvers._inputs import count_threads

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.solvers._prepare import Prepared
 
 
@@ -61,7 +61,6 @@ def maximize(
     >>> ls.maximize(f, [3.0, -0.5, -2.0])
     (array([1, 0, 0], dtype=uint8), 1.0)
     """
-    if not isinstance(f, SubmodularFunction):
-        raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
+    check_function(f)
     y, value, _ = Prepared([f]).maximize(theta, [1.0], n_jobs=n_jobs, tie=tie)
     return y, value

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from logsuper._warnings import ConvergenceWarning
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import FloatArray
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
@@ -65,8 +65,7 @@ def min_norm_point(
            [1, 0, 0],
            [1, 1, 1]], dtype=uint8)
     """
-    if not isinstance(f, SubmodularFunction):
-        raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
+    check_function(f)
     fields, single = check_theta(np.zeros(f.n) if theta is None else theta, f.n)
     given = fields[0] if single else fields
     refuse(np.isinf(given), given, "theta", "an infinite field has no min-norm point; condition f")
