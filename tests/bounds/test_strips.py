@@ -496,3 +496,29 @@ def test_posteriors_of_horses_are_almost_exact(horses):
         assert np.diff(interval(posterior(horse, 0.2, number))) < 0.3
         found = _strips.marginals(posterior(horse, 0.1, number))
         assert np.mean(found.upper - found.lower < 1e-2) > 0.99
+
+
+def test_threads_do_not_decide_what_is_too_large():
+    f = 0.5 * ls.grid_cuts((40, 40))[0] + 0.5 * ls.grid_cuts((40, 40))[1]
+    plan = _strips._plan(f, 14, None)
+    many = dataclasses.replace(plan, threads=10**6)
+    assert plan.fitting().threads == 1
+    assert 1 < many.fitting().threads < 1000
+
+
+def test_bracket_takes_a_window_that_fits_into_memory(monkeypatch):
+    f = 0.5 * ls.grid_cuts((30, 30))[0] + 0.5 * ls.grid_cuts((30, 30))[1]
+    monkeypatch.setattr(_strips, "MEMORY", 50 * 8.0 * 2**6)
+    assert _strips.affordable(f, 6, 1e12)
+    assert not _strips.affordable(f, 7, 1e12)
+
+
+def test_windows_in_several_calls_are_those_of_one(monkeypatch):
+    across, down = ls.grid_cuts((9, 20))
+    t = np.random.default_rng(0).normal(size=180)
+    f = 0.7 * across + 0.6 * down - ls.Modular(t)
+    whole = _strips.marginals(f, window=5)
+    monkeypatch.setattr(_windows, "_UPDATES", 1.0)
+    parts = _strips.marginals(f, window=5)
+    assert np.array_equal(whole.lower, parts.lower)
+    assert np.array_equal(whole.upper, parts.upper)
