@@ -5,6 +5,7 @@ from logsuper import channels as channels
 from logsuper import datasets as datasets
 from logsuper import functions as functions
 from logsuper import io as io
+from logsuper import learning as learning
 from logsuper import sampling as sampling
 from logsuper import solvers as solvers
 from logsuper._warnings import ConvergenceWarning as ConvergenceWarning

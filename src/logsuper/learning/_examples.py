@@ -1,0 +1,398 @@
+"""Training data as learners see it: flat images in groups of one shape, in few bytes a pixel."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper.channels import Channel
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray, as_array, entry, first_index
+from logsuper.learning._layout import Layout
+from logsuper.solvers._prepare import Prepared, prepare
+
+__all__ = ["Examples", "Group", "Moments", "make_examples"]
+
+Functions = Sequence[SubmodularFunction]
+Codes = NDArray[np.uint8]
+
+UNKNOWN = 2
+"""The code of a pixel without a label, or of one that was not observed."""
+
+MODULAR = ("pixel", "shared", "none")
+
+# Log-odds of that many pixels are kept; beyond, they are made anew for each batch.
+_KEPT = 1 << 22
+
+
+class Moments(NamedTuple):
+    r"""The statistics of some examples, of data or expected under a model.
+
+    Attributes
+    ----------
+    stats : ndarray of shape (B, K)
+        :math:`f_k(x)`.
+    mean : ndarray of shape (B, n)
+        :math:`x`.
+    agreement : ndarray of shape (B,)
+        :math:`l_i^\top x`; 0 where nothing is observed.
+    """
+
+    stats: FloatArray
+    mean: FloatArray
+    agreement: FloatArray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Examples of one shape.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    prepared : Prepared
+        The functions on this shape.
+    index : ndarray of shape (N,)
+        The place of each example in the user's order.
+    labels : ndarray of shape (N, n), uint8, or None
+        0, 1 or `UNKNOWN`.
+    observed : ndarray of shape (N, n), or None
+        uint8 with `UNKNOWN` where all observations are 0, 1 or missing; else float64 with NaN.
+    features : ndarray of shape (N, n, p), or None
+    edge_weights : ndarray of shape (N, E) or (N, K, E), or None
+        Factors on the edges of the cuts.
+    odds : ndarray of shape (N, n), or None
+        The log-odds of what was observed, when they are few enough to keep.
+    """
+
+    shape: tuple[int, ...]
+    prepared: Prepared
+    index: IntArray
+    labels: Codes | None
+    observed: NDArray[Any] | None
+    features: FloatArray | None
+    edge_weights: FloatArray | None
+    odds: FloatArray | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of examples."""
+        return len(self.index)
+
+    def read_observed(self, rows: IntArray) -> FloatArray:
+        """Return observations as float64, NaN where there is none."""
+        assert self.observed is not None
+        part = self.observed[rows]
+        if part.dtype == np.uint8:
+            return np.where(part == UNKNOWN, np.nan, part)
+        return np.asarray(part, dtype=np.float64)
+
+    def factors(self, rows: IntArray) -> FloatArray | None:
+        """Return the factors on the edges of some examples."""
+        return None if self.edge_weights is None else self.edge_weights[rows]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Examples:
+    """What learners learn from; make it with `make_examples`.
+
+    Attributes
+    ----------
+    groups : tuple of Group
+    layout : Layout
+    channel : Channel or None
+        How the observations came about; None where there are none.
+    """
+
+    groups: tuple[Group, ...]
+    layout: Layout
+    channel: Channel | None
+
+    @property
+    def count(self) -> int:
+        """Number of examples."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every pixel of every example has a label."""
+        return all(g.labels is not None and not (g.labels == UNKNOWN).any() for g in self.groups)
+
+    def with_channel(self, channel: Channel | None) -> Examples:
+        """Return the same data as seen through another channel."""
+        return dataclasses.replace(
+            self,
+            channel=channel,
+            groups=tuple(
+                dataclasses.replace(group, odds=_keep_odds(group, channel)) for group in self.groups
+            ),
+        )
+
+    def parts(self, index: IntArray | None = None) -> Iterator[tuple[Group, IntArray]]:
+        """Split examples, all by default, by shape: yields a group and rows of it."""
+        for group in self.groups:
+            if index is None:
+                yield group, np.arange(group.count)
+            else:
+                # a group's index is increasing, so that a row is found by bisection
+                row = np.searchsorted(group.index, index)
+                inside = np.minimum(row, group.count - 1)
+                mine = inside[group.index[inside] == index]
+                if len(mine):
+                    yield group, mine
+
+    def log_odds(self, group: Group, rows: IntArray) -> FloatArray:
+        """Return what the observations add to the fields, (B, n); 0 without observations."""
+        if group.odds is not None:
+            return group.odds[rows]
+        if self.channel is None or group.observed is None:
+            return np.zeros((len(rows), group.prepared.n))
+        return self.channel.log_odds(group.read_observed(rows))
+
+    def fields(
+        self, theta: FloatArray, group: Group, rows: IntArray, observed: bool = True
+    ) -> FloatArray:
+        r"""Return :math:`u_i=t+\Phi_i\beta+w\,l_i` of some examples, (B, n).
+
+        With ``observed=False`` the last term is left out: the field of the prior.
+        """
+        at, layout = self.layout.blocks, self.layout
+        if observed and self.channel is not None and group.observed is not None:
+            scale = theta[-1] if layout.scale else 1.0
+            field = scale * self.log_odds(group, rows)
+        else:
+            field = np.zeros((len(rows), group.prepared.n))
+        if layout.modular:
+            field += theta[at["modular"]]
+        if group.features is not None:
+            field += group.features[rows] @ theta[at["beta"]]
+        return field
+
+    def agreement(self, group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
+        r"""Return :math:`l_i^\top x_i` of some examples, (B,)."""
+        if self.channel is None or group.observed is None:
+            return np.zeros(len(rows))
+        return np.asarray(np.einsum("bd,bd->b", self.log_odds(group, rows), mean))
+
+    def statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
+        r"""Return :math:`\varphi_i(x_i)`, the statistics in the order of the parameters, (B, P)."""
+        parts = [-moments.stats]
+        if self.layout.modular == 1:
+            parts.append(moments.mean.sum(axis=1, keepdims=True))
+        elif self.layout.modular:
+            parts.append(moments.mean)
+        if group.features is not None:
+            parts.append(np.einsum("bdp,bd->bp", group.features[rows], moments.mean))
+        if self.layout.scale:
+            parts.append(moments.agreement[:, None])
+        return np.concatenate(parts, axis=1)
+
+    def label_moments(self, group: Group, rows: IntArray) -> Moments:
+        """Return the statistics of the labels; all pixels must have one."""
+        assert group.labels is not None
+        x = group.labels[rows]
+        mean = x.astype(np.float64)
+        fixed = np.where(x == 1, np.inf, -np.inf)
+        # with every element fixed, maximising only evaluates f_k, factors on edges and all
+        _, _, stats = group.prepared.maximize(
+            fixed, np.zeros(self.layout.functions), edge_weights=group.factors(rows)
+        )
+        return Moments(stats, mean, self.agreement(group, rows, mean))
+
+
+def make_examples(
+    functions: Functions | Callable[[tuple[int, ...]], Functions],
+    *,
+    labels: Any = None,
+    observed: Any = None,
+    channel: Channel | None = None,
+    modular: str = "pixel",
+    features: Any = None,
+    edge_weights: Any = None,
+    scale: bool = False,
+) -> Examples:
+    r"""Gather training data.
+
+    Parameters
+    ----------
+    functions : sequence of SubmodularFunction, or callable
+        :math:`f_1,\dots,f_K`; or what returns them for the shape of an image, where shapes differ.
+    labels : array-like (N, ...) or list of arrays, optional
+        The x: 0 or 1, NaN or masked where there is no label.
+    observed : array-like (N, ...) or list of arrays, optional
+        What was observed of each x, NaN or masked where nothing was.
+    channel : Channel, optional
+        How `observed` came about.
+    modular : {"pixel", "shared", "none"}
+        The modular term t: one number a pixel, one for all, or none.
+    features : array-like (N, ..., p) or list of arrays, optional
+    edge_weights : array-like (N, E) or (N, K, E), or list of arrays (E,) or (K, E), optional
+        Factors on the edges of the cuts, in the order of `Prepared.edges`.
+    scale : bool
+        Whether a factor w on the log-odds of the observations is learned.
+
+    Returns
+    -------
+    data : Examples
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples
+    >>> x = ls.make_silhouettes(3, shape=(16, 17), seed=0)
+    >>> z = ls.Flips(0.1).sample(x, seed=1)
+    >>> data = make_examples(ls.grid_cuts((16, 17)), labels=x, observed=z, channel=ls.Flips(0.1))
+    >>> data.count, data.layout.size
+    (3, 274)
+    """
+    if labels is None and observed is None:
+        raise ValueError("labels and observed are both missing; give at least one")
+    if modular not in MODULAR:
+        raise ValueError(f"modular must be one of {', '.join(MODULAR)}, got {modular!r}")
+    if observed is not None and channel is None:
+        raise ValueError("observed needs a channel that says how it came about")
+    if scale and observed is None:
+        raise ValueError("scale=True learns a factor on observations; give observed")
+    x = None if labels is None else _as_images(labels, "labels")
+    z = None if observed is None else _as_images(observed, "observed")
+    shapes = _shapes(x, z)
+    if modular == "pixel" and len(set(shapes)) > 1:
+        raise ValueError(
+            f"modular='pixel' needs images of one shape, but image 0 has {shapes[0]} and another "
+            f"{next(s for s in shapes if s != shapes[0])}; use modular='shared'"
+        )
+    phi = None if features is None else _per_image(features, "features", len(shapes))
+    factors = (
+        None if edge_weights is None else _per_image(edge_weights, "edge_weights", len(shapes))
+    )
+    groups = []
+    for shape in dict.fromkeys(shapes):
+        index = np.flatnonzero([s == shape for s in shapes])
+        prepared = prepare(functions(shape) if callable(functions) else functions)
+        n = math.prod(shape)
+        if prepared.n != n:
+            raise ValueError(
+                f"functions have n = {prepared.n}, but images of {shape} have {n} pixels"
+            )
+        groups.append(
+            Group(
+                shape,
+                prepared,
+                index,
+                None if x is None else _label_codes(x, index, n),
+                None if z is None else _observed_codes(z, index, n),
+                None if phi is None else _stack(phi, index, "features", (n, -1)),
+                None if factors is None else _stack(factors, index, "edge_weights", None),
+            )
+        )
+    counts = {len(group.prepared.functions) for group in groups}
+    if len(counts) > 1:
+        raise ValueError(f"functions returns {sorted(counts)} functions for different shapes")
+    widths = {group.features.shape[2] for group in groups if group.features is not None} or {0}
+    if len(widths) > 1:
+        raise ValueError(f"features has {sorted(widths)} columns in different images")
+    size = {"pixel": groups[0].prepared.n, "shared": 1, "none": 0}[modular]
+    layout = Layout(counts.pop(), size, widths.pop(), scale)
+    return Examples(tuple(groups), layout, None).with_channel(channel)
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
+    if channel is None or group.observed is None or group.observed.size > _KEPT:
+        return None
+    return channel.log_odds(group.read_observed(np.arange(group.count)))
+
+
+def _as_images(images: Any, name: str) -> list[NDArray[Any]]:
+    """Return a list of arrays, masked entries as NaN; a stack is not copied."""
+    if isinstance(images, np.ma.MaskedArray):
+        images = np.ma.filled(images.astype(np.float64), np.nan)
+    if not isinstance(images, np.ndarray) and not isinstance(images, list | tuple):
+        images = as_array(images, name)
+    if isinstance(images, np.ndarray) and images.ndim < 2:
+        raise ValueError(f"{name} must hold images, one a row at least, got shape {images.shape}")
+    if not len(images):
+        raise ValueError(f"{name} is empty; give at least one image")
+    result = []
+    for i, image in enumerate(images):
+        if isinstance(image, np.ma.MaskedArray):
+            image = np.ma.filled(image.astype(np.float64), np.nan)
+        array = as_array(image, f"{name}[{i}]")
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"{name}[{i}] must hold numbers, got dtype {array.dtype}")
+        result.append(array)
+    return result
+
+
+def _shapes(x: list[NDArray[Any]] | None, z: list[NDArray[Any]] | None) -> list[tuple[int, ...]]:
+    if x is not None and z is not None:
+        if len(x) != len(z):
+            raise ValueError(f"labels has {len(x)} images, observed {len(z)}")
+        for i, (a, b) in enumerate(zip(x, z, strict=True)):
+            if a.shape != b.shape:
+                raise ValueError(f"labels[{i}] has shape {a.shape}, observed[{i}] {b.shape}")
+    return [image.shape for image in (z if x is None else x)]  # type: ignore[union-attr]
+
+
+def _label_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> Codes:
+    codes = np.empty((len(index), n), dtype=np.uint8)
+    for row, i in enumerate(index):
+        codes[row] = _codes(images[i], f"labels[{i}]", "a pixel without a label is NaN").ravel()
+    return codes
+
+
+def _codes(image: NDArray[Any], name: str, remedy: str) -> Codes:
+    if image.dtype == np.bool_:
+        return image.view(np.uint8)
+    unknown = np.isnan(image) if image.dtype.kind == "f" else np.zeros(image.shape, dtype=bool)
+    bad = ~unknown & (image != 0) & (image != 1)
+    if bad.any():
+        at = first_index(bad)
+        raise ValueError(f"{entry(name, at)} = {image[at]} is neither 0 nor 1; {remedy}")
+    return np.where(unknown, UNKNOWN, image == 1).astype(np.uint8)
+
+
+def _observed_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> NDArray[Any]:
+    """Return a byte a pixel where all is 0, 1 or missing, else eight."""
+    if all(_is_binary(images[i]) for i in index):
+        codes = np.empty((len(index), n), dtype=np.uint8)
+        for row, i in enumerate(index):
+            codes[row] = _codes(images[i], f"observed[{i}]", "").ravel()
+        return codes
+    grey = np.empty((len(index), n))
+    for row, i in enumerate(index):
+        grey[row] = images[i].ravel()
+        if np.isinf(grey[row]).any():
+            raise ValueError(f"observed[{i}] has an infinite entry; NaN means missing")
+    return grey
+
+
+def _is_binary(image: NDArray[Any]) -> bool:
+    return image.dtype == np.bool_ or bool(np.all((image == 0) | (image == 1) | (image != image)))
+
+
+def _per_image(values: Any, name: str, count: int) -> list[FloatArray]:
+    rows = [np.asarray(as_array(v, f"{name}[{i}]"), dtype=np.float64) for i, v in enumerate(values)]
+    if len(rows) != count:
+        raise ValueError(f"{name} is for {len(rows)} images, but there are {count}")
+    for i, row in enumerate(rows):
+        if not np.isfinite(row).all():
+            at = first_index(~np.isfinite(row))
+            raise ValueError(f"{entry(f'{name}[{i}]', at)} is not finite")
+    return rows
+
+
+def _stack(
+    rows: list[FloatArray], index: IntArray, name: str, shape: tuple[int, ...] | None
+) -> FloatArray:
+    try:
+        return np.stack([rows[i] if shape is None else rows[i].reshape(shape) for i in index])
+    except ValueError:
+        raise ValueError(f"{name} does not fit the images, or differs between them") from None

@@ -1,0 +1,124 @@
+r"""Which numbers are learned, and where each sits in the vector of all parameters.
+
+A model of a learner is :math:`f_\theta(x)=\sum_k\alpha_kf_k(x)-u_i^\top x` with the field of
+example i linear in the parameters,
+
+.. math:: u_i = t + \Phi_i\beta + w\,l_i,
+
+where t is the modular term (one number a pixel, one for all, or none), :math:`\Phi_i` the features
+and :math:`l_i` the log-odds of what was observed. So :math:`-f_\theta=\theta^\top\varphi_i(x)` with
+:math:`\varphi_i(x)=(-f_1(x),\dots,-f_K(x),\,x,\,\Phi_i^\top x,\,l_i^\top x)`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from logsuper.functions._checks import FloatArray
+
+__all__ = ["Layout", "Parameters"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Parameters:
+    r"""What a learner has found.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (K,)
+        Weights >= 0 of the functions.
+    modular : ndarray of shape (n,), (1,) or (0,)
+        The modular term t: one number a pixel, one for all, or none.
+    beta : ndarray of shape (p,)
+        Coefficients of the features.
+    scale : float
+        Factor w >= 0 on the log-odds of what was observed; 1 unless it was learned.
+    """
+
+    alpha: FloatArray
+    modular: FloatArray
+    beta: FloatArray
+    scale: float = 1.0
+
+    def scaled(self, factor: float) -> Parameters:
+        """Return these with all but the scale multiplied: for decoding by the mode."""
+        return Parameters(
+            factor * self.alpha, factor * self.modular, factor * self.beta, self.scale
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The order of the parameters in one vector: alpha, t, beta, w.
+
+    Attributes
+    ----------
+    functions, modular, features : int
+        Sizes of alpha, t and beta.
+    scale : bool
+        Whether w is learned; else it is 1 and not in the vector.
+    """
+
+    functions: int
+    modular: int
+    features: int = 0
+    scale: bool = False
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+        return self.functions + self.modular + self.features + self.scale
+
+    @property
+    def blocks(self) -> dict[str, slice]:
+        """The place of each kind of parameter, empty ones too."""
+        sizes = {
+            "alpha": self.functions,
+            "modular": self.modular,
+            "beta": self.features,
+            "scale": int(self.scale),
+        }
+        ends = np.cumsum(list(sizes.values())).tolist()
+        return {
+            name: slice(end - size, end)
+            for (name, size), end in zip(sizes.items(), ends, strict=True)
+        }
+
+    @property
+    def lower(self) -> FloatArray:
+        """The least value of each parameter: alpha and w must not be negative."""
+        bound = np.full(self.size, -np.inf)
+        bound[self.blocks["alpha"]] = 0.0
+        bound[self.blocks["scale"]] = 0.0
+        return bound
+
+    def project(self, theta: FloatArray) -> FloatArray:
+        """Return the nearest vector with alpha >= 0 and w >= 0."""
+        return np.maximum(theta, self.lower)
+
+    def unpack(self, theta: FloatArray) -> Parameters:
+        """Return the parameters that a vector holds."""
+        alpha, modular, beta = (
+            theta[self.blocks[name]].copy() for name in ("alpha", "modular", "beta")
+        )
+        return Parameters(alpha, modular, beta, float(theta[-1]) if self.scale else 1.0)
+
+    def pack(self, parameters: Parameters) -> FloatArray:
+        """Return the vector of given parameters."""
+        scale = [parameters.scale] if self.scale else []
+        theta = np.concatenate([parameters.alpha, parameters.modular, parameters.beta, scale])
+        if len(theta) != self.size:
+            raise ValueError(f"parameters has {len(theta)} numbers, the layout {self.size}")
+        return theta
+
+    def fill(
+        self, alpha: float = 0.0, modular: float = 0.0, beta: float = 0.0, scale: float = 1.0
+    ) -> FloatArray:
+        """Return the vector with one number for all parameters of a kind."""
+        values = {"alpha": alpha, "modular": modular, "beta": beta, "scale": scale}
+        theta = np.empty(self.size)
+        for name, where in self.blocks.items():
+            theta[where] = values[name]
+        return theta

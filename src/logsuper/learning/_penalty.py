@@ -1,0 +1,52 @@
+r"""The weighted quadratic regulariser of every learner."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from logsuper.functions._checks import FloatArray, check_number
+from logsuper.learning._layout import Layout
+
+__all__ = ["Penalty"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Penalty:
+    r""":math:`\Omega(\theta)=\frac12\sum_j\lambda_j(\theta_j-c_j)^2`, in nats an example.
+
+    Attributes
+    ----------
+    weights : ndarray
+        :math:`\lambda_j\ge0`, one a parameter.
+    center : ndarray
+        :math:`c_j`: 0 but for the channel scale w, whose natural value is 1.
+    """
+
+    weights: FloatArray
+    center: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        alpha: float = 0.0,
+        modular: float = 0.0,
+        beta: float = 0.0,
+        scale: float = 0.0,
+    ) -> Penalty:
+        """Return the regulariser with one weight for each kind of parameter."""
+        given = {"alpha": alpha, "modular": modular, "beta": beta, "scale": scale}
+        for name, value in given.items():
+            if check_number(value, f"penalty of {name}") < 0:
+                raise ValueError(f"penalty of {name} = {value:g} must be at least 0")
+        return cls(layout.fill(**given), layout.fill())
+
+    def value(self, theta: FloatArray) -> float:
+        """Return the penalty."""
+        return 0.5 * float(np.dot(self.weights, (theta - self.center) ** 2))
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return its gradient."""
+        return self.weights * (theta - self.center)
