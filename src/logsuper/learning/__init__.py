@@ -3,6 +3,7 @@
 from logsuper.learning._engines import FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples, make_examples
 from logsuper.learning._layout import Layout, Parameters
+from logsuper.learning._learned import Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 
@@ -11,9 +12,11 @@ __all__ = [
     "FixedNoise",
     "FreshNoise",
     "Layout",
+    "Learned",
     "Loss",
     "Objective",
     "Parameters",
     "Penalty",
+    "Record",
     "make_examples",
 ]
