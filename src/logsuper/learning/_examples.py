@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from logsuper.channels import Channel
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, as_array, entry, first_index
+from logsuper.learning._features import Context, Dense, Features
 from logsuper.learning._layout import Layout
+from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._prepare import Prepared, prepare
 
 __all__ = ["Examples", "Group", "Moments", "make_examples"]
@@ -63,7 +65,7 @@ class Group:
         0, 1 or `UNKNOWN`.
     observed : ndarray of shape (N, n), or None
         uint8 with `UNKNOWN` where all observations are 0, 1 or missing; else float64 with NaN.
-    features : ndarray of shape (N, n, p), or None
+    features : Features or None
     edge_weights : ndarray of shape (N, E) or (N, K, E), or None
         Factors on the edges of the cuts.
     odds : ndarray of shape (N, n), or None
@@ -75,7 +77,7 @@ class Group:
     index: IntArray
     labels: Codes | None
     observed: NDArray[Any] | None
-    features: FloatArray | None
+    features: Features | None
     edge_weights: FloatArray | None
     odds: FloatArray | None = None
 
@@ -146,6 +148,9 @@ class Examples:
                 if len(mine):
                     yield group, mine
 
+    def _sees(self, group: Group) -> bool:
+        return self.channel is not None and group.observed is not None
+
     def log_odds(self, group: Group, rows: IntArray) -> FloatArray:
         """Return what the observations add to the fields, (B, n); 0 without observations."""
         if group.odds is not None:
@@ -162,20 +167,20 @@ class Examples:
         With ``observed=False`` the last term is left out: the field of the prior.
         """
         at, layout = self.layout.blocks, self.layout
-        if observed and self.channel is not None and group.observed is not None:
-            scale = theta[-1] if layout.scale else 1.0
-            field = scale * self.log_odds(group, rows)
+        odds = self.log_odds(group, rows) if self._sees(group) else None
+        if observed and odds is not None:
+            field = (theta[-1] if layout.scale else 1.0) * odds
         else:
             field = np.zeros((len(rows), group.prepared.n))
         if layout.modular:
             field += theta[at["modular"]]
         if group.features is not None:
-            field += group.features[rows] @ theta[at["beta"]]
+            field += group.features.field(rows, odds, theta[at["beta"]])
         return field
 
     def agreement(self, group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
         r"""Return :math:`l_i^\top x_i` of some examples, (B,)."""
-        if self.channel is None or group.observed is None:
+        if not self._sees(group):
             return np.zeros(len(rows))
         return np.asarray(np.einsum("bd,bd->b", self.log_odds(group, rows), mean))
 
@@ -187,7 +192,8 @@ class Examples:
         elif self.layout.modular:
             parts.append(moments.mean)
         if group.features is not None:
-            parts.append(np.einsum("bdp,bd->bp", group.features[rows], moments.mean))
+            odds = self.log_odds(group, rows) if self._sees(group) else None
+            parts.append(group.features.statistics(rows, odds, moments.mean))
         if self.layout.scale:
             parts.append(moments.agreement[:, None])
         return np.concatenate(parts, axis=1)
@@ -213,6 +219,7 @@ def make_examples(
     channel: Channel | None = None,
     modular: str = "pixel",
     features: Any = None,
+    context: int = 0,
     edge_weights: Any = None,
     scale: bool = False,
 ) -> Examples:
@@ -231,6 +238,9 @@ def make_examples(
     modular : {"pixel", "shared", "none"}
         The modular term t: one number a pixel, one for all, or none.
     features : array-like (N, ..., p) or list of arrays, optional
+    context : int
+        Instead of `features`, what was observed in a window of that radius around each pixel, the
+        pixel itself left out: the learned coefficients are a linear filter.
     edge_weights : array-like (N, E) or (N, K, E), or list of arrays (E,) or (K, E), optional
         Factors on the edges of the cuts, in the order of `Prepared.edges`.
     scale : bool
@@ -258,6 +268,9 @@ def make_examples(
         raise ValueError("observed needs a channel that says how it came about")
     if scale and observed is None:
         raise ValueError("scale=True learns a factor on observations; give observed")
+    if context and (features is not None or observed is None):
+        raise ValueError("context takes the place of features, and needs observed")
+    radius = check_integer(context, "context", 0, 64)
     x = None if labels is None else _as_images(labels, "labels")
     z = None if observed is None else _as_images(observed, "observed")
     shapes = _shapes(x, z)
@@ -286,14 +299,14 @@ def make_examples(
                 index,
                 None if x is None else _label_codes(x, index, n),
                 None if z is None else _observed_codes(z, index, n),
-                None if phi is None else _stack(phi, index, "features", (n, -1)),
+                _features(phi, index, shape, radius),
                 None if factors is None else _stack(factors, index, "edge_weights", None),
             )
         )
     counts = {len(group.prepared.functions) for group in groups}
     if len(counts) > 1:
         raise ValueError(f"functions returns {sorted(counts)} functions for different shapes")
-    widths = {group.features.shape[2] for group in groups if group.features is not None} or {0}
+    widths = {group.features.size for group in groups if group.features is not None} or {0}
     if len(widths) > 1:
         raise ValueError(f"features has {sorted(widths)} columns in different images")
     size = {"pixel": groups[0].prepared.n, "shared": 1, "none": 0}[modular]
@@ -376,6 +389,14 @@ def _observed_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> NDAr
 
 def _is_binary(image: NDArray[Any]) -> bool:
     return image.dtype == np.bool_ or bool(np.all((image == 0) | (image == 1) | (image != image)))
+
+
+def _features(
+    given: list[FloatArray] | None, index: IntArray, shape: tuple[int, ...], radius: int
+) -> Features | None:
+    if given is not None:
+        return Dense(_stack(given, index, "features", (math.prod(shape), -1)))
+    return Context(shape, radius) if radius else None
 
 
 def _per_image(values: Any, name: str, count: int) -> list[FloatArray]:

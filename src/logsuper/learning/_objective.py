@@ -20,6 +20,7 @@ import numpy as np
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._engines import Engine
 from logsuper.learning._examples import Examples, Group, Moments
+from logsuper.learning._features import Context
 
 __all__ = ["Loss", "Objective"]
 
@@ -66,6 +67,10 @@ class Objective:
     engine: Engine
     targets: Targets | None = None
     latent: bool = False
+
+    def __post_init__(self) -> None:
+        if self.latent and any(isinstance(g.features, Context) for g in self.examples.groups):
+            raise ValueError("context describes observations, which the prior does not know of")
 
     @classmethod
     def supervised(cls, examples: Examples, engine: Engine) -> Objective:

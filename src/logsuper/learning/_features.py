@@ -1,0 +1,122 @@
+r"""Features of pixels: what :math:`\Phi_i` is in the field :math:`t+\Phi_i\beta+w\,l_i`."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+
+from logsuper.functions._checks import FloatArray, IntArray
+
+__all__ = ["Context", "Dense", "Features"]
+
+
+class Features(Protocol):
+    """Features of the examples of one shape."""
+
+    @property
+    def size(self) -> int:
+        """Number p of features of a pixel."""
+
+    def field(self, rows: IntArray, odds: FloatArray | None, beta: FloatArray) -> FloatArray:
+        r"""Return :math:`\Phi_i\beta` of some examples, (B, n), given their log-odds."""
+
+    def statistics(self, rows: IntArray, odds: FloatArray | None, mean: FloatArray) -> FloatArray:
+        r"""Return :math:`\Phi_i^\top x_i` of some examples, (B, p), given their log-odds."""
+
+    def subset(self, rows: IntArray) -> Features:
+        """Return the features of some examples only."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dense:
+    """Features that the user gives, shape (N, n, p)."""
+
+    values: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of features of a pixel."""
+        return int(self.values.shape[2])
+
+    def field(self, rows: IntArray, odds: FloatArray | None, beta: FloatArray) -> FloatArray:
+        """Return the linear predictor."""
+        return np.asarray(self.values[rows] @ beta)
+
+    def statistics(self, rows: IntArray, odds: FloatArray | None, mean: FloatArray) -> FloatArray:
+        """Return the sums of the features over the ones."""
+        return np.asarray(np.einsum("bdp,bd->bp", self.values[rows], mean))
+
+    def subset(self, rows: IntArray) -> Dense:
+        """Return the features of some examples only."""
+        return Dense(self.values[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    r"""What was observed around a pixel: :math:`\tanh(l/2)` of the other pixels of a window.
+
+    That is the posterior mean of the sign of each neighbour, on its own and without a prior: +-1
+    where an observation leaves no doubt, 0 where there is none and beyond the border. The
+    coefficients are a linear filter. The pixel itself is left out: it has its place in
+    :math:`w\,l_i`, and without it features and the noise of the pixel are independent, which
+    learning by moments rests on. Nothing is stored; the filter is applied when it is needed.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the images.
+    radius : int
+        The window reaches that far along each axis.
+    """
+
+    shape: tuple[int, ...]
+    radius: int
+
+    @property
+    def size(self) -> int:
+        """Number of neighbours."""
+        return int((2 * self.radius + 1) ** len(self.shape)) - 1
+
+    def field(self, rows: IntArray, odds: FloatArray | None, beta: FloatArray) -> FloatArray:
+        """Return the filtered observations."""
+        padded = self._padded(odds)
+        field = np.zeros((len(padded), *self.shape))
+        term = np.empty_like(field)
+        for window, weight in zip(self._windows(), beta, strict=True):
+            np.multiply(padded[:, *window], weight, out=term)
+            field += term
+        return field.reshape(len(padded), -1)
+
+    def statistics(self, rows: IntArray, odds: FloatArray | None, mean: FloatArray) -> FloatArray:
+        """Return the sums of the neighbours over the ones."""
+        padded = self._padded(odds)
+        axes = "izyx"[: len(self.shape) + 1]
+        x = mean.reshape(-1, *self.shape)
+        result = np.empty((len(padded), self.size))
+        for k, window in enumerate(self._windows()):
+            result[:, k] = np.einsum(f"{axes},{axes}->i", padded[:, *window], x)
+        return result
+
+    def subset(self, rows: IntArray) -> Context:
+        """Return itself: it depends on the shape alone."""
+        return self
+
+    def _padded(self, odds: FloatArray | None) -> FloatArray:
+        assert odds is not None
+        r = self.radius
+        padded = np.zeros((len(odds), *(size + 2 * r for size in self.shape)))
+        inner = padded[:, *(slice(r, r + size) for size in self.shape)]
+        np.tanh(odds.reshape(inner.shape) / 2.0, out=inner)
+        return padded
+
+    def _windows(self) -> list[tuple[slice, ...]]:
+        steps = product(range(2 * self.radius + 1), repeat=len(self.shape))
+        center = (self.radius,) * len(self.shape)
+        return [
+            tuple(slice(o, o + size) for o, size in zip(step, self.shape, strict=True))
+            for step in steps
+            if step != center
+        ]
