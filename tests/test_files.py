@@ -1,9 +1,16 @@
+import io
+import json
 import os
+import re
 import stat
+import zipfile
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from logsuper._files import atomic_write
+from logsuper._files import atomic_write, load_arrays, save_arrays
 
 
 def test_writes_and_leaves_nothing_else(tmp_path):
@@ -63,3 +70,159 @@ def test_folder_is_refused(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder"), atomic_write(tmp_path):
         pass
     assert os.listdir(tmp_path) == []
+
+
+# ------------------------------------------------------------------------------ arrays and header
+
+HEADER = {"name": "möbel", "rates": [0.1, float("inf")], "none": None, "nested": {"a": True}}
+
+
+def _arrays():
+    rng = np.random.default_rng(0)
+    return {
+        "t": rng.normal(size=(3, 4)),
+        "columns": np.asfortranarray(rng.normal(size=(4, 3))),
+        "codes": rng.integers(0, 3, size=5).astype(np.uint8),
+        "flags": np.array([True, False]),
+        "scalar": np.array(2.5),
+        "nothing": np.empty((0, 7)),
+        "special": np.array([np.nan, -0.0, -np.inf]),
+    }
+
+
+def _same(found, arrays):
+    assert set(found) == set(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape
+        assert found[name].tobytes() == array.tobytes()
+
+
+def _save(path):
+    save_arrays(path, "model", 3, HEADER, _arrays())
+    return path
+
+
+def _archive(path, members, compression=zipfile.ZIP_STORED):
+    """Write any archive, well-formed or not in what it holds."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def _npy(shape, dtype, data=b""):
+    stream = io.BytesIO()
+    header = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue() + data
+
+
+def test_arrays_and_header_come_back(tmp_path):
+    path = _save(tmp_path / "folder" / "a.model")
+    header, arrays = load_arrays(path, "model", 3)
+    assert header == HEADER
+    _same(arrays, _arrays())
+    assert all(array.flags.writeable for array in arrays.values())
+    assert os.listdir(path.parent) == ["a.model"]
+    load_arrays(path, "model", 4)
+    with np.load(path, allow_pickle=False) as plain:
+        assert set(plain.files) == {"header", *_arrays()}
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path):
+    assert _save(tmp_path / "a").read_bytes() == _save(tmp_path / "b").read_bytes()
+
+
+def test_what_a_file_cannot_hold_is_refused_before_writing(tmp_path):
+    path = tmp_path / "a"
+    with pytest.raises(TypeError, match=r"arrays\['bad'\] has dtype object"):
+        save_arrays(path, "model", 1, {}, {"bad": np.array([None])})
+    with pytest.raises(ValueError, match="name 'header'"):
+        save_arrays(path, "model", 1, {}, {"header": np.zeros(1)})
+    with pytest.raises(TypeError):
+        save_arrays(path, "model", 1, {"bad": np.zeros(1)}, {})
+    assert not os.listdir(tmp_path)
+
+
+def test_other_kinds_and_newer_versions_are_refused(tmp_path):
+    path = _save(tmp_path / "a")
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}: a model .* not a checkpoint"):
+        load_arrays(path, "checkpoint", 3)
+    with pytest.raises(ValueError, match=r"version 3 .*newer logsuper.*upgrade"):
+        load_arrays(path, "model", 2)
+    with pytest.raises(FileNotFoundError):
+        load_arrays(tmp_path / "absent", "model", 3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"PK", b"not a zip file at all", b"\x93NUMPY\x01\x00", b"\x80\x04."],
+    ids=["empty", "magic", "text", "npy", "pickle"],
+)
+def test_strangers_are_refused(tmp_path, content):
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: not a file of logsuper"):
+        load_arrays(path, "model", 3)
+
+
+def test_archives_that_lie_are_refused(tmp_path):
+    def refuse(members, why, **options):
+        path = _archive(tmp_path / "a", members, **options)
+        with pytest.raises(ValueError, match=why) as error:
+            load_arrays(path, "model", 1)
+        assert str(path) in str(error.value)
+
+    def text(**changes):
+        about = {"kind": "model", "version": 1, "header": {}, "arrays": [], **changes}
+        data = json.dumps(about).encode()
+        return _npy((len(data),), "|u1", data)
+
+    load_arrays(_archive(tmp_path / "good", {"header.npy": text()}), "model", 1)
+    refuse({"header.npy": text(arrays=["t"])}, "an array is missing")
+    refuse({"header.npy": text(), "t.npy": _npy((1,), "|O", b".")}, "not made of numbers")
+    refuse({"header.npy": text(arrays=["t"]), "t.npy": _npy((10**12,), "<f8")}, "not of as many")
+    refuse({"header.npy": text(arrays=["t"]), "t.npy": _npy((0, 3), "<f8", b"1")}, "not of as many")
+    refuse({"header.npy": text(version="1")}, "header is malformed")
+    refuse({"header.npy": text(header=[])}, "header is malformed")
+    refuse({"header.npy": _npy((100_000,), "|u1", b"[" * 100_000)}, "not a file of logsuper")
+    refuse({"t.npy": _npy((0,), "<f8")}, "not a file of logsuper")
+    bomb = {"header.npy": text(arrays=["t"]), "t.npy": _npy((10**6,), "|u1", bytes(10**6))}
+    refuse(bomb, "compressed", compression=zipfile.ZIP_DEFLATED)
+
+
+@given(st.data())
+@settings(max_examples=300)
+def test_damage_is_an_error_or_harmless(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damage") / "a"
+    whole = _save(path).read_bytes()
+    start = data.draw(st.integers(0, len(whole) - 1))
+    replacement = data.draw(st.binary(max_size=12))
+    end = data.draw(st.integers(start, min(start + 12, len(whole))))
+    tail = whole[end:] if data.draw(st.booleans()) else b""
+    path.write_bytes(whole[:start] + replacement + tail)
+    try:
+        header, arrays = load_arrays(path, "model", 3)
+    except ValueError as error:
+        assert str(error).startswith(str(path))
+    else:
+        assert header == HEADER
+        _same(arrays, _arrays())
+
+
+def test_any_flipped_byte_is_an_error_or_harmless(tmp_path):
+    path = _save(tmp_path / "a")
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            header, arrays = load_arrays(path, "model", 3)
+        except ValueError as error:
+            refused += str(error).startswith(str(path))
+        else:
+            assert header == HEADER
+            _same(arrays, _arrays())
+    assert refused > len(whole) // 2
