@@ -112,7 +112,7 @@ def save_arrays(
     )
     members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
     with atomic_write(path) as file:
-        np.savez(file, **members)
+        np.savez(file, **members)  # type: ignore[arg-type]
 
 
 def load_arrays(
