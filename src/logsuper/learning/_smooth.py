@@ -1,0 +1,227 @@
+"""L-BFGS for losses without randomness, with bounds on the parameters and scaled variables.
+
+R. H. Byrd, P. Lu, J. Nocedal and C. Zhu, "A limited memory algorithm for bound constrained
+optimization", SIAM Journal on Scientific Computing 16, 1995.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+from scipy.optimize import minimize as _minimize
+
+from logsuper._warnings import ConvergenceWarning
+from logsuper.functions._checks import FloatArray, check_number
+from logsuper.learning._examples import Examples
+from logsuper.learning._layout import Layout
+from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._objective import Loss
+from logsuper.learning._penalty import Penalty
+from logsuper.solvers._inputs import as_floats, check_integer, refuse
+
+__all__ = ["Differentiable", "check_start", "minimize"]
+
+# How far a parameter is moved to measure the curvature of the loss.
+_PROBE = 0.01
+# A curvature below this says nothing about scale.
+_FLAT = 1e-9
+# Pairs of steps and gradients that L-BFGS remembers.
+_MEMORY = 20
+
+
+class Differentiable(Protocol):
+    """A loss of the parameters of examples: an `Objective`, or anything that looks like one."""
+
+    @property
+    def examples(self) -> Examples:
+        """What the loss is about."""
+
+    def loss(self, theta: FloatArray) -> Loss:
+        """Return the mean loss and its gradient."""
+
+
+def minimize(
+    objective: Differentiable,
+    penalty: Penalty,
+    *,
+    start: FloatArray | None = None,
+    callback: Callback | None = None,
+    tol: float = 1e-6,
+    max_iterations: int = 500,
+) -> Learned:
+    r"""Minimise a smooth loss plus a penalty under the bounds of the layout.
+
+    Statistics of a whole image vary a hundred times as much as those of a pixel. So the variables
+    are :math:`\theta_j\sqrt{h_j}`, with :math:`h_j` the curvature of the objective along the
+    parameters of a kind (each function its own), measured once at the start.
+
+    Parameters
+    ----------
+    objective : Differentiable
+        An `Objective` whose engine draws no fresh noise, for instance.
+    penalty : Penalty
+    start : ndarray of shape (P,), optional
+        No coupling, no fields and w = 1 by default.
+    callback : callable, optional
+        Called with a `Record` after every iteration.
+    tol : float
+        The fit has converged when no entry of the projected gradient is larger than
+        :math:`\mathrm{tol}\,\max(1,\sqrt{h_j})`: for likelihoods, when expected and observed
+        statistics differ by at most tol, or by tol standard deviations where these are larger.
+    max_iterations : int
+
+    Returns
+    -------
+    Learned
+        With the largest entry of the ``projected_gradient``, as compared with tol, and the number
+        of ``evaluations`` in its details.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the criterion is not met.
+
+    Examples
+    --------
+    >>> import numpy as np, logsuper as ls
+    >>> from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
+    >>> from logsuper.learning._smooth import minimize
+    >>> data = make_examples([ls.Modular([0.0])], labels=[[1], [1], [1], [0]])
+    >>> objective = Objective.supervised(data, FixedNoise(1001, key=0))
+    >>> penalty = Penalty.of(data.layout, alpha=1.0)
+    >>> found = minimize(objective, penalty, tol=1e-3)
+    >>> np.round(found.parameters.modular, 2)  # log 3
+    array([1.1])
+    """
+    layout = objective.examples.layout
+    tolerance = check_number(tol, "tol")
+    if tolerance <= 0:
+        raise ValueError(f"tol = {tolerance:g} must be positive")
+    most = check_integer(max_iterations, "max_iterations", 0, 2**31)
+    run = _Run(objective, penalty, callback)
+    first = run.evaluate(check_start(start, layout))
+    size = np.sqrt(run.curvature(first))
+    run.accept(first)
+
+    def residual(at: _Point) -> float:
+        """Return the largest entry of the projected gradient, in the units of tol."""
+        blocked = (at.theta <= layout.lower) & (at.gradient > 0)
+        return float(np.max(np.where(blocked, 0.0, np.abs(at.gradient) / np.maximum(size, 1.0))))
+
+    def evaluate(scaled: FloatArray) -> tuple[float, FloatArray]:
+        point = run.evaluate(layout.project(scaled / size))
+        return point.value, point.gradient / size
+
+    def after(intermediate_result: OptimizeResult) -> None:
+        # the point that ends a line search is the last one that was evaluated
+        run.accept(run.last)
+        if residual(run.last) <= tolerance:
+            raise StopIteration
+
+    if most and residual(first) > tolerance:
+        _minimize(
+            evaluate,
+            first.theta * size,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(low, None) for low in layout.lower],  # 0 or none, in any unit
+            callback=after,
+            options={
+                "maxiter": most,
+                "maxfun": 20 * most,
+                "maxcor": _MEMORY,
+                "ftol": 0.0,
+                "gtol": 0.0,
+            },
+        )
+    found = run.accepted
+    left = residual(found)
+    if left > tolerance:
+        warnings.warn(
+            f"L-BFGS stopped after {run.history[-1].step} iterations with a projected gradient of "
+            f"{left:.3g}, above {tolerance:g}; raise max_iterations or tol, or add a penalty",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Learned(
+        layout.unpack(found.theta),
+        found.theta,
+        left <= tolerance,
+        tuple(run.history),
+        objective.examples.channel,
+        {"projected_gradient": left, "evaluations": run.evaluations},
+    )
+
+
+def check_start(start: FloatArray | None, layout: Layout) -> FloatArray:
+    """Return a legal start of a fit: the given one, or alpha = 0, t = 0, beta = 0 and w = 1."""
+    if start is None:
+        return layout.fill()
+    theta = as_floats(start, "start")
+    if theta.shape != (layout.size,):
+        raise ValueError(f"start must have shape ({layout.size},), got {theta.shape}")
+    refuse(~np.isfinite(theta), theta, "start", "parameters must be finite")
+    return layout.project(theta)
+
+
+class _Point(NamedTuple):
+    """Where the objective was evaluated, and what it was."""
+
+    theta: FloatArray
+    value: float
+    gradient: FloatArray
+
+
+class _Run:
+    """Evaluations of the regularised objective, and the history of a fit."""
+
+    def __init__(
+        self, objective: Differentiable, penalty: Penalty, callback: Callback | None
+    ) -> None:
+        self.objective, self.penalty, self.callback = objective, penalty, callback
+        self.history: list[Record] = []
+        self.cuts = self.evaluations = 0
+        self.last: _Point
+        self.accepted: _Point
+
+    def evaluate(self, theta: FloatArray) -> _Point:
+        """Return the objective at a point."""
+        loss = self.objective.loss(theta)
+        self.cuts += loss.cuts
+        self.evaluations += 1
+        self.last = _Point(
+            theta,
+            loss.value + self.penalty.value(theta),
+            loss.gradient + self.penalty.gradient(theta),
+        )
+        return self.last
+
+    def accept(self, point: _Point) -> None:
+        """Note a point as the next of the fit."""
+        self.accepted = point
+        record = Record(len(self.history), self.cuts, point.value)
+        self.history.append(record)
+        if self.callback is not None:
+            self.callback(record)
+
+    def curvature(self, at: _Point) -> FloatArray:
+        """Measure the second derivative along each function's weight and each other kind."""
+        layout = self.objective.examples.layout
+        result = np.ones(layout.size)
+        kinds = [slice(k, k + 1) for k in range(layout.functions)]
+        kinds += [layout.blocks[name] for name in ("modular", "beta", "scale")]
+        for where in kinds:
+            slope = at.gradient[where]
+            steepest = np.max(np.abs(slope), initial=0.0)
+            if steepest == 0.0:
+                continue
+            step = np.zeros(layout.size)
+            # single parameters move up, which no bound forbids
+            step[where] = _PROBE * (1.0 if len(slope) == 1 else -slope / steepest)
+            change = self.evaluate(at.theta + step).gradient - at.gradient
+            measured = abs(float(step @ change)) / float(step @ step)
+            result[where] = measured if measured > _FLAT else 1.0
+        return np.maximum(result, self.penalty.weights)
