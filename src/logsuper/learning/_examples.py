@@ -157,7 +157,7 @@ class Examples:
             return group.odds[rows]
         if self.channel is None or group.observed is None:
             return np.zeros((len(rows), group.prepared.n))
-        return self.channel.log_odds(group.read_observed(rows))
+        return _odds(group, self.channel, rows)
 
     def fields(
         self, theta: FloatArray, group: Group, rows: IntArray, observed: bool = True
@@ -320,7 +320,13 @@ def make_examples(
 def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
     if channel is None or group.observed is None or group.observed.size > _KEPT:
         return None
-    return channel.log_odds(group.read_observed(np.arange(group.count)))
+    return _odds(group, channel, np.arange(group.count))
+
+
+def _odds(group: Group, channel: Channel, rows: IntArray) -> FloatArray:
+    """Return log-odds (B, n); the channel sees images, for it may have rates for each pixel."""
+    images = group.read_observed(rows).reshape(-1, *group.shape)
+    return channel.log_odds(images).reshape(len(rows), -1)
 
 
 def _as_images(images: Any, name: str) -> list[NDArray[Any]]:
