@@ -7,11 +7,12 @@ the paper). An entry that is NaN, or masked, was not observed: its likelihood is
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from logsuper._random import Seed, as_generator
 from logsuper.functions._checks import FloatArray, IntArray, as_array, first_index, frozen
@@ -89,6 +90,62 @@ class Channel(ABC):
         """
         return self._draw(_as_labels(x), as_generator(seed))
 
+    def count(self, observed: ArrayLike, mean: ArrayLike) -> FloatArray:
+        """Return what `refit` needs to know of some images; add up what several calls return.
+
+        Parameters
+        ----------
+        observed : array-like
+            NaN, or masked, where nothing was observed: such entries do not count.
+        mean : array-like of the shape of `observed`
+            The probability that each element is 1, given what was observed.
+
+        Returns
+        -------
+        ndarray with one axis
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> channel = ls.Flips(0.3)
+        >>> counts = channel.count([0, 1, 1], [0.0, 1.0, 0.4]) + channel.count([1, 0], [1.0, 0.0])
+        >>> channel.refit(counts)
+        Flips(0.12)
+        """
+        z, m = _as_observed(observed), np.asarray(as_array(mean, "mean"), dtype=np.float64)
+        if m.shape != z.shape:
+            raise ValueError(f"mean has shape {m.shape}, but observed {z.shape}")
+        bad = ~((m >= 0) & (m <= 1))
+        if bad.any():
+            index = first_index(bad)
+            place = ", ".join(map(str, index))
+            raise ValueError(f"mean[{place}] = {m[index]:g} is not a probability in [0, 1]")
+        seen = ~np.isnan(z)
+        return self._count(np.where(seen, z, 0.0), seen * (1.0 - m), seen * m)
+
+    def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        """Return sufficient statistics of z, each entry weighed as coming from a zero and a one."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be fitted; keep it fixed")
+
+    def refit(self, counts: ArrayLike) -> Channel:
+        r"""Return the channel of this kind that fits best: the M step of EM (section 4.4).
+
+        It maximises :math:`\sum_dE\log p(z_d\mid x_d)` over the parameters of the channel, each
+        image's x distributed as the mean that was counted. Rates that nothing was observed of stay
+        as they are, and none leaves the side on which an observation speaks for itself: a flip
+        rate stays below one half, for rates above are those below with 0 and 1 exchanged.
+
+        Parameters
+        ----------
+        counts : array-like
+            A sum of what `count` returned, of this very channel.
+
+        Returns
+        -------
+        Channel
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot be fitted; keep it fixed")
+
 
 class Flips(Channel):
     r"""Each element is flipped with some probability: :math:`P(z_d\ne x_d)=\pi_d`.
@@ -126,6 +183,19 @@ class Flips(Channel):
     def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         return np.abs(x - (rng.random(x.shape) < self._rates(x.shape)))
 
+    def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        flips, seen = zero * z + one * (1.0 - z), zero + one
+        if self.groups is None:
+            parts = [_collect(values, self.rate.shape) for values in (flips, seen)]
+        else:
+            group = _broadcast(self.groups, z.shape, "groups").ravel()
+            parts = [np.bincount(group, values.ravel(), len(self.rate)) for values in (flips, seen)]
+        return np.concatenate([part.ravel() for part in parts])
+
+    def refit(self, counts: ArrayLike) -> Flips:  # noqa: D102
+        rate = _shares(_as_counts(counts, 2 * self.rate.size), self.rate)
+        return Flips(np.clip(rate, _LEAST, 0.5 - _CLOSEST), self.groups)
+
     def __repr__(self) -> str:
         return f"Flips({_short(self.rate)})"
 
@@ -160,6 +230,28 @@ class AsymmetricFlips(Channel):
         on, off = _broadcast(self.on, x.shape, "on"), _broadcast(self.off, x.shape, "off")
         return np.abs(x - (rng.random(x.shape) < np.where(x == 1, off, on)))
 
+    def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        on = [_collect(values, self.on.shape) for values in (zero * z, zero)]
+        off = [_collect(values, self.off.shape) for values in (one * (1.0 - z), one)]
+        return np.concatenate([part.ravel() for part in (*on, *off)])
+
+    def refit(self, counts: ArrayLike) -> AsymmetricFlips:  # noqa: D102
+        total = _as_counts(counts, 2 * (self.on.size + self.off.size))
+        on, off = (
+            np.clip(_shares(part, old), _LEAST, 1.0 - _LEAST)
+            for part, old in zip(
+                np.split(total, [2 * self.on.size]), (self.on, self.off), strict=True
+            )
+        )
+        # Where on + off = 1 an observation says nothing: stop on the way there. The likelihood of
+        # counts is concave, so it rises all the way.
+        old, new = self.on + self.off, on + off
+        room = np.maximum(1.0 - 2.0 * _CLOSEST - old, 0.0)
+        step = np.where(new - old > room, room / np.maximum(new - old, _LEAST), 1.0)
+        if on.shape != off.shape:  # a rate that several elements share takes the shortest of steps
+            step = step.min()
+        return AsymmetricFlips(self.on + step * (on - self.on), self.off + step * (off - self.off))
+
     def __repr__(self) -> str:
         return f"AsymmetricFlips(on={_short(self.on)}, off={_short(self.off)})"
 
@@ -172,7 +264,7 @@ class Gaussian(Channel):
     mean : pair of float, default (0.0, 1.0)
         The mean grey level of zeros and of ones.
     scale : float or pair of float, default 1.0
-        The standard deviation, > 0; a pair for zeros and ones.
+        The standard deviation, > 0; a pair for zeros and ones. One number stays one in `refit`.
 
     Examples
     --------
@@ -183,6 +275,7 @@ class Gaussian(Channel):
 
     def __init__(self, mean: ArrayLike = (0.0, 1.0), scale: ArrayLike = 1.0) -> None:
         self.mean = _as_pair(mean, "mean")
+        self.tied = np.ndim(scale) == 0
         self.scale = _as_pair(scale, "scale")
         for k, value in enumerate(self.scale):
             if value <= 0:
@@ -198,6 +291,33 @@ class Gaussian(Channel):
     def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         kind = x.astype(np.int64)
         return np.asarray(self.mean[kind] + self.scale[kind] * rng.standard_normal(x.shape))
+
+    def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        # deviations from the present means, so that no digits cancel
+        powers = [z - mean for mean in self.mean]
+        return np.array(
+            [
+                float(np.sum(weight * power**k))
+                for weight, power in zip((zero, one), powers, strict=True)
+                for k in range(3)
+            ]
+        )
+
+    def refit(self, counts: ArrayLike) -> Gaussian:  # noqa: D102
+        weight, first, second = _as_counts(counts, 6).reshape(2, 3).T
+        if not weight.sum():
+            return self
+        share = np.maximum(weight, np.finfo(np.float64).tiny)
+        mean = self.mean + np.where(weight > 0, first / share, 0.0)
+        square = np.where(weight > 0, second / share - (mean - self.mean) ** 2, self.scale**2)
+        if self.tied:
+            square[:] = np.dot(weight, square) / weight.sum()
+        # A class that shrinks to one grey level has unbounded density: the spread of all bounds it.
+        whole = np.dot(weight, mean) / weight.sum()
+        spread = np.dot(weight, np.maximum(square, 0.0) + (mean - whole) ** 2) / weight.sum()
+        scale = np.sqrt(np.maximum(square, _NARROWEST**2 * spread))
+        scale = np.where(scale > 0, scale, self.scale)  # all grey levels are the same
+        return Gaussian(mean, scale[0] if self.tied else scale)
 
     def __repr__(self) -> str:
         return f"Gaussian(mean={tuple(self.mean.tolist())}, scale={tuple(self.scale.tolist())})"
@@ -238,11 +358,23 @@ class Missing(Channel):
         lost = rng.random(x.shape) < _broadcast(self.rate, x.shape, "rate")
         return np.where(lost, np.nan, self.channel._draw(x, rng))
 
+    def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        return self.channel._count(z, zero, one)
+
+    def refit(self, counts: ArrayLike) -> Missing:  # noqa: D102
+        return Missing(self.rate, self.channel.refit(counts))
+
     def __repr__(self) -> str:
         return f"Missing({_short(self.rate)}, {self.channel!r})"
 
 
 # ------------------------------------------------------------------------------------------ inside
+
+# Fitted rates stay this far from 0, where an observation leaves no doubt, and from where it says
+# nothing; both would hold them for ever.
+_LEAST, _CLOSEST = 1e-6, 1e-3
+# The least standard deviation of a fitted class, as a share of that of all grey levels.
+_NARROWEST = 1e-3
 
 
 def _flip_likelihoods(z: FloatArray, on: Any, off: Any) -> tuple[FloatArray, FloatArray]:
@@ -323,7 +455,7 @@ def _as_pair(values: ArrayLike, name: str) -> FloatArray:
     return frozen(pair)
 
 
-def _broadcast(values: FloatArray, shape: tuple[int, ...], name: str) -> FloatArray:
+def _broadcast(values: NDArray[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
     """Return the values for each entry; an image's worth of them also fits its flat form."""
     if values.ndim > 1 and shape == (values.size,):
         values = values.ravel()
@@ -333,6 +465,32 @@ def _broadcast(values: FloatArray, shape: tuple[int, ...], name: str) -> FloatAr
         raise ValueError(
             f"{name} has shape {values.shape}, which does not fit the observed {shape}"
         ) from None
+
+
+def _collect(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return the sums over the entries that share a rate: the transpose of `_broadcast`."""
+    if len(shape) > 1 and values.shape == (math.prod(shape),):
+        return values.reshape(shape)
+    _broadcast(np.empty(shape), values.shape, "rate")
+    more = values.ndim - len(shape)
+    shared = [more + axis for axis, size in enumerate(shape) if size == 1]
+    return np.asarray(values.sum(axis=(*range(more), *shared))).reshape(shape)
+
+
+def _as_counts(counts: ArrayLike, size: int) -> FloatArray:
+    array = np.asarray(as_array(counts, "counts"), dtype=np.float64)
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise ValueError(
+            f"counts must be {size} finite numbers, the sum of what count() of this channel "
+            f"returned; got shape {array.shape}"
+        )
+    return array
+
+
+def _shares(counts: FloatArray, old: FloatArray) -> FloatArray:
+    """Return events over trials, stacked in `counts`; the old rate where there was no trial."""
+    events, trials = counts.reshape(2, *old.shape)
+    return np.where(trials > 0, events / np.where(trials > 0, trials, 1.0), old)
 
 
 def _short(values: FloatArray) -> str:
