@@ -1,0 +1,364 @@
+"""What learned parameters say about examples: modes, marginals, samples.
+
+Everything runs group by group, in pieces of bounded memory, each one call of a solver or sampler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from logsuper._random import Seed, as_generator, as_key
+from logsuper.bounds import _auto
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_number
+from logsuper.functions._cut import Cut
+from logsuper.functions._modular import Modular
+from logsuper.functions._sum import Sum
+from logsuper.learning._engines import step_key
+from logsuper.learning._examples import UNKNOWN, Examples, Group
+from logsuper.model import LogSupermodular
+from logsuper.sampling import sample_fields
+from logsuper.solvers._inputs import check_integer
+
+__all__ = ["FACTORS", "METHODS", "best_factor", "means", "modes", "samples"]
+
+METHODS = ("auto", "logistic", "exact")
+
+FACTORS = tuple(round(0.05 * k, 2) for k in range(8, 27))
+"""Factors that `best_factor` tries: .4, .45, ..., 1.3."""
+
+# Fields of that many pixels are made at once.
+_HELD = 1 << 22
+
+Images = NDArray[Any] | list[NDArray[Any]]
+"""An array with one entry an example, in the user's order; a list where shapes differ."""
+
+
+def modes(
+    examples: Examples, theta: ArrayLike, *, factor: float = 1.0, n_jobs: int | None = None
+) -> Images:
+    r"""Return the most probable x of every example.
+
+    Parameters
+    ----------
+    examples : Examples
+    theta : array-like of shape (P,)
+        Parameters in the order of the layout.
+    factor : float, default 1.0
+        Multiplies all parameters but the weight w of the observations. What maximum likelihood
+        learns is too smooth for this decoder; `best_factor` finds how much.
+    n_jobs : int, optional
+        Threads.
+
+    Returns
+    -------
+    ndarray of shape (N, ...), uint8, or list
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples
+    >>> from logsuper.learning._decoding import modes
+    >>> data = make_examples(
+    ...     ls.grid_cuts((2, 3)), observed=[[[1, 1, 0], [1, 0, 0]]], channel=ls.Flips(0.1),
+    ...     modular="none",
+    ... )
+    >>> modes(data, [0.5, 0.5])
+    array([[[1, 1, 0],
+            [1, 0, 0]]], dtype=uint8)
+    """
+    theta = _check_theta(examples, theta)
+    if check_number(factor, "factor") < 0:
+        raise ValueError(f"factor must be at least 0, got {factor:g}")
+    layout = examples.layout
+    theta = layout.pack(layout.unpack(theta).scaled(factor))
+    alpha = theta[layout.blocks["alpha"]]
+
+    def decode(group: Group, rows: IntArray, fields: FloatArray) -> NDArray[np.uint8]:
+        factors = group.factors(rows)
+        return group.prepared.maximize(fields, alpha, edge_weights=factors, n_jobs=n_jobs)[0]
+
+    return _collect(examples, theta, decode)
+
+
+def means(
+    examples: Examples,
+    theta: ArrayLike,
+    *,
+    method: str = "auto",
+    samples: int = 100,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+) -> Images:
+    r"""Return the probabilities :math:`P(x_d=1)` of every example.
+
+    Parameters
+    ----------
+    examples : Examples
+    theta : array-like of shape (P,)
+    method : {"auto", "logistic", "exact"}
+        "logistic" averages the maximisers under logistic noise, what the paper calls mean-marginals
+        and what the logistic learners match. "exact" is exact inference where it is cheap and the
+        middle of the certified strip bracket on other 4-neighbour grids; it raises `TooLarge`
+        elsewhere. "auto" is "exact" where that can be had, else "logistic".
+    samples : int, default 100
+        Perturbations of each example, for "logistic".
+    seed : int, Generator or None
+        Of the perturbations.
+    n_jobs : int, optional
+        Threads; the result does not depend on them.
+
+    Returns
+    -------
+    ndarray of shape (N, ...), float64, or list
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples
+    >>> from logsuper.learning._decoding import means
+    >>> data = make_examples(
+    ...     [ls.Cut(3, [(0, 1), (1, 2)])], observed=[[1, float("nan"), 0]], channel=ls.Flips(0.1),
+    ...     modular="none",
+    ... )
+    >>> means(data, [1.0]).round(3)
+    array([[0.864, 0.5  , 0.136]])
+    """
+    theta = _check_theta(examples, theta)
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    count = check_integer(samples, "samples", 1, 2**31)
+    alpha = theta[examples.layout.blocks["alpha"]]
+    key = as_key(seed)
+
+    def perturb(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
+        piece = step_key(key, int(group.index[rows[0]]))  # the kernel numbers a piece from 0
+        factors = group.factors(rows)
+        return group.prepared.perturb(
+            fields, alpha, count, piece, edge_weights=factors, n_jobs=n_jobs
+        ).mean
+
+    def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
+        found = np.empty(fields.shape)
+        for place, field in enumerate(fields):
+            model = _model(group, int(rows[place]), alpha, field)
+            certified = _auto.marginal_method(model.f) == "strips"
+            found[place] = (
+                model.marginals("strips", n_jobs=n_jobs) if certified else model.marginals("exact")
+            )
+        return found
+
+    def choose(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
+        model = _model(group, int(rows[0]), alpha, fields[0])
+        cheap = _auto.marginal_method(model.f) in ("exact", "strips")
+        return (infer if cheap else perturb)(group, rows, fields)
+
+    return _collect(examples, theta, {"auto": choose, "logistic": perturb, "exact": infer}[method])
+
+
+def samples(
+    examples: Examples,
+    theta: ArrayLike,
+    count: int = 1,
+    *,
+    seed: Seed = None,
+    n_jobs: int | None = None,
+    max_sweeps: int = 2**13,
+) -> Images:
+    """Draw exact samples of x given what was observed, by coupling from the past.
+
+    Parameters
+    ----------
+    examples : Examples
+    theta : array-like of shape (P,)
+    count : int, default 1
+        Samples of each example.
+    seed : int, Generator or None
+    n_jobs : int, optional
+        Threads; the result does not depend on them.
+    max_sweeps : int, default 8192
+        Sweeps after which `NotCoalesced` is raised.
+
+    Returns
+    -------
+    ndarray of shape (N, count, ...), uint8, or list
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples
+    >>> from logsuper.learning._decoding import samples
+    >>> z = [[1, 1, 0], [0, 0, 0]]
+    >>> data = make_examples(
+    ...     [ls.Cut(3, [(0, 1), (1, 2)])], observed=z, channel=ls.Flips(1e-9), modular="none"
+    ... )
+    >>> samples(data, [1.0], 2, seed=0).tolist()
+    [[[1, 1, 0], [1, 1, 0]], [[0, 0, 0], [0, 0, 0]]]
+    """
+    theta = _check_theta(examples, theta)
+    size = check_integer(count, "count", 1, 2**31)
+    alpha = theta[examples.layout.blocks["alpha"]]
+    rng = as_generator(seed)
+
+    def draw(group: Group, rows: IntArray, fields: FloatArray) -> NDArray[np.uint8]:
+        pieces = [np.arange(len(rows))]
+        if group.edge_weights is not None:  # every example has a function of its own
+            pieces = list(pieces[0][:, None])
+        drawn = []
+        for piece in pieces:
+            f = _function(group, int(rows[piece[0]]), alpha)
+            repeated = np.repeat(_settled(f, fields[piece]), size, axis=0)
+            drawn.append(sample_fields(f, repeated, seed=rng, n_jobs=n_jobs, max_sweeps=max_sweeps))
+        return np.concatenate(drawn).reshape(len(rows), size, -1)
+
+    return _collect(examples, theta, draw, copies=size)
+
+
+def best_factor(
+    examples: Examples,
+    theta: ArrayLike,
+    factors: Sequence[float] = FACTORS,
+    *,
+    n_jobs: int | None = None,
+) -> float:
+    """Return the factor with which `modes` come closest to the labels, in pixels.
+
+    Parameters
+    ----------
+    examples : Examples
+        With labels; pixels without one do not count.
+    theta : array-like of shape (P,)
+    factors : sequence of float
+        What to try; of equally good ones the nearest to 1 is taken.
+    n_jobs : int, optional
+        Threads.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples
+    >>> from logsuper.learning._decoding import best_factor
+    >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
+    >>> z = ls.Flips(0.1).sample(x, seed=1)
+    >>> data = make_examples(
+    ...     ls.grid_cuts((16, 16)), labels=x, observed=z, channel=ls.Flips(0.1), modular="none"
+    ... )
+    >>> best_factor(data, [20.0, 20.0], [0.05, 0.1, 1.0])
+    0.05
+    """
+    if any(group.labels is None for group in examples.groups):
+        raise ValueError("labels are missing; a factor is chosen by how well modes agree with them")
+    tried = as_vector(np.asarray(factors, dtype=np.float64), "factors")
+    if not len(tried):
+        raise ValueError("factors is empty; give at least one")
+    wrong: list[int] = []
+    for factor in tried:
+        found = modes(examples, theta, factor=float(factor), n_jobs=n_jobs)
+        wrong.append(sum(_errors(group, found) for group in examples.groups))
+    least = tried[np.array(wrong) == min(wrong)]
+    return float(least[np.argmin(np.abs(least - 1.0))])
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _check_theta(examples: Examples, theta: ArrayLike) -> FloatArray:
+    """Return a vector of parameters of the examples' layout."""
+    vector = as_vector(np.asarray(theta, dtype=np.float64), "theta")
+    if len(vector) != examples.layout.size:
+        raise ValueError(
+            f"theta has {len(vector)} entries, but these examples have {examples.layout.size} "
+            f"parameters: {examples.layout}"
+        )
+    if (vector < examples.layout.lower).any():
+        place = int(np.argmax(vector < examples.layout.lower))
+        raise ValueError(f"theta[{place}] = {vector[place]:g} is a weight and must be at least 0")
+    return vector
+
+
+def _pieces(group: Group, copies: int) -> Iterator[IntArray]:
+    """Split the rows of a group such that fields, `copies` times, stay within bounds."""
+    size = max(1, _HELD // max(1, group.prepared.n * copies))
+    for first in range(0, group.count, size):
+        yield np.arange(first, min(group.count, first + size))
+
+
+def _collect(
+    examples: Examples,
+    theta: FloatArray,
+    decode: Callable[[Group, IntArray, FloatArray], NDArray[Any]],
+    copies: int = 1,
+) -> Images:
+    """Decode all pieces (B, n) or (B, copies, n), and put the images in the user's order."""
+    single = len(examples.groups) == 1
+    found: list[NDArray[Any]] = [np.empty(0)] * (0 if single else examples.count)
+    for group in examples.groups:
+        parts = [
+            decode(group, rows, examples.fields(theta, group, rows))
+            for rows in _pieces(group, copies)
+        ]
+        flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        images = flat.reshape(*flat.shape[:-1], *group.shape)
+        if single:
+            return images
+        for i, image in zip(group.index, images, strict=True):
+            found[i] = image
+    return found
+
+
+def _errors(group: Group, found: Images) -> int:
+    """Return the number of pixels with a label that differ from it."""
+    assert group.labels is not None
+    return sum(
+        int(np.count_nonzero((labels != found[i].ravel()) & (labels != UNKNOWN)))
+        for i, labels in zip(group.index, group.labels, strict=True)
+    )
+
+
+def _function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
+    r"""Return :math:`\sum_k\alpha_kf_k` of an example, with its factors on the edges."""
+    functions = group.prepared.functions
+    if group.edge_weights is None:
+        return Sum(zip(alpha.tolist(), functions, strict=True))
+    code = np.array([group.prepared.n, 1])  # an edge as one number, to find it among all
+    codes = group.prepared.edges @ code
+    order = np.argsort(codes)
+    factors = group.edge_weights[row].reshape(-1, len(codes))  # of all functions, or of each
+
+    def weigh(atom: SubmodularFunction, k: int) -> SubmodularFunction:
+        if not isinstance(atom, Cut):
+            return atom
+        place = order[np.searchsorted(codes, atom.edges @ code, sorter=order)]
+        return atom.with_weights(atom.weights * factors[k % len(factors), place])
+
+    return Sum(
+        (weight * own, weigh(atom, k))
+        for k, (weight, f) in enumerate(zip(alpha.tolist(), functions, strict=True))
+        for own, atom in f.terms()
+    )
+
+
+def _model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
+    """Return the model of an example; infinite fields fix elements."""
+    infinite = np.isinf(field)
+    f = _function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
+    fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(infinite)}
+    return LogSupermodular(f).condition(fixed) if fixed else LogSupermodular(f)
+
+
+def _settled(f: SubmodularFunction, fields: FloatArray) -> FloatArray:
+    """Return finite fields: in the place of infinite ones, such as no gain and noise outweigh."""
+    infinite = np.isinf(fields)
+    if not infinite.any():
+        return fields
+    # gains decrease in x, so that those at 0 and at 1 bound all; logistic noise is below 750
+    ends = np.abs(f.gains(np.stack([np.zeros(f.n), np.ones(f.n)]))).max(axis=0)
+    return np.where(infinite, np.copysign(1e3 + 2.0 * ends, fields), fields)
