@@ -94,6 +94,15 @@ class Group:
             return np.where(part == UNKNOWN, np.nan, part)
         return np.asarray(part, dtype=np.float64)
 
+    def take(self, rows: IntArray, index: IntArray) -> Group:
+        """Return some rows, with other places in the user's order."""
+        kept: dict[str, Any] = {
+            name: None if value is None else value[rows]
+            for name in ("labels", "observed", "features", "edge_weights", "odds")
+            for value in [getattr(self, name)]
+        }
+        return dataclasses.replace(self, index=index, **kept)
+
     def factors(self, rows: IntArray) -> FloatArray | None:
         """Return the factors on the edges of some examples."""
         return None if self.edge_weights is None else self.edge_weights[rows]
@@ -134,6 +143,16 @@ class Examples:
                 dataclasses.replace(group, odds=_keep_odds(group, channel)) for group in self.groups
             ),
         )
+
+    def subset(self, index: IntArray) -> Examples:
+        """Return some of the examples, numbered anew from 0 in the order of `index`."""
+        groups = []
+        for group in self.groups:
+            place = np.flatnonzero(np.isin(index, group.index))
+            if len(place):
+                rows = np.searchsorted(group.index, np.asarray(index)[place])
+                groups.append(group.take(rows, place))
+        return dataclasses.replace(self, groups=tuple(groups))
 
     def parts(self, index: IntArray | None = None) -> Iterator[tuple[Group, IntArray]]:
         """Split examples, all by default, by shape: yields a group and rows of it."""
