@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[dict[str, Any], bool, bool]] = {
 def run(images: np.ndarray, name: str, rate: float, seed: int) -> dict[str, float]:
     """Fit on one half and return the error on the other, in percent."""
     settings, supervised, known = ROWS[name]
-    noisy = ls.Flips(rate).sample(images, seed=seed)
+    noisy = ls.datasets.corrupt(images, ls.Flips(rate), seed)
     half = len(images) // 2
     model = ls.MaskDenoiser(noise=rate if known else "auto", **settings)
     start = time.perf_counter()

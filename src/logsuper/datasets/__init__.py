@@ -1,6 +1,15 @@
-"""Data to try things on: silhouettes and clusters of points that need no download."""
+"""Data to try things on: silhouettes and points that need no download, and a loader of horses."""
 
+from logsuper.datasets._corrupt import corrupt
 from logsuper.datasets._mixture import MixtureGraph, gaussian_mixture_graph
 from logsuper.datasets._silhouettes import make_silhouettes
+from logsuper.datasets._weizmann import Masks, load_weizmann
 
-__all__ = ["MixtureGraph", "gaussian_mixture_graph", "make_silhouettes"]
+__all__ = [
+    "Masks",
+    "MixtureGraph",
+    "corrupt",
+    "gaussian_mixture_graph",
+    "load_weizmann",
+    "make_silhouettes",
+]

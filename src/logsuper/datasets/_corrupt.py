@@ -1,0 +1,52 @@
+"""Noise with a seed for each image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper.channels import Channel
+from logsuper.functions._checks import FloatArray
+from logsuper.solvers._inputs import check_integer
+
+__all__ = ["corrupt"]
+
+
+def corrupt(
+    images: NDArray[Any] | Sequence[NDArray[Any]], channel: Channel, seed: int = 0
+) -> FloatArray:
+    """Observe images through a channel, each with a noise of its own.
+
+    Parameters
+    ----------
+    images : array-like of shape (N, ...), of 0 and 1
+    channel : Channel
+    seed : int, default 0
+        The noise of image i is a function of (seed, i), whatever the other images are.
+
+    Returns
+    -------
+    ndarray of shape (N, ...), float64
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> x = ls.make_silhouettes(3)
+    >>> z = ls.datasets.corrupt(x, ls.Flips(0.1), seed=4)
+    >>> bool((z[:2] == ls.datasets.corrupt(x[:2], ls.Flips(0.1), seed=4)).all())
+    True
+    """
+    if not isinstance(channel, Channel):
+        raise TypeError(f"channel must be a Channel, got {type(channel).__name__}")
+    number = check_integer(seed, "seed", 0, 2**63)
+    if not len(images):
+        return np.zeros(np.shape(images))
+    return np.stack(
+        [
+            channel.sample(image, np.random.default_rng([number, i]))
+            for i, image in enumerate(images)
+        ]
+    )
