@@ -99,7 +99,8 @@ class FixedNoise:
         """Return the noise of some examples, (B, S, n); an example's own never changes."""
         noise = np.empty((len(rows), self.samples, group.prepared.n))
         for place, i in enumerate(group.index[rows]):
-            rng = np.random.Generator(np.random.Philox(key=[self.key, i]))
+            pair = np.array([self.key, int(i)], dtype=np.uint64)  # a list may turn to floats
+            rng = np.random.Generator(np.random.Philox(key=pair))
             noise[place] = logit(latin_hypercube(rng, self.samples, group.prepared.n))
         return noise
 
