@@ -205,17 +205,25 @@ class Examples:
 
     def statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
         r"""Return :math:`\varphi_i(x_i)`, the statistics in the order of the parameters, (B, P)."""
-        parts = [-moments.stats]
+        return np.concatenate(list(self._blocks(group, rows, moments)), axis=1)
+
+    def mean_statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
+        """Return the mean of `statistics` over the examples, (P,), without forming all of them."""
+        blocks = self._blocks(group, rows, moments)
+        return np.concatenate([block.mean(axis=0) for block in blocks])
+
+    def _blocks(self, group: Group, rows: IntArray, moments: Moments) -> Iterator[FloatArray]:
+        """Yield the statistics of each kind of parameter, (B, size)."""
+        yield -moments.stats
         if self.layout.modular == 1:
-            parts.append(moments.mean.sum(axis=1, keepdims=True))
+            yield moments.mean.sum(axis=1, keepdims=True)
         elif self.layout.modular:
-            parts.append(moments.mean)
+            yield moments.mean
         if group.features is not None:
             odds = self.log_odds(group, rows) if self._sees(group) else None
-            parts.append(group.features.statistics(rows, odds, moments.mean))
+            yield group.features.statistics(rows, odds, moments.mean)
         if self.layout.scale:
-            parts.append(moments.agreement[:, None])
-        return np.concatenate(parts, axis=1)
+            yield moments.agreement[:, None]
 
     def label_moments(self, group: Group, rows: IntArray) -> Moments:
         """Return the statistics of the labels; all pixels must have one."""

@@ -13,6 +13,7 @@ and :math:`l_i` the log-odds of what was observed. So :math:`-f_\theta=\theta^\t
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -71,7 +72,7 @@ class Layout:
         """Length of the vector."""
         return self.functions + self.modular + self.features + self.scale
 
-    @property
+    @functools.cached_property
     def blocks(self) -> dict[str, slice]:
         """The place of each kind of parameter, empty ones too."""
         sizes = {
@@ -86,7 +87,7 @@ class Layout:
             for (name, size), end in zip(sizes.items(), ends, strict=True)
         }
 
-    @property
+    @functools.cached_property
     def lower(self) -> FloatArray:
         """The least value of each parameter: alpha and w must not be negative."""
         bound = np.full(self.size, -np.inf)

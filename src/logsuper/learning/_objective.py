@@ -26,6 +26,9 @@ __all__ = ["Loss", "Objective"]
 
 Targets = Callable[[Group, IntArray], Moments]
 
+# Pixels that are looked at in one go where all examples have their turn.
+_PIECE = 1 << 20
+
 
 class Loss(NamedTuple):
     """The loss of some examples.
@@ -79,8 +82,14 @@ class Objective:
             raise ValueError("labels are missing; learn from observations alone with `latent`")
         if not examples.labelled:
             return cls(examples, engine)
-        known = {id(g): examples.label_moments(g, rows) for g, rows in examples.parts()}
-        return cls(examples, engine, lambda g, rows: Moments(*(m[rows] for m in known[id(g)])))
+        known = {id(group): _known(examples, group) for group in examples.groups}
+
+        def targets(group: Group, rows: IntArray) -> Moments:
+            assert group.labels is not None
+            stats, agreement = known[id(group)]
+            return Moments(stats[rows], group.labels[rows].astype(np.float64), agreement[rows])
+
+        return cls(examples, engine, targets)
 
     @property
     def convex(self) -> bool:
@@ -107,10 +116,9 @@ class Objective:
             free = self._free(theta, group, rows[:1] * 0 if self.alike else rows, step)
             held = self._held(theta, group, rows, step)
             share = len(rows) / count
-            value += share * float(free.values.mean() - held.values.mean())
-            gradient += share * (free.phi.mean(axis=0) - held.phi.mean(axis=0))
-            for side in (free, held):
-                variance += share**2 * float(side.variances.mean()) / len(side.variances)
+            value += share * (free.value - held.value)
+            gradient += share * (free.phi - held.phi)
+            variance += share**2 * (free.variance + held.variance)
             cuts += free.cuts + held.cuts
         return Loss(value, float(np.sqrt(variance)), gradient, cuts)
 
@@ -124,18 +132,18 @@ class Objective:
         examples = self.examples
         if self.targets is not None:
             moments = self.targets(group, rows)
-            phi = examples.statistics(group, rows, moments)
-            values = phi @ theta
+            phi = examples.mean_statistics(group, rows, moments)
+            value = float(phi @ theta)
             if not examples.layout.scale:
-                values += moments.agreement  # w = 1, which is no parameter
-            return _Side(phi, values, np.zeros(len(rows)), 0)
+                value += float(moments.agreement.mean())  # w = 1, which is no parameter
+            return _Side(phi, value, 0.0, 0)
         fields = examples.fields(theta, group, rows)
         if group.labels is None:
             return self._evaluate(theta, group, rows, fields, 2 * step + 1)
         x = group.labels[rows]
         fixed = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, fields))
         side = self._evaluate(theta, group, rows, fixed, 2 * step + 1)
-        return side._replace(values=side.values + np.where(x == 1, fields, 0.0).sum(axis=1))
+        return side._replace(value=side.value + float(fields[x == 1].sum()) / len(rows))
 
     def _evaluate(
         self, theta: FloatArray, group: Group, rows: IntArray, fields: FloatArray, step: int
@@ -144,16 +152,28 @@ class Objective:
         alpha = theta[examples.layout.blocks["alpha"]]
         draws, stats, mean = self.engine.evaluate(group, rows, alpha, fields, step)
         moments = Moments(stats, mean, examples.agreement(group, rows, mean))
-        many = draws.shape[1] > 1
-        variances = draws.var(axis=1, ddof=1) / draws.shape[1] if many else draws[:, 0] * np.nan
-        phi = examples.statistics(group, rows, moments)
-        return _Side(phi, draws.mean(axis=1), variances, draws.size)
+        spread = draws.var(axis=1, ddof=1).mean() if draws.shape[1] > 1 else np.nan
+        phi = examples.mean_statistics(group, rows, moments)
+        return _Side(phi, float(draws.mean()), float(spread) / draws.size, draws.size)
 
 
 class _Side(NamedTuple):
-    """One of the two log-partition functions of B examples: statistics, values, variances."""
+    """One of the two log-partition functions: means over examples, and the variance of `value`."""
 
     phi: FloatArray
-    values: FloatArray
-    variances: FloatArray
+    value: float
+    variance: float
     cuts: int
+
+
+def _known(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray]:
+    """Return f_k(x) and l'x of all labels, a few images at a time: the x themselves are bytes."""
+    size = max(1, _PIECE // max(1, group.prepared.n))
+    pieces = [
+        examples.label_moments(group, np.arange(first, min(first + size, group.count)))
+        for first in range(0, group.count, size)
+    ]
+    return (
+        np.concatenate([piece.stats for piece in pieces]),
+        np.concatenate([piece.agreement for piece in pieces]),
+    )
