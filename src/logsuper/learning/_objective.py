@@ -12,7 +12,8 @@ observations alone the held side is the posterior, the free side the prior (sect
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ __all__ = ["Loss", "Objective"]
 
 Targets = Callable[[Group, IntArray], Moments]
 
-# Pixels that are looked at in one go where all examples have their turn.
+# Pixels that are worked with at a time.
 _PIECE = 1 << 20
 
 
@@ -131,11 +132,11 @@ class Objective:
         """Return the side with the known labels, or the observations, held fixed."""
         examples = self.examples
         if self.targets is not None:
-            moments = self.targets(group, rows)
-            phi = examples.mean_statistics(group, rows, moments)
+            whole = len(rows) == group.count and bool((rows == np.arange(group.count)).all())
+            phi, agreement = self._linear[id(group)] if whole else self._target(group, rows)
             value = float(phi @ theta)
             if not examples.layout.scale:
-                value += float(moments.agreement.mean())  # w = 1, which is no parameter
+                value += agreement  # w = 1, which is no parameter
             return _Side(phi, value, 0.0, 0)
         fields = examples.fields(theta, group, rows)
         if group.labels is None:
@@ -144,6 +145,23 @@ class Objective:
         fixed = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, fields))
         side = self._evaluate(theta, group, rows, fixed, 2 * step + 1)
         return side._replace(value=side.value + float(fields[x == 1].sum()) / len(rows))
+
+    def _target(self, group: Group, rows: IntArray) -> tuple[FloatArray, float]:
+        """Return the mean statistics of the held side where it is linear, and of l'x."""
+        assert self.targets is not None
+        moments = self.targets(group, rows)
+        phi = self.examples.mean_statistics(group, rows, moments)
+        return phi, float(moments.agreement.mean())
+
+    @functools.cached_property
+    def _linear(self) -> dict[int, tuple[FloatArray, float]]:
+        """The same of all examples of each group: full batches need it at every step."""
+        result = {}
+        for group in self.examples.groups:
+            parts = [(len(rows), *self._target(group, rows)) for rows in pieces(group)]
+            phi = sum(size * part for size, part, _ in parts) / group.count
+            result[id(group)] = np.asarray(phi), sum(b * a for b, _, a in parts) / group.count
+        return result
 
     def _evaluate(
         self, theta: FloatArray, group: Group, rows: IntArray, fields: FloatArray, step: int
@@ -167,13 +185,13 @@ class _Side(NamedTuple):
 
 
 def _known(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray]:
-    """Return f_k(x) and l'x of all labels, a few images at a time: the x themselves are bytes."""
+    """Return f_k(x) and l'x of all labels; the x themselves stay bytes."""
+    parts = [examples.label_moments(group, rows) for rows in pieces(group)]
+    return np.concatenate([p.stats for p in parts]), np.concatenate([p.agreement for p in parts])
+
+
+def pieces(group: Group) -> Iterator[IntArray]:
+    """Yield all rows of a group, few enough at a time to work with one number a pixel."""
     size = max(1, _PIECE // max(1, group.prepared.n))
-    pieces = [
-        examples.label_moments(group, np.arange(first, min(first + size, group.count)))
-        for first in range(0, group.count, size)
-    ]
-    return (
-        np.concatenate([piece.stats for piece in pieces]),
-        np.concatenate([piece.agreement for piece in pieces]),
-    )
+    for first in range(0, group.count, size):
+        yield np.arange(first, min(first + size, group.count))

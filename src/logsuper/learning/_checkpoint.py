@@ -1,0 +1,116 @@
+"""Saving a descent half way, and finding out whether a saved one is of the same problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from logsuper._files import load_arrays, save_arrays
+from logsuper.functions._checks import FloatArray
+from logsuper.learning._learned import Record
+from logsuper.learning._objective import Objective, pieces
+
+__all__ = ["State", "fingerprint", "load_state", "save_state"]
+
+_KIND, _VERSION = "checkpoint", 1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class State:
+    """Everything a descent knows after some steps; never changed, only replaced.
+
+    Attributes
+    ----------
+    step : int
+        Steps done.
+    cuts : int
+        Maximisations solved in them, and for the estimates of the objective.
+    estimated : int
+        Those for the estimates.
+    theta, average : ndarray of shape (P,)
+        The iterate, and the mean of all iterates, that of step h with the weight h.
+    squares : ndarray of shape (P,)
+        Sums of the squared subgradients.
+    history : tuple of Record
+        Estimates of the objective of what would be returned.
+    """
+
+    step: int
+    cuts: int
+    estimated: int
+    theta: FloatArray
+    average: FloatArray
+    squares: FloatArray
+    history: tuple[Record, ...] = ()
+
+
+def save_state(path: str | os.PathLike[str], state: State, problem: str) -> None:
+    """Write a state, with the fingerprint of its problem."""
+    lines = [dataclasses.astuple(record) for record in state.history]
+    save_arrays(
+        path,
+        _KIND,
+        _VERSION,
+        {
+            "problem": problem,
+            "step": state.step,
+            "cuts": state.cuts,
+            "estimated": state.estimated,
+            "history": lines,
+        },
+        {"theta": state.theta, "average": state.average, "squares": state.squares},
+    )
+
+
+def load_state(path: str | os.PathLike[str], problem: str) -> State | None:
+    """Return the state in a file, None if there is no file yet; refuse that of another problem."""
+    if not Path(path).exists():
+        return None
+    header, arrays = load_arrays(path, _KIND, _VERSION)
+    if header["problem"] != problem:
+        raise ValueError(
+            f"checkpoint {path} was written with other data, options or seed; "
+            "give another path, or remove it to start anew"
+        )
+    history = tuple(Record(*line) for line in header["history"])
+    return State(header["step"], header["cuts"], header["estimated"], history=history, **arrays)
+
+
+def fingerprint(objective: Objective, options: Iterable[Any]) -> str:
+    """Return a number that changes with the data, the functions, the channel or the options."""
+    digest = hashlib.sha256()
+    examples = objective.examples
+    _feed(digest, repr(examples.layout), objective.latent, *_fields(objective.engine), *options)
+    for group in examples.groups:
+        _feed(digest, repr(group.shape), group.index, group.labels, group.edge_weights)
+        _feed(digest, *_fields(group.features))
+        for rows in pieces(group):
+            _feed(digest, examples.log_odds(group, rows))
+        some = np.random.default_rng(0).integers(0, 2, (4, group.prepared.n))
+        _feed(digest, *(f(some) for f in group.prepared.functions))
+        if objective.targets is not None:
+            _feed(digest, *objective.targets(group, np.arange(min(1, group.count))))
+    return digest.hexdigest()
+
+
+def _fields(thing: object) -> list[Any]:
+    """Return what a small object is made of, without the number of threads: it changes nothing."""
+    fields = getattr(thing, "__dict__", {})
+    return [type(thing).__name__, *(value for name, value in fields.items() if name != "n_jobs")]
+
+
+def _feed(digest: Any, *values: Any) -> None:
+    """Add arrays, numbers and text to a digest; other objects have no lasting name, but a type."""
+    for value in values:
+        if isinstance(value, np.ndarray):
+            digest.update(repr((value.dtype.str, value.shape)).encode())
+            digest.update(np.ascontiguousarray(value).data)
+        else:
+            plain = value is None or isinstance(value, bool | int | float | str | tuple)
+            digest.update((repr(value) if plain else type(value).__name__).encode() + b"\n")
