@@ -38,8 +38,9 @@ __all__ = ["Descent", "State", "descend", "logistic"]
 
 Path = str | os.PathLike[str]
 
-# Pixels of a batch, and the most examples: the kernel is busy for long beside what Python takes.
-_BATCH, _MOST = 1 << 15, 32
+# Pixels of a batch, the most examples and the perturbations of each: the kernel is busy for long
+# beside what Python takes, and steps are many.
+_BATCH, _MOST, _SAMPLES = 20_000, 32, 4
 # Estimates of the objective: pixels, examples, perturbations, and the share of all cuts.
 _PIXELS, _EXAMPLES, _DRAWS, _SHARE = 1 << 22, 100, 128, 1 / 8
 # Steps grow by this factor from one estimate to the next, at least.
@@ -254,7 +255,7 @@ def descend(
     max_steps : int
     batch : int, optional
         Examples of a step, each of them once in every pass over the data; by default about
-        32 thousand pixels.
+        20 thousand pixels.
     steps : {"adaptive", "separate", "printed"}
         The rule for the length of steps.
     rate : float
@@ -384,7 +385,7 @@ def logistic(
     n_jobs : int, optional
         Threads; it never changes the result.
     samples : int, optional
-        Perturbations of each example of a step; by default two, and more where all examples
+        Perturbations of each example of a step; by default four, and more where all examples
         share them.
     noise : {"fresh", "fixed"}
         New perturbations at every step, or a Latin hypercube of `samples` for each example, the
@@ -415,7 +416,7 @@ def logistic(
     objective = Objective.supervised(examples, FreshNoise(1, 0))
     together = objective.alike and objective.convex
     if samples is None:
-        samples = _draws(examples) if together else 2
+        samples = _draws(examples) if together else _SAMPLES
     count = check_integer(samples, "samples", 1, 2**31)
     engine: Engine = FreshNoise(count, keys[0], n_jobs)
     estimate: Engine = FreshNoise(_DRAWS if together else 2, keys[1], n_jobs)
@@ -448,7 +449,7 @@ def _largest(examples: Examples) -> int:
 
 def _draws(examples: Examples) -> int:
     """Return how many cuts keep the kernel busy for one step."""
-    return max(2, min(_MOST, 2 * _BATCH // max(1, _largest(examples))))
+    return max(_SAMPLES, min(_MOST, _SAMPLES * _BATCH // max(1, _largest(examples))))
 
 
 def _batch_size(objective: Objective) -> int:
@@ -462,10 +463,11 @@ def _draw_batch(key: int, step: int, batch: int, count: int) -> IntArray | None:
     """Return the examples of a step, None for all: pass after pass, each in an order of its own."""
     if batch >= count:
         return None
-    place = np.arange((step - 1) * batch, step * batch)
-    passes = np.unique(place // count)
-    order = np.concatenate([_draw_order(key, int(number) + 1, count) for number in passes])
-    return order[place - int(passes[0]) * count]
+    begun, place = divmod((step - 1) * batch, count)
+    order = _draw_order(key, begun + 1, count)
+    if place + batch > count:
+        order = np.concatenate([order, _draw_order(key, begun + 2, count)])
+    return order[place : place + batch]
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,0 +1,350 @@
+"""Losses and their gradients: finite differences, closed forms and enumeration."""
+
+import dataclasses
+
+import numpy as np
+import oracles
+import pytest
+from scipy.special import expit
+
+import logsuper as ls
+from logsuper.learning import FixedNoise, FreshNoise, Objective, make_examples
+from logsuper.learning._engines import Partition
+
+
+class Exact:
+    """An engine by enumeration: A, and the expectations of f_k and x."""
+
+    def evaluate(self, group, rows, alpha, fields, step):
+        x = oracles.enumerate_x(group.prepared.n)
+        f = np.stack([g(x) for g in group.prepared.functions], axis=1)
+        values, stats, mean = [], [], []
+        for field in fields:
+            infinite = np.isinf(field)
+            score = x @ np.where(infinite, 0.0, field) - f @ alpha
+            score[np.any(x[:, infinite] != (field[infinite] > 0), axis=1)] = -np.inf
+            log_z = np.logaddexp.reduce(score)
+            p = np.exp(score - log_z)
+            values.append([log_z])
+            stats.append(p @ f)
+            mean.append(p @ x)
+        return Partition(np.array(values), np.array(stats), np.array(mean))
+
+
+def images(rng, count, shape):
+    return rng.integers(0, 2, (count, *shape))
+
+
+def holes(rng, x, share):
+    """Return images with NaN in the place of some pixels."""
+    return np.where(rng.random(x.shape) < share, np.nan, x)
+
+
+def two_shapes(rng):
+    return [images(rng, 1, shape)[0] for shape in [(2, 3), (3, 3), (2, 3), (1, 4)]]
+
+
+SHAPE = (2, 3)
+CUTS = ls.grid_cuts(SHAPE)
+
+
+def generative(rng):
+    return Objective.supervised, make_examples(CUTS, labels=images(rng, 4, SHAPE))
+
+
+def conditional(rng):
+    return Objective.supervised, make_examples(
+        CUTS,
+        labels=images(rng, 4, SHAPE),
+        observed=images(rng, 4, SHAPE),
+        channel=ls.Flips(0.2),
+    )
+
+
+def scaled(rng):
+    return Objective.supervised, make_examples(
+        CUTS,
+        labels=images(rng, 4, SHAPE),
+        observed=holes(rng, images(rng, 4, SHAPE), 0.2),
+        channel=ls.AsymmetricFlips(0.1, 0.3),
+        modular="shared",
+        scale=True,
+    )
+
+
+def features(rng):
+    return Objective.supervised, make_examples(
+        CUTS,
+        labels=images(rng, 4, SHAPE),
+        features=rng.normal(size=(4, *SHAPE, 3)),
+        modular="none",
+    )
+
+
+def context(rng):
+    return Objective.supervised, make_examples(
+        CUTS,
+        labels=images(rng, 4, SHAPE),
+        observed=images(rng, 4, SHAPE),
+        channel=ls.Flips(0.2),
+        context=1,
+        scale=True,
+    )
+
+
+def edge_weights(rng):
+    edges = len(ls.prepare(CUTS).edges)
+    return Objective.supervised, make_examples(
+        CUTS, labels=images(rng, 4, SHAPE), edge_weights=rng.exponential(size=(4, edges))
+    )
+
+
+def partial(rng):
+    return Objective.supervised, make_examples(
+        CUTS,
+        labels=holes(rng, images(rng, 4, SHAPE), 0.5),
+        observed=rng.normal(size=(4, *SHAPE)),
+        channel=ls.Gaussian(scale=0.7),
+        scale=True,
+    )
+
+
+def shapes(rng):
+    return Objective.supervised, make_examples(
+        ls.grid_cuts, labels=two_shapes(rng), modular="shared"
+    )
+
+
+def latent(rng):
+    def make(examples, engine):
+        return Objective(examples, engine, latent=True)
+
+    return make, make_examples(
+        CUTS, observed=holes(rng, images(rng, 4, SHAPE), 0.1), channel=ls.Flips(0.2), scale=True
+    )
+
+
+def latent_shapes(rng):
+    def make(examples, engine):
+        return Objective(examples, engine, latent=True)
+
+    return make, make_examples(
+        ls.grid_cuts, observed=two_shapes(rng), channel=ls.Flips(0.2), modular="shared"
+    )
+
+
+def cardinality(rng):
+    f = ls.ConcaveCardinality(oracles.random_concave(rng, 6))
+    return Objective.supervised, make_examples([f], labels=images(rng, 4, (6,)))
+
+
+def coverage(rng):
+    functions = [oracles.random_coverage(rng, 6), oracles.random_cut(rng, 6)]
+    return Objective.supervised, make_examples(
+        functions, labels=holes(rng, images(rng, 4, (6,)), 0.3), modular="shared"
+    )
+
+
+def log_determinant(rng):
+    f = ls.LogDet(oracles.random_kernel(rng, 5))
+    return Objective.supervised, make_examples([f], labels=images(rng, 3, (5,)))
+
+
+KINDS = [
+    generative,
+    conditional,
+    scaled,
+    features,
+    context,
+    edge_weights,
+    partial,
+    shapes,
+    latent,
+    latent_shapes,
+    cardinality,
+    coverage,
+    log_determinant,
+]
+
+kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+
+
+def random_theta(rng, layout):
+    theta = rng.normal(size=layout.size)
+    theta[layout.lower == 0.0] = rng.uniform(0.3, 1.0, int((layout.lower == 0.0).sum()))
+    return theta
+
+
+def differences(loss, theta, step):
+    steps = step * np.eye(len(theta))
+    return np.array([loss(theta + e).value - loss(theta - e).value for e in steps]) / (2 * step)
+
+
+@kinds
+def test_gradient_by_finite_differences_on_fixed_noise(kind, seed):
+    rng = np.random.default_rng(seed)
+    make, examples = kind(rng)
+    objective = make(examples, FixedNoise(5, key=2**63 + seed))
+    theta = random_theta(rng, examples.layout)
+    # piecewise linear: exact as long as no maximiser changes within the step
+    np.testing.assert_allclose(
+        objective.loss(theta).gradient, differences(objective.loss, theta, 1e-7), atol=2e-6
+    )
+
+
+@kinds
+def test_gradient_by_finite_differences_of_the_exact_loss(kind, seed):
+    rng = np.random.default_rng(seed)
+    make, examples = kind(rng)
+    if any(group.edge_weights is not None for group in examples.groups):
+        pytest.skip("enumeration knows no factors on edges")
+    objective = make(examples, Exact())
+    theta = random_theta(rng, examples.layout)
+    np.testing.assert_allclose(
+        objective.loss(theta).gradient, differences(objective.loss, theta, 1e-5), atol=1e-7
+    )
+
+
+@kinds
+def test_fresh_noise_agrees_with_many_fixed_draws(kind):
+    rng = np.random.default_rng(0)
+    make, examples = kind(rng)
+    theta = random_theta(rng, examples.layout)
+    count = 50 if kind is log_determinant else 1000
+    fresh = make(examples, FreshNoise(count, key=1)).loss(theta)
+    fixed = make(examples, FixedNoise(count, key=2)).loss(theta)
+    assert abs(fresh.value - fixed.value) <= 5 * np.hypot(fresh.stderr, fixed.stderr)
+    assert fresh.cuts == fixed.cuts > 0
+
+
+@kinds
+def test_whole_is_the_mean_of_its_parts(kind, seed):
+    rng = np.random.default_rng(seed)
+    make, examples = kind(rng)
+    if any(group.edge_weights is not None for group in examples.groups):
+        pytest.skip("enumeration knows no factors on edges")
+    objective = make(examples, Exact())
+    theta = random_theta(rng, examples.layout)
+    whole = objective.loss(theta)
+    parts = [objective.loss(theta, np.array([i])) for i in range(examples.count)]
+    assert whole.value == pytest.approx(np.mean([p.value for p in parts]), rel=1e-12)
+    np.testing.assert_allclose(
+        whole.gradient, np.mean([p.gradient for p in parts], axis=0), atol=1e-12
+    )
+    # an example may be drawn twice
+    twice = objective.loss(theta, np.array([1, 0, 1]))
+    expected = (parts[0].value + 2 * parts[1].value) / 3
+    assert twice.value == pytest.approx(expected, rel=1e-12)
+
+
+def test_exact_supervised_loss_is_minus_the_log_likelihood(seed):
+    rng = np.random.default_rng(seed)
+    x, z = images(rng, 3, SHAPE), images(rng, 3, SHAPE)
+    channel = ls.Flips(0.2)
+    examples = make_examples(CUTS, labels=x, observed=z, channel=channel, scale=True)
+    theta = random_theta(rng, examples.layout)
+    found = Objective.supervised(examples, Exact()).loss(theta).value
+    expected = 0.0
+    for clean, noisy in zip(x.reshape(3, -1), z.reshape(3, -1), strict=True):
+        field = theta[2:-1] + theta[-1] * channel.log_odds(noisy)
+        f = theta[0] * CUTS[0] + theta[1] * CUTS[1] - ls.Modular(field)
+        expected += (f(clean) + oracles.brute_log_partition(f)) / 3
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_unknown_label_is_marginalised(seed, observed):
+    rng = np.random.default_rng(seed)
+    x = holes(rng, images(rng, 1, SHAPE), 0.4)
+    x.flat[2] = np.nan
+    seen = {"observed": images(rng, 1, SHAPE), "channel": ls.Flips(0.3)} if observed else {}
+
+    def loss(labels, theta):
+        examples = make_examples(CUTS, labels=labels, **seen)
+        return Objective.supervised(examples, Exact()).loss(theta).value
+
+    theta = random_theta(rng, make_examples(CUTS, labels=x).layout)
+    completed = [x.copy(), x.copy()]
+    for value in (0, 1):
+        completed[value].flat[2] = value
+    total = np.logaddexp(*(-loss(labels, theta) for labels in completed))
+    assert loss(x, theta) == pytest.approx(-total, rel=1e-12)
+    nothing = np.full_like(x, np.nan)
+    assert loss(nothing, theta) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_latent_loss_is_that_of_the_observations(seed):
+    rng = np.random.default_rng(seed)
+    z = images(rng, 2, SHAPE)
+    channel = ls.Flips(0.2)
+    examples = make_examples(CUTS, observed=z, channel=channel)
+    theta = random_theta(rng, examples.layout)
+    f = theta[0] * CUTS[0] + theta[1] * CUTS[1] - ls.Modular(theta[2:])
+    states = oracles.enumerate_x(f.n)
+    expected = 0.0
+    for noisy in z.reshape(2, -1):
+        zero, one = channel.log_likelihoods(noisy)
+        joint = -f(states) + np.where(states == 1, one, zero).sum(axis=1)
+        log_p = np.logaddexp.reduce(joint) - oracles.brute_log_partition(f)
+        expected += (zero.sum() - log_p) / 2
+    found = Objective(examples, Exact(), latent=True).loss(theta).value
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_closed_forms_without_coupling(seed):
+    rng = np.random.default_rng(seed)
+    x, z = images(rng, 3, SHAPE), images(rng, 3, SHAPE)
+    examples = make_examples(CUTS, labels=x, observed=z, channel=ls.Flips(0.2), scale=True)
+    theta = random_theta(rng, examples.layout)
+    theta[:2] = 0.0
+    odds = ls.Flips(0.2).log_odds(z).reshape(3, -1)
+    field, flat = theta[2:-1] + theta[-1] * odds, x.reshape(3, -1)
+    value = (np.logaddexp(0.0, field) - field * flat).sum(axis=1).mean()
+    residual = expit(field) - flat
+    exact = Objective.supervised(examples, Exact()).loss(theta)
+    assert exact.value == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(exact.gradient[2:-1], residual.mean(axis=0), atol=1e-12)
+    assert exact.gradient[-1] == pytest.approx((odds * residual).sum(axis=1).mean(), rel=1e-12)
+    # the logistic bound is tight for modular functions
+    drawn = Objective.supervised(examples, FreshNoise(4000, key=seed)).loss(theta)
+    assert abs(drawn.value - value) <= 5 * drawn.stderr
+    np.testing.assert_allclose(drawn.gradient[2:-1], residual.mean(axis=0), atol=0.03)
+
+
+def test_standard_error_is_that_of_repetitions():
+    rng = np.random.default_rng(0)
+    for kind in (conditional, partial, latent):
+        make, examples = kind(rng)
+        theta = random_theta(rng, examples.layout)
+        objective = make(examples, FreshNoise(4, key=3))
+        losses = [objective.loss(theta, step=step) for step in range(400)]
+        spread = np.std([loss.value for loss in losses])
+        claimed = np.sqrt(np.mean([loss.stderr**2 for loss in losses]))
+        assert spread == pytest.approx(claimed, rel=0.15)
+
+
+@kinds
+def test_threads_and_steps(kind, seed):
+    rng = np.random.default_rng(seed)
+    make, examples = kind(rng)
+    theta = random_theta(rng, examples.layout)
+    for engine in (FreshNoise(3, key=seed), FixedNoise(3, key=seed)):
+        one = make(examples, engine).loss(theta, step=5)
+        two = make(examples, dataclasses.replace(engine, n_jobs=2)).loss(theta, step=5)
+        assert one.value == two.value and (one.gradient == two.gradient).all()
+        other = make(examples, engine).loss(theta, step=6)
+        assert (other.value == one.value) == isinstance(engine, FixedNoise)
+
+
+def test_labels_are_needed():
+    z = np.zeros((2, *SHAPE))
+    examples = make_examples(CUTS, observed=z, channel=ls.Flips(0.1))
+    with pytest.raises(ValueError, match="labels are missing"):
+        Objective.supervised(examples, Exact())
+
+
+def test_keys_of_fixed_noise_are_not_rounded():
+    examples = make_examples(CUTS, labels=np.zeros((1, *SHAPE)))
+    group, rows = examples.groups[0], np.array([0])
+    draws = [FixedNoise(2, key).draw(group, rows) for key in (2**64 - 1, 2**64 - 2)]
+    assert not np.array_equal(*draws)
