@@ -126,7 +126,10 @@ class Objective:
     def _free(self, theta: FloatArray, group: Group, rows: IntArray, step: int) -> _Side:
         """Return the side of the model itself."""
         fields = self.examples.fields(theta, group, rows, observed=not self.latent)
-        return self._evaluate(theta, group, rows, fields, 2 * step)
+        side = self._evaluate(theta, group, rows, fields, 2 * step)
+        if self.latent:
+            side.phi[self.examples.layout.blocks["scale"]] = 0.0  # a prior knows no observations
+        return side
 
     def _held(self, theta: FloatArray, group: Group, rows: IntArray, step: int) -> _Side:
         """Return the side with the known labels, or the observations, held fixed."""
