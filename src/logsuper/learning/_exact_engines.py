@@ -1,0 +1,399 @@
+r"""Engines without an approximation, or with one that is certified to be small.
+
+On image grids the log-partition function is that of the strips, a lower bound whose distance from
+the truth is known and about halves with every column of the window. Narrow grids, graphs of small
+width and small ground sets are exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from logsuper.bounds import _elimination
+from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._pairwise import GridForm
+from logsuper.bounds._strips import strips_gradient
+from logsuper.bounds._windows import chain_odds, edge_fields, outside_fields
+from logsuper.functions import Cut, Modular, SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._engines import Engine, Partition
+from logsuper.learning._examples import Group
+from logsuper.learning._pairs import Pairs, Reduced, grid_shape
+from logsuper.solvers._inputs import check_integer, count_threads
+
+__all__ = ["Elimination", "Enumeration", "Exact", "Strips"]
+
+# Enumeration takes ground sets of so many elements, and is the fastest up to that many.
+_LARGEST, _TINY = 16, 10
+_LEAST = 1e-300
+# States of all examples that are held at once.
+_HELD = 1 << 22
+# Operations of elimination, of about a nanosecond, that one example may take.
+_BUDGET = 1e9
+
+Bits = NDArray[np.uint8]
+Row = tuple[float, FloatArray, FloatArray]
+"""Of one example: log Z, the expected functions and the expected x."""
+
+
+class Enumeration:
+    """Sums over all states: any functions, of up to 16 elements."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Group, tuple[Bits, FloatArray]] = {}
+
+    def evaluate(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> Partition:
+        """Sum over the states, some examples at a time."""
+        if group not in self._tables:
+            self._tables[group] = _tabulate(group, None)
+        X, F = self._tables[group]
+        size = 1 if group.edge_weights is not None else max(1, _HELD // len(X))
+        parts = []
+        for first in range(0, len(rows), size):
+            some = slice(first, first + size)
+            if group.edge_weights is not None:
+                _, F = _tabulate(group, group.factors(rows[some]))
+            parts.append(_sum_states(X, F, alpha, fields[some]))
+        return Partition(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+class Elimination:
+    """Exact inference in pairwise functions of moderate treewidth, one example after the other."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[Group, Pairs] = {}
+
+    def evaluate(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> Partition:
+        """Sum out the elements of each example in turn."""
+        if group not in self._pairs:
+            self._pairs[group] = _need_pairs(group, "elimination")
+        pairs = self._pairs[group]
+        return _stack(
+            [
+                _solve(pairs, pairs.scaled(group, row), alpha, field, partial(_eliminate, pairs))
+                for row, field in zip(rows, fields, strict=True)
+            ]
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Strips:
+    r"""The strip lower bound on log Z of 4-neighbour grids, with its gradient.
+
+    The bound is smooth while its reference images stay the same. They are the modes of the models
+    that were first evaluated; `refreshed` forgets them, for when the parameters have moved.
+
+    Attributes
+    ----------
+    window : int
+        Columns that are summed over at once. A grid whose short side is no longer is exact.
+    n_jobs : int or None
+        Threads over the examples.
+    """
+
+    window: int = 6
+    n_jobs: int | None = None
+    _grids: dict[Group, _Lattice] = dataclasses.field(default_factory=dict)
+    _anchors: dict[tuple[Group, int], _Anchors] = dataclasses.field(default_factory=dict)
+
+    def refreshed(self, window: int | None = None) -> Strips:
+        """Return the engine without its references, and perhaps with another window."""
+        size = self.window if window is None else check_integer(window, "window", 1, 2**31)
+        return dataclasses.replace(self, window=size, _anchors={})
+
+    def evaluate(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> Partition:
+        """Bound log Z of each example, several at a time."""
+        lattice = self._lattice(group)
+        anchors = self._anchor(group, rows, alpha, fields, step)
+
+        def one(row: int, field: FloatArray) -> Row:
+            def infer(reduced: Reduced) -> Row:
+                grid, x = lattice.grid(reduced, anchors, row)
+                value, dt, dacross, ddown = strips_gradient(grid, x, self.window)
+                mean, apart = lattice.gather(dt, dacross, ddown, anchors.transposed)
+                return value, mean, -apart
+
+            weights = lattice.pairs.scaled(group, row)
+            return _solve(lattice.pairs, weights, alpha, field, infer)
+
+        return _stack(self._map(one, rows, fields))
+
+    def widths(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> FloatArray:
+        """Return by how much log Z can be above what `evaluate` returns, (B,)."""
+        lattice = self._lattice(group)
+        anchors = self._anchor(group, rows, alpha, fields, step)
+
+        def one(row: int, field: FloatArray) -> float:
+            reduced = lattice.pairs.reduce(lattice.pairs.scaled(group, row), alpha, field)
+            grid, x = lattice.grid(reduced, anchors, row)
+            size = min(self.window, grid.shape[1])
+            if size == grid.shape[1]:
+                return 0.0
+            better = outside_fields(grid, size // 2 + 1, 1)
+            surprise = [
+                np.logaddexp(0.0, np.where(x == 1, -one, zero)).sum()
+                for zero, one in (
+                    chain_odds(grid, size, x, edge_fields(grid), 1),
+                    chain_odds(grid, size, x, better, 1)[::-1],
+                )
+            ]
+            return float(surprise[1] - surprise[0])
+
+        return np.array(self._map(one, rows, fields))
+
+    def _map(
+        self, one: Callable[[int, FloatArray], Any], rows: IntArray, fields: FloatArray
+    ) -> list[Any]:
+        tasks = zip(rows.tolist(), fields, strict=True)
+        threads = count_threads(self.n_jobs)
+        if threads == 1:
+            return [one(*task) for task in tasks]
+        # the kernel releases the interpreter
+        return list(Parallel(threads, require="sharedmem")(delayed(one)(*task) for task in tasks))
+
+    def _lattice(self, group: Group) -> _Lattice:
+        if group not in self._grids:
+            pairs = _need_pairs(group, "strips")
+            shape = grid_shape(group, pairs)
+            if shape is None:
+                raise NotApplicable(
+                    "strips needs 4-neighbour cuts of one image (grid_cuts), got "
+                    f"{list(group.prepared.functions)!r}"
+                )
+            self._grids[group] = _Lattice(pairs, shape)
+        return self._grids[group]
+
+    def _anchor(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> _Anchors:
+        """Return the reference of each example, found now where there is none yet."""
+        # the free side of an objective has even steps, the held side odd ones
+        key = group, step % 2
+        if key not in self._anchors:
+            lattice = self._grids[group]
+            transposed = lattice.better_transposed(alpha, self.window)
+            self._anchors[key] = _Anchors(group.count, group.prepared.n, transposed)
+        anchors = self._anchors[key]
+        new = ~anchors.known[rows]
+        if new.any():
+            anchors.x[rows[new]] = group.prepared.maximize(
+                fields[new], alpha, edge_weights=group.factors(rows[new]), n_jobs=self.n_jobs
+            )[0]
+            anchors.known[rows[new]] = True
+        return anchors
+
+
+class Exact:
+    """The engine that suits a group: strips on image grids, else one that is exact.
+
+    Parameters
+    ----------
+    window : int
+        Of the strips.
+    n_jobs : int, optional
+        Threads over the examples, for strips.
+
+    Examples
+    --------
+    >>> import numpy as np, logsuper as ls
+    >>> from logsuper.learning import Objective, make_examples
+    >>> from logsuper.learning._exact import Exact
+    >>> data = make_examples(ls.grid_cuts((3, 4)), labels=np.zeros((1, 3, 4)))
+    >>> loss = Objective.supervised(data, Exact()).loss(np.zeros(data.layout.size))
+    >>> bool(np.isclose(loss.value, 12 * np.log(2)))
+    True
+    """
+
+    def __init__(self, window: int = 6, n_jobs: int | None = None) -> None:
+        self.strips = Strips(check_integer(window, "window", 1, 2**31), n_jobs)
+        self._elimination, self._enumeration = Elimination(), Enumeration()
+        self._chosen: dict[Group, Engine] = {}
+
+    def refresh(self, window: int | None = None) -> None:
+        """Forget the references of the strips, and perhaps change their window."""
+        self.strips = self.strips.refreshed(window)
+        self._chosen = {}
+
+    def choose(self, group: Group) -> Engine:
+        """Return the engine for a group; refuse one that would take too long."""
+        if group not in self._chosen:
+            self._chosen[group] = self._choose(group)
+        return self._chosen[group]
+
+    def _choose(self, group: Group) -> Engine:
+        n, functions = group.prepared.n, list(group.prepared.functions)
+        if n <= _TINY:
+            return self._enumeration
+        pairs = Pairs.of(group)
+        if pairs is not None and grid_shape(group, pairs) is not None:
+            return self.strips
+        if n <= _LARGEST:
+            return self._enumeration
+        if pairs is None:
+            raise NotApplicable(
+                f"exact needs pairwise functions, or at most {_LARGEST} elements, got n = {n} and "
+                f"{functions!r}; use method='samples'"
+            )
+        cost = _elimination.operations(_pairwise(pairs, pairs.weights.sum(axis=0), np.zeros(n)))
+        if not cost <= _BUDGET:
+            raise TooLarge(
+                f"exact would take {cost:.2g} operations an example for {functions!r}, above "
+                f"{_BUDGET:.0e}; use method='samples'",
+                cost,
+            )
+        return self._elimination
+
+    def evaluate(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> Partition:
+        """Evaluate by the engine of the group."""
+        return self.choose(group).evaluate(group, rows, alpha, fields, step)
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Lattice:
+    """Edges of a group, placed on an image."""
+
+    pairs: Pairs
+    shape: tuple[int, int]
+
+    @property
+    def is_across(self) -> NDArray[np.bool_]:
+        i, j = self.pairs.edges.T
+        return np.asarray((j == i + 1) & (j % self.shape[1] > 0))
+
+    def better_transposed(self, alpha: FloatArray, window: int) -> bool:
+        """Return whether windows should be of rows: they end at the weaker edges."""
+        rows, columns = self.shape
+        if min(rows, columns) <= window:
+            return rows < columns
+        strength = alpha @ self.pairs.weights
+        across = self.is_across
+        return bool(strength[~across].sum() < strength[across].sum())
+
+    def grid(self, reduced: Reduced, anchors: _Anchors, row: int) -> tuple[GridForm, Bits]:
+        """Return an example's function as a grid, and its reference."""
+        rows, columns = self.shape
+        at, is_across = self.pairs.edges[:, 0], self.is_across
+        planes = np.zeros((2, rows * columns))
+        for plane, mine in zip(planes, (is_across, ~is_across), strict=True):
+            plane[at[mine]] = reduced.weights[mine]
+        grid = GridForm(
+            self.shape,
+            reduced.field.reshape(self.shape),
+            np.ascontiguousarray(planes[0].reshape(self.shape)[:, :-1]),
+            np.ascontiguousarray(planes[1].reshape(self.shape)[:-1]),
+            np.flatnonzero(~reduced.fixed),
+        )
+        # a pixel that is fixed stands alone: its reference does not matter
+        x = anchors.x[row].reshape(self.shape)
+        if anchors.transposed:
+            return grid.transposed(), np.ascontiguousarray(x.T)
+        return grid, x
+
+    def gather(
+        self, dt: FloatArray, dacross: FloatArray, ddown: FloatArray, transposed: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return derivatives in the fields (n,) and in the weights of the edges (E,)."""
+        if transposed:
+            dt, dacross, ddown = dt.T, ddown.T, dacross.T
+        planes = np.zeros((2, *self.shape))
+        planes[0, :, :-1], planes[1, :-1] = dacross, ddown
+        at = self.pairs.edges[:, 0]
+        across, down = planes.reshape(2, -1)[:, at]
+        return dt.ravel(), np.where(self.is_across, across, down)
+
+
+class _Anchors:
+    """The reference images of a group, and the direction of the strips."""
+
+    def __init__(self, count: int, n: int, transposed: bool) -> None:
+        self.x = np.zeros((count, n), dtype=np.uint8)
+        self.known = np.zeros(count, dtype=bool)
+        self.transposed = transposed
+
+
+def _solve(
+    pairs: Pairs,
+    weights: FloatArray,
+    alpha: FloatArray,
+    field: FloatArray,
+    infer: Callable[[Reduced], Row],
+) -> Row:
+    """Return log Z and expectations of an example, by what infers those of its free part."""
+    reduced = pairs.reduce(weights, alpha, field)
+    value, mean, apart = infer(reduced)
+    stats, full = pairs.expect(weights, reduced, mean, apart)
+    return value + reduced.constant, stats, full
+
+
+def _stack(parts: list[Row]) -> Partition:
+    values, stats, means = zip(*parts, strict=True)
+    return Partition(np.array(values)[:, None], np.array(stats), np.array(means))
+
+
+def _need_pairs(group: Group, method: str) -> Pairs:
+    pairs = Pairs.of(group)
+    if pairs is None:
+        raise NotApplicable(
+            f"{method} needs pairwise functions, got {list(group.prepared.functions)!r}"
+        )
+    return pairs
+
+
+def _pairwise(pairs: Pairs, weights: FloatArray, field: FloatArray) -> SubmodularFunction:
+    return Cut(len(field), pairs.edges, weights) - Modular(field)
+
+
+def _eliminate(pairs: Pairs, reduced: Reduced) -> Row:
+    """Return log Z, E x and P(x_i != x_j) of what is not fixed."""
+    # a weight that changes nothing keeps the edge: the same plan serves all examples and steps
+    f = _pairwise(pairs, np.maximum(reduced.weights, _LEAST), reduced.field)
+    value = _elimination.log_partition(f).value - float(reduced.fixed.sum()) * math.log(2.0)
+    mean, _, apart = _elimination.pair_marginals(f)
+    return value, mean, apart
+
+
+def _tabulate(group: Group, factors: FloatArray | None) -> tuple[Bits, FloatArray]:
+    """Return all states (2^n, n) and the functions there (2^n, K)."""
+    n = group.prepared.n
+    if n > _LARGEST:
+        raise TooLarge(f"enumeration takes up to {_LARGEST} elements, got n = {n}", 2.0**n)
+    X = ((np.arange(1 << n)[:, None] >> np.arange(n)) & 1).astype(np.uint8)
+    # with every element fixed, maximising only evaluates, factors on edges and all
+    fixed = np.where(X == 1, np.inf, -np.inf)
+    alpha = np.zeros(len(group.prepared.functions))
+    return X, group.prepared.maximize(fixed, alpha, edge_weights=factors)[2]
+
+
+def _sum_states(X: Bits, F: FloatArray, alpha: FloatArray, fields: FloatArray) -> Partition:
+    """Sum e^(u'x - f(x)) over all states for each field."""
+    states = X.astype(np.float64)
+    finite = np.where(np.isinf(fields), 0.0, fields)
+    score = finite @ states.T - F @ alpha
+    wrong = np.isneginf(fields) @ states.T + np.isposinf(fields) @ (1.0 - states.T)
+    score[wrong > 0] = -np.inf
+    top = score.max(axis=1, keepdims=True)
+    mass = np.exp(score - top)
+    total = mass.sum(axis=1, keepdims=True)
+    p = mass / total
+    return Partition(top + np.log(total), p @ F, p @ states)
