@@ -1,0 +1,340 @@
+r"""Frank-Wolfe with a certified gap, for losses that are means of maxima of linear functions.
+
+.. math:: \min_{\theta\ge\ell}\ \tfrac12\sum_p\lambda_p(\theta_p-c_p)^2
+    +\frac1J\sum_j\max_y\theta^\top(\varphi_j(y)-\varphi_j(x_j))+l_j(y)
+
+With fixed perturbations :math:`l_j(y)=z_j^\top y` this is the sample average of the logistic
+objective (eq. 5), with :math:`l_j(y)=\sum_d\omega_d|y_d-x_{jd}|` the structured support vector
+machine. The dual is a quadratic over a product of polytopes, one a block of terms j, and a step of
+Frank-Wolfe on a block is one batch of maximisations (S. Lacoste-Julien, M. Jaggi, M. Schmidt and P.
+Pletscher, "Block-coordinate Frank-Wolfe optimization for structural SVMs", 2013). Maximisations are
+cheap here, so steps are fully corrective: all vertices found are kept, as planes below the loss of
+their block, and the dual is solved over their hull, as in T. Joachims, T. Finley and C.-N. Yu,
+"Cutting-plane training of structural SVMs", 2009. The best point and the dual value certify each
+other; the optimal weights of the planes are the convex combination of maximisers whose moments
+match those of the data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+
+from logsuper._random import Seed, as_key
+from logsuper._warnings import ConvergenceWarning
+from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.learning import _corrective
+from logsuper.learning._engines import FixedNoise
+from logsuper.learning._examples import Examples, Group
+from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._objective import Loss, Objective
+from logsuper.learning._penalty import Penalty
+from logsuper.learning._smooth import check_start
+from logsuper.solvers._inputs import check_integer
+
+__all__ = ["Blockwise", "minimize", "refuse_missing_labels", "saa"]
+
+# A plane that the optimum has not touched for that many rounds is dropped.
+_IDLE = 20
+# The next point lies between the best so far and the optimum over the planes; the latter alone
+# would jump about while planes are few.
+_STRIDES = (0.5, 1.0)
+# Fixed noise up to that many numbers is kept; beyond, it is drawn again in each round.
+_KEPT = 1 << 25
+
+
+class Blockwise(Protocol):
+    """A convex loss of which any examples can be evaluated: an `Objective`."""
+
+    @property
+    def examples(self) -> Examples:
+        """What the loss is about."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether parts of the examples tell no more than all of them."""
+
+    def loss(self, theta: FloatArray, index: IntArray | None = None) -> Loss:
+        """Return the mean loss of some examples and a subgradient."""
+
+
+def saa(
+    examples: Examples,
+    penalty: Penalty,
+    *,
+    samples: int = 10,
+    start: FloatArray | None = None,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+    tol: float = 1e-3,
+    max_rounds: int = 500,
+    blocks: int = 5,
+) -> Learned:
+    r"""Maximise the sample average of the logistic likelihood, to a certified gap.
+
+    Each example has its own fixed perturbations, a Latin hypercube. Examples without observations,
+    features and factors on edges share them.
+
+    Parameters
+    ----------
+    examples : Examples
+        With a label for every pixel.
+    penalty : Penalty
+        With a positive weight for every parameter.
+    samples : int, default 10
+        Perturbations of each example.
+    start : ndarray of shape (P,), optional
+        Where to begin.
+    seed : int, Generator or None
+    n_jobs : int, optional
+        Threads; the result does not depend on them.
+    callback : callable, optional
+        Called with every line of the history.
+    tol : float, default 1e-3
+        Certified distance to the optimum, relative to the objective.
+    max_rounds : int, default 500
+        Rounds after which a `ConvergenceWarning` is given.
+    blocks : int, default 5
+        Parts of the examples with planes of their own: more of them take fewer rounds, and more
+        memory and time for the quadratic programme.
+
+    Returns
+    -------
+    Learned
+        With the entries of `minimize` in its details.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples
+    >>> from logsuper.learning._frank_wolfe import saa
+    >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
+    >>> z = ls.Flips(0.1).sample(x, seed=1)
+    >>> data = make_examples(
+    ...     ls.grid_cuts((16, 16)), labels=x, observed=z, channel=ls.Flips(0.1), modular="shared"
+    ... )
+    >>> found = saa(data, Penalty.of(data.layout, alpha=0.1, modular=0.1), tol=1e-6)
+    >>> found.converged, found.history[-1].gap < 1e-6 * found.history[-1].objective
+    (True, True)
+    """
+    refuse_missing_labels(examples, "saa")
+    count = check_integer(samples, "samples", 1, 2**31)
+    engine = _KeptNoise(count, as_key(seed), n_jobs)
+    return minimize(
+        Objective.supervised(examples, engine),
+        penalty,
+        name="saa",
+        start=start,
+        callback=callback,
+        tol=tol,
+        max_rounds=max_rounds,
+        blocks=blocks,
+    )
+
+
+def minimize(
+    objective: Blockwise,
+    penalty: Penalty,
+    *,
+    name: str,
+    start: FloatArray | None = None,
+    callback: Callback | None = None,
+    tol: float = 1e-3,
+    max_rounds: int = 500,
+    blocks: int = 5,
+) -> Learned:
+    r"""Minimise a convex, piecewise linear loss plus a strongly convex penalty.
+
+    Parameters
+    ----------
+    objective : Blockwise
+    penalty : Penalty
+    name : str
+        Of the learner, for messages.
+    start, callback, tol, max_rounds, blocks
+        As for `saa`.
+
+    Returns
+    -------
+    Learned
+        Its details: ``dual``, the certified lower bound on the objective; ``moments``, the convex
+        combination :math:`\sum_m\xi_m(\varphi(y_m)-\varphi(x))` of maximisers; ``residual``, by
+        how much these miss the optimality condition
+        :math:`\lambda(\theta-c)+\mathrm{moments}\ge0`, with equality where :math:`\theta` is not at
+        its bound; ``slack``, how far on average the :math:`y_m` are from being maximisers; and
+        ``planes``, how many were used.
+    """
+    examples = objective.examples
+    _refuse_flat(penalty, examples, name)
+    accuracy = check_number(tol, "tol")
+    if accuracy <= 0:
+        raise ValueError(f"tol must be positive, got {accuracy:g}")
+    rounds = check_integer(max_rounds, "max_rounds", 1, 2**31)
+    most = check_integer(blocks, "blocks", 1, 2**31)
+    theta = check_start(start, examples.layout)
+    parts = np.array_split(
+        np.arange(examples.count), 1 if objective.alike else min(most, examples.count)
+    )
+    planes = _Planes(penalty, examples.layout.lower, len(parts))
+    best, least, cuts = theta, np.inf, 0
+    history: list[Record] = []
+    for step in range(1, rounds + 1):
+        losses = [objective.loss(theta, part) for part in parts]
+        shares = np.array([len(part) for part in parts]) / examples.count
+        cuts += sum(loss.cuts for loss in losses)
+        mean = float(shares @ [loss.value for loss in losses])
+        if not np.isfinite(mean):
+            raise ValueError(
+                f"{name} met a loss of {mean}: a channel that leaves no doubt has infinite "
+                "log-odds, and cannot be learned from"
+            )
+        value = penalty.value(theta) + mean
+        if value < least:
+            best, least, attained = theta, value, mean
+        planes.add(theta, losses, shares)
+        planes.solve()
+        history.append(Record(step, cuts, least, gap=max(0.0, least - planes.dual)))
+        if callback is not None:
+            callback(history[-1])
+        if history[-1].gap <= accuracy * abs(least):
+            break
+        theta = best + _STRIDES[step % len(_STRIDES)] * (planes.theta - best)
+    converged = history[-1].gap <= accuracy * abs(least)
+    if not converged:
+        warnings.warn(
+            f"{name} left a gap of {history[-1].gap:.2g} to the optimum of {least:.6g} after "
+            f"{rounds} rounds; raise max_rounds, tol or the penalty",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return Learned(
+        examples.layout.unpack(best),
+        best,
+        converged,
+        tuple(history),
+        examples.channel,
+        planes.certificate(best, attained),
+    )
+
+
+def refuse_missing_labels(examples: Examples, name: str) -> None:
+    """Raise unless every pixel of every example has a label."""
+    if not examples.labelled:
+        raise ValueError(
+            f"{name} needs a label for every pixel; learn from partial labels with 'logistic', "
+            "from observations alone with 'moments' or 'latent'"
+        )
+
+
+def _refuse_flat(penalty: Penalty, examples: Examples, name: str) -> None:
+    """Raise for a parameter without a penalty: the dual would have no solution."""
+    if len(penalty.weights) != examples.layout.size:
+        raise ValueError(
+            f"penalty is for {len(penalty.weights)} parameters, these examples have "
+            f"{examples.layout.size}"
+        )
+    for kind, where in examples.layout.blocks.items():
+        if (penalty.weights[where] <= 0).any():
+            raise ValueError(
+                f"{name} needs a positive penalty on every parameter, but that of {kind} is 0; "
+                "1e-6 is positive"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class _KeptNoise(FixedNoise):
+    """Fixed noise that is drawn once where memory allows."""
+
+    kept: dict[int, FloatArray] = dataclasses.field(default_factory=dict)
+
+    def draw(self, group: Group, rows: IntArray) -> FloatArray:
+        """Return the noise of some examples, (B, S, n)."""
+        if group.count * self.samples * group.prepared.n > _KEPT:
+            return super().draw(group, rows)
+        if id(group) not in self.kept:
+            self.kept[id(group)] = super().draw(group, np.arange(group.count))
+        return self.kept[id(group)][rows]
+
+
+class _Planes:
+    r"""Linear lower bounds on the loss of each block, and the minimum of penalty plus planes.
+
+    Plane m of block g says :math:`L_g(\theta)\ge a_m+d_m^\top\theta`. Its dual weights are
+    :math:`\xi_m`, which sum to one over a block; the minimiser is
+    :math:`\theta=\max(\ell,\,c-\Lambda^{-1}\sum_m\xi_md_m)`. The multipliers of the bounds
+    :math:`\ell=0` are dual variables too: the first rows, :math:`d=-e_p`.
+    """
+
+    def __init__(self, penalty: Penalty, lower: FloatArray, blocks: int) -> None:
+        bounds = np.flatnonzero(np.isfinite(lower))
+        self.penalty, self.lower, self.blocks = penalty, lower, blocks
+        self.root = np.sqrt(penalty.weights)
+        self.rows = np.zeros((len(bounds), len(lower)))  # d / sqrt(lambda)
+        self.rows[np.arange(len(bounds)), bounds] = -1.0 / self.root[bounds]
+        self.offsets = np.zeros(len(bounds))  # a
+        self.owner = np.full(len(bounds), _corrective.FREE)
+        self.weights = np.zeros(len(bounds))
+        self.idle = np.zeros(len(bounds), dtype=np.int64)
+        self.gram = self.rows @ self.rows.T
+        self.theta = penalty.center
+        self.dual = -np.inf
+        self.best = np.zeros(len(lower)), 0.0
+
+    def add(self, theta: FloatArray, losses: list[Loss], shares: FloatArray) -> None:
+        """Add the planes that touch the losses of all blocks at a point."""
+        slopes = np.array([loss.gradient for loss in losses]) * shares[:, None]
+        values = shares * [loss.value for loss in losses]
+        rows = slopes / self.root
+        corner = self.rows @ rows.T
+        self.gram = np.block([[self.gram, corner], [corner.T, rows @ rows.T]])
+        first = len(self.offsets) == np.count_nonzero(self.owner == _corrective.FREE)
+        self.rows = np.concatenate([self.rows, rows])
+        self.offsets = np.append(self.offsets, values - slopes @ theta)
+        self.owner = np.append(self.owner, np.arange(self.blocks))
+        self.weights = np.append(self.weights, np.full(self.blocks, float(first)))
+        self.idle = np.append(self.idle, np.zeros(self.blocks, dtype=np.int64))
+
+    def solve(self) -> None:
+        """Find the optimal weights, and drop planes that have been idle for long."""
+        heights = self.offsets + self.rows @ (self.root * self.penalty.center)
+        self.weights = _corrective.maximize(self.gram, heights, self.owner, self.weights)
+        planes = self.owner != _corrective.FREE
+        moments = self.root * (self.weights[planes] @ self.rows[planes])
+        offset = float(self.weights[planes] @ self.offsets[planes])
+        shift = moments / self.penalty.weights
+        self.theta = np.maximum(self.penalty.center - shift, self.lower)
+        # the minimum of penalty + offset + moments'theta: a lower bound whatever the weights
+        dual = self.penalty.value(self.theta) + offset + float(moments @ self.theta)
+        if dual > self.dual:
+            self.dual, self.best = dual, (moments, offset)
+        self.idle = np.where(self.weights > 0, 0, self.idle + 1)
+        self._keep(~planes | (self.idle < _IDLE))
+
+    def certificate(self, theta: FloatArray, loss: float) -> dict[str, Any]:
+        """Return how well a point and the convex combination of maximisers fit each other."""
+        moments, offset = self.best
+        balance = self.penalty.gradient(theta) + moments
+        balance = np.where(theta <= self.lower, np.minimum(balance, 0.0), balance)
+        return {
+            "dual": self.dual,
+            "moments": moments,
+            "residual": float(np.abs(balance).max(initial=0.0)),
+            "slack": loss - offset - float(moments @ theta),
+            "planes": int(np.count_nonzero(self.owner != _corrective.FREE)),
+        }
+
+    def _keep(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        """Drop all other planes."""
+        if chosen.all():
+            return
+        self.rows, self.offsets, self.owner = (
+            self.rows[chosen],
+            self.offsets[chosen],
+            self.owner[chosen],
+        )
+        self.weights, self.idle = self.weights[chosen], self.idle[chosen]
+        self.gram = self.gram[np.ix_(chosen, chosen)]

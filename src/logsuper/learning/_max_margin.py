@@ -1,0 +1,162 @@
+r"""The structured support vector machine with margin rescaling.
+
+.. math:: \min_\theta\ \Omega(\theta)+\frac1N\sum_i
+    \max_y\ \theta^\top(\varphi_i(y)-\varphi_i(x_i))+\sum_d\omega_d|y_d-x_{id}|
+
+(I. Tsochantaridis, T. Joachims, T. Hofmann and Y. Altun, "Large margin methods for structured and
+interdependent output variables", 2005). The loss only adds :math:`\omega(1-2x_i)` to the field, so
+that its maximiser is one more submodular minimisation; `logsuper.learning._frank_wolfe` solves it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from logsuper._random import Seed
+from logsuper.functions._checks import FloatArray, IntArray, as_float, refuse_negative
+from logsuper.learning._engines import Partition
+from logsuper.learning._examples import Examples, Group
+from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
+from logsuper.learning._learned import Callback, Learned
+from logsuper.learning._objective import Objective
+from logsuper.learning._penalty import Penalty
+
+__all__ = ["max_margin"]
+
+
+def max_margin(
+    examples: Examples,
+    penalty: Penalty,
+    *,
+    loss: str | ArrayLike = "hamming",
+    start: FloatArray | None = None,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+    tol: float = 1e-3,
+    max_rounds: int = 500,
+    blocks: int = 5,
+) -> Learned:
+    r"""Train a structured support vector machine, to a certified gap.
+
+    Its parameters are made for decoding by the mode, and say nothing about probabilities.
+
+    Parameters
+    ----------
+    examples : Examples
+        With a label for every pixel; a margin to labels that are not known has no convex form.
+    penalty : Penalty
+        With a positive weight for every parameter, in wrong pixels an example.
+    loss : "hamming" or array-like
+        One a wrong pixel; or the weight of each pixel, in the shape of an image, or of all images.
+    start : ndarray of shape (P,), optional
+        Where to begin.
+    seed : int, Generator or None
+        Nothing is random here; it is taken for the sake of other learners.
+    n_jobs : int, optional
+        Threads; the result does not depend on them.
+    callback : callable, optional
+        Called with every line of the history.
+    tol : float, default 1e-3
+        Certified distance to the optimum, relative to the objective.
+    max_rounds : int, default 500
+        Rounds after which a `ConvergenceWarning` is given.
+    blocks : int, default 5
+        Parts of the examples with planes of their own; see `saa`.
+
+    Returns
+    -------
+    Learned
+        With the entries of `logsuper.learning._frank_wolfe.minimize` in its details.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples
+    >>> from logsuper.learning._max_margin import max_margin
+    >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
+    >>> z = ls.Flips(0.1).sample(x, seed=1)
+    >>> data = make_examples(
+    ...     ls.grid_cuts((16, 16)), labels=x, observed=z, channel=ls.Flips(0.1), modular="shared"
+    ... )
+    >>> found = max_margin(data, Penalty.of(data.layout, alpha=0.1, modular=0.1))
+    >>> found.converged, bool(found.parameters.alpha.min() > 0.3)
+    (True, True)
+    """
+    refuse_missing_labels(examples, "max_margin")
+    engine = _Augmented(_pixel_weights(examples, loss), n_jobs)
+    targets = Objective.supervised(examples, engine).targets
+    return minimize(
+        _Margin(examples, engine, targets),
+        penalty,
+        name="max_margin",
+        start=start,
+        callback=callback,
+        tol=tol,
+        max_rounds=max_rounds,
+        blocks=blocks,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Augmented:
+    """The value of the most offending y, in the place of the log-partition function.
+
+    Attributes
+    ----------
+    weights : dict
+        The loss of each pixel, (n,) or (N, n), by the identity of the group.
+    n_jobs : int or None
+    """
+
+    weights: dict[int, FloatArray]
+    n_jobs: int | None
+
+    def evaluate(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> Partition:
+        r"""Maximise :math:`u^\top y-f(y)+\sum_d\omega_d|y_d-x_d|`."""
+        assert group.labels is not None
+        # |y - x| = x + (1 - 2x) y
+        x = group.labels[rows].astype(np.float64)
+        given = self.weights[id(group)]
+        weights = given if given.ndim == 1 else given[rows]
+        y, values, stats = group.prepared.maximize(
+            fields + weights * (1.0 - 2.0 * x),
+            alpha,
+            edge_weights=group.factors(rows),
+            n_jobs=self.n_jobs,
+        )
+        values = values + (weights * x).sum(axis=1)
+        return Partition(values[:, None], stats, y.astype(np.float64))
+
+
+class _Margin(Objective):
+    """The mean loss of examples, each with labels of its own in its maximisation."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether the free side is the same for all examples: not with a loss in it."""
+        return False
+
+
+def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, FloatArray]:
+    """Return the weight of each pixel in the loss, for every group."""
+    if isinstance(loss, str):
+        if loss != "hamming":
+            raise ValueError(f"loss must be 'hamming' or the weights of pixels, got {loss!r}")
+        return {id(group): np.ones(group.prepared.n) for group in examples.groups}
+    weights = as_float(loss, "loss")
+    refuse_negative(weights, "loss", "a wrong pixel must not be a gain")
+    shapes: list[Any] = [group.shape for group in examples.groups]
+    if len(shapes) == 1 and weights.shape in (shapes[0], (examples.count, *shapes[0])):
+        group = examples.groups[0]
+        one = weights.shape == group.shape
+        return {id(group): weights.ravel() if one else weights.reshape(group.count, -1)}
+    raise ValueError(
+        f"loss has shape {weights.shape}, but images have {' and '.join(map(str, shapes))}"
+    )
