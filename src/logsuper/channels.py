@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import rel_entr
 
 from logsuper._random import Seed, as_generator
-from logsuper.functions._checks import FloatArray, IntArray, as_array, first_index, frozen
+from logsuper.bounds._errors import NotApplicable
+from logsuper.functions._checks import FloatArray, IntArray, as_array, entry, first_index, frozen
 
 __all__ = ["AsymmetricFlips", "Channel", "Flips", "Gaussian", "Missing"]
+
+# Below this difference between the two laws of an observation, dividing by it only makes noise.
+_LEAST_APART = 1e-6
 
 
 class Channel(ABC):
     """Noise that acts on every element of x independently of the others.
 
-    A new channel needs `_log_likelihoods` and `_draw`; missing entries are dealt with here.
+    A new channel needs `_log_likelihoods` and `_draw`, and for moment learning `_unbiased` and
+    `_divergence`; missing entries are dealt with here.
     """
 
     @abstractmethod
@@ -33,6 +40,14 @@ class Channel(ABC):
     @abstractmethod
     def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return an observation of x."""
+
+    def _unbiased(self, observed: FloatArray) -> FloatArray:
+        """Return h(z) with E[h(z) | x] = x where nothing is missing; NaN may be in."""
+        raise NotApplicable(f"{self!r} has no unbiased estimate of x")
+
+    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return E[log-odds | x = 1] of each element."""
+        raise NotApplicable(f"{self!r} has no closed form for the mean of its log-odds")
 
     def log_likelihoods(self, observed: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the log-likelihood of each entry under x = 0, and under x = 1.
@@ -75,6 +90,61 @@ class Channel(ABC):
         """
         zero, one = self.log_likelihoods(observed)
         return one - zero
+
+    def unbiased(self, observed: ArrayLike) -> FloatArray:
+        r"""Return an unbiased estimate of x, :math:`E[\hat x(z)\mid x]=x`.
+
+        As elements are corrupted independently, a product of such estimates is unbiased for the
+        product of the x, and a multilinear function of them for the function at x.
+
+        Parameters
+        ----------
+        observed : array-like
+
+        Returns
+        -------
+        ndarray of the shape of `observed`
+            Outside of [0, 1] more often than not; NaN where nothing was observed.
+
+        Raises
+        ------
+        ValueError
+            Where an observation says nothing about its element, as with flips of rate 1/2.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> ls.Flips(0.1).unbiased([0, 1, float("nan")])
+        array([-0.125,  1.125,    nan])
+        """
+        z = _as_observed(observed)
+        missing = np.isnan(z)
+        return np.where(missing, np.nan, self._unbiased(np.where(missing, 0.0, z)))
+
+    def divergence(self, shape: tuple[int, ...] = ()) -> FloatArray:
+        r"""Return the Kullback-Leibler divergence of :math:`p(z\mid1)` from :math:`p(z\mid0)`.
+
+        It is the mean of the log-odds l(z) of an element with x = 1, hence
+        :math:`E[l(z)\,x\mid x]=x\,E[l(z)\mid1]` is estimated by the divergence times `unbiased`.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of the observation, where the noise differs between elements.
+
+        Returns
+        -------
+        ndarray of the given shape
+            Infinite where an observation can rule out x = 0.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> float(ls.Gaussian(mean=(0.0, 1.0), scale=0.5).divergence())
+        2.0
+        """
+        with np.errstate(divide="ignore"):
+            return np.broadcast_to(self._divergence(shape), shape)
 
     def sample(self, x: ArrayLike, seed: Seed = None) -> FloatArray:
         """Draw an observation of x.
@@ -196,6 +266,14 @@ class Flips(Channel):
         rate = _shares(_as_counts(counts, 2 * self.rate.size), self.rate)
         return Flips(np.clip(rate, _LEAST, 0.5 - _CLOSEST), self.groups)
 
+    def _unbiased(self, observed: FloatArray) -> FloatArray:
+        rate = self._rates(observed.shape)
+        return _unflip(observed, rate, rate)
+
+    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
+        rate = self._rates(shape)
+        return _flip_divergence(rate, rate)
+
     def __repr__(self) -> str:
         return f"Flips({_short(self.rate)})"
 
@@ -251,6 +329,15 @@ class AsymmetricFlips(Channel):
         if on.shape != off.shape:  # a rate that several elements share takes the shortest of steps
             step = step.min()
         return AsymmetricFlips(self.on + step * (on - self.on), self.off + step * (off - self.off))
+
+    def _unbiased(self, observed: FloatArray) -> FloatArray:
+        on = _broadcast(self.on, observed.shape, "on")
+        return _unflip(observed, on, _broadcast(self.off, observed.shape, "off"))
+
+    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
+        return _flip_divergence(
+            _broadcast(self.on, shape, "on"), _broadcast(self.off, shape, "off")
+        )
 
     def __repr__(self) -> str:
         return f"AsymmetricFlips(on={_short(self.on)}, off={_short(self.off)})"
@@ -319,6 +406,31 @@ class Gaussian(Channel):
         scale = np.where(scale > 0, scale, self.scale)  # all grey levels are the same
         return Gaussian(mean, scale[0] if self.tied else scale)
 
+    def _unbiased(self, observed: FloatArray) -> FloatArray:
+        # Of all h with E[h | 0] = 0 and E[h | 1] = 1, the one with the least sum of variances under
+        # x = 0 and 1 is affine in r = p1 / (p0 + p1); E[r | 0] + E[r | 1] = 1 makes it this one.
+        apart = self._apart
+        if apart < _LEAST_APART:
+            raise ValueError(f"{self!r} says nothing about x: zeros and ones look alike")
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * self.log_odds(observed)) / apart)
+
+    @cached_property
+    def _apart(self) -> float:
+        """The mean of (p1 - p0) / (p1 + p0) under x = 1, 0 if zeros and ones look alike."""
+        # by the trapezoidal rule in the narrower law, on whose scale nothing varies faster
+        one = int(self.scale[1] < self.scale[0])
+        noise = np.linspace(-12.0, 12.0, 4801)
+        weights = np.exp(-0.5 * noise**2)
+        at = self.mean[one] + self.scale[one] * noise
+        likelihoods = self._log_likelihoods(at)
+        contrast = np.tanh(0.5 * (likelihoods[one] - likelihoods[1 - one]))
+        return float(np.dot(weights, contrast) / weights.sum())
+
+    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
+        ratio = self.scale[1] / self.scale[0]
+        shift = (self.mean[1] - self.mean[0]) / self.scale[0]
+        return np.asarray(0.5 * (ratio**2 + shift**2 - 1.0) - np.log(ratio))
+
     def __repr__(self) -> str:
         return f"Gaussian(mean={tuple(self.mean.tolist())}, scale={tuple(self.scale.tolist())})"
 
@@ -364,6 +476,12 @@ class Missing(Channel):
     def refit(self, counts: ArrayLike) -> Missing:  # noqa: D102
         return Missing(self.rate, self.channel.refit(counts))
 
+    def _unbiased(self, observed: FloatArray) -> FloatArray:
+        return self.channel._unbiased(observed)
+
+    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
+        return self.channel._divergence(shape)
+
     def __repr__(self) -> str:
         return f"Missing({_short(self.rate)}, {self.channel!r})"
 
@@ -379,15 +497,37 @@ _NARROWEST = 1e-3
 
 def _flip_likelihoods(z: FloatArray, on: Any, off: Any) -> tuple[FloatArray, FloatArray]:
     """Return log p(z | 0) and log p(z | 1) for bits that flip with rates `on` and `off`."""
+    _refuse_grey(z)
+    return np.log(np.where(z == 1, on, 1.0 - on)), np.log(np.where(z == 1, 1.0 - off, off))
+
+
+def _unflip(z: FloatArray, on: FloatArray, off: FloatArray) -> FloatArray:
+    """Return (z - on) / (1 - on - off), the only unbiased estimate of x for bits."""
+    _refuse_grey(z)
+    kept = 1.0 - on - off
+    silent = np.abs(kept) < _LEAST_APART
+    if silent.any():
+        index = first_index(silent)
+        raise ValueError(
+            f"flips of rates {on[index]:g} and {off[index]:g}, which add up to 1, say nothing "
+            f"about x: no unbiased estimate of {entry('x', index)}"
+        )
+    return (z - on) / kept
+
+
+def _flip_divergence(on: FloatArray, off: FloatArray) -> FloatArray:
+    """Return the mean of the log-odds under x = 1 for bits."""
+    return np.asarray(rel_entr(1.0 - off, on) + rel_entr(off, 1.0 - on))
+
+
+def _refuse_grey(z: FloatArray) -> None:
     bad = (z != 0) & (z != 1)
     if bad.any():
         index = first_index(bad)
-        place = ", ".join(map(str, index))
         raise ValueError(
-            f"observed[{place}] = {z[index]:g} is neither 0 nor 1; grey levels need the Gaussian "
-            "channel, a missing entry is NaN"
+            f"{entry('observed', index)} = {z[index]:g} is neither 0 nor 1; grey levels need the "
+            "Gaussian channel, a missing entry is NaN"
         )
-    return np.log(np.where(z == 1, on, 1.0 - on)), np.log(np.where(z == 1, 1.0 - off, off))
 
 
 def _as_observed(observed: ArrayLike) -> FloatArray:
