@@ -1,0 +1,269 @@
+r"""Learning from noisy observations alone, by the supervised likelihood of estimated moments.
+
+The loss of labelled examples (section 4.3 of the paper), :math:`A_i(\theta)-\theta^\top
+\varphi_i(x_i)`, needs of the labels only the mean of :math:`\varphi_i(x_i)`. Where elements are
+corrupted independently, an estimate :math:`\hat x(z)` with :math:`E[\hat x\mid x]=x` gives all of
+that mean without a bias and without a label: an edge :math:`|x_i-x_j|` by :math:`\hat x_i+\hat x_j
+-2\hat x_i\hat x_j`, x by :math:`\hat x`, and :math:`l(z)^\top x` by the divergence of the channel
+times :math:`\hat x`. So the problem stays the convex supervised one.
+
+Estimated moments may be those of no distribution; the loss then has no lower bound, and only a
+regulariser keeps the parameters finite.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from logsuper.bounds._errors import NotApplicable
+from logsuper.functions import Cut
+from logsuper.functions._checks import FloatArray, IntArray, first_index
+from logsuper.learning._examples import Examples, Group, Moments
+from logsuper.learning._penalty import Penalty
+from logsuper.solvers._graph import Parts, split, union_of_edges
+
+__all__ = ["EstimatedMoments", "moment_targets"]
+
+# Estimates of that many pixels are kept; beyond, they are made anew for each batch.
+_KEPT = 1 << 22
+# Pixels of a block while the moments of all examples are estimated.
+_BLOCK = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EstimatedMoments:
+    """Unbiased estimates of the moments of the clean images behind noisy ones.
+
+    Called with a group and rows of it: the targets of an `Objective`. Each attribute has one array
+    a group.
+
+    Attributes
+    ----------
+    examples : Examples
+    stats : list of ndarray of shape (N, K)
+        Estimates of the functions.
+    agreement : list of ndarray of shape (N,)
+        Estimates of the agreement of the log-odds with x.
+    pixels : list of ndarray of shape (n,)
+        Mean estimate of each pixel, over the examples where it was observed.
+    kept : list of ndarray of shape (N, n) or None
+        Estimates of x, where they are few enough to keep.
+    """
+
+    examples: Examples
+    stats: list[FloatArray]
+    agreement: list[FloatArray]
+    pixels: list[FloatArray]
+    kept: list[FloatArray | None]
+
+    def __call__(self, group: Group, rows: IntArray) -> Moments:
+        """Return the estimates for some examples of a group."""
+        g = next(i for i, other in enumerate(self.examples.groups) if other is group)
+        kept = self.kept[g]
+        mean = self.clean(g, rows) if kept is None else kept[rows]
+        return Moments(self.stats[g][rows], mean, self.agreement[g][rows])
+
+    def clean(self, g: int, rows: IntArray) -> FloatArray:
+        """Return estimates of x; where nothing was observed, their mean over other examples.
+
+        Only the mean over examples counts, and in it such an entry has no weight.
+        """
+        x = _estimate(self.examples, self.examples.groups[g], rows)
+        return np.where(np.isnan(x), self.pixels[g], x)
+
+    @property
+    def inside(self) -> bool:
+        r"""Whether the loss provably has a minimum without a regulariser.
+
+        It is proved for cuts with at most a modular term that all pixels share: along a direction
+        :math:`(d_\alpha\ge0,d_t)` the model's side of the loss grows like :math:`\max(0,n\,d_t)`,
+        for constant images cut nothing. The moments' side grows less, whatever the direction, if
+        every cut is positive on average and the number of ones between 0 and n.
+        """
+        groups, layout = self.examples.groups, self.examples.layout
+        parts = [split(f) for group in groups for f in group.prepared.functions]
+        if layout.modular > 1 or layout.features or layout.scale:
+            return False
+        if any(part.tilt is not None and part.tilt.any() for part in parts):
+            return False
+        cuts = np.sum([stats.sum(axis=0) for stats in self.stats], axis=0)
+        ones = sum(g.count * float(p.sum()) for g, p in zip(groups, self.pixels, strict=True))
+        size = sum(g.count * g.prepared.n for g in groups)
+        return bool(np.all(cuts > 0)) and (layout.modular == 0 or 0 < ones < size)
+
+
+def moment_targets(examples: Examples) -> EstimatedMoments:
+    r"""Estimate the moments of clean images from noisy ones, without a bias.
+
+    Parameters
+    ----------
+    examples : Examples
+        With observations through a channel that says something about every pixel but leaves doubt,
+        and functions that are sums of cuts and modular terms. Labels are not looked at.
+
+    Returns
+    -------
+    targets : EstimatedMoments
+        The ``targets`` of an `Objective`.
+
+    Notes
+    -----
+    Entries must be missing at random. An edge counts where both of its ends were observed; the sum
+    over those of an example is divided by their share of the weight of all of its edges.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples
+    >>> from logsuper.learning._moments import moment_targets
+    >>> x = ls.make_silhouettes(40, shape=(20, 20), seed=0)
+    >>> z = ls.Flips(0.1).sample(x, seed=1)
+    >>> f = ls.grid_cuts((20, 20))
+    >>> targets = moment_targets(make_examples(f, observed=z, channel=ls.Flips(0.1)))
+    >>> clean = f[0](x.reshape(40, -1)).mean()
+    >>> bool(abs(targets.stats[0][:, 0].mean() / clean - 1) < 0.1)
+    True
+    """
+    if examples.channel is None or any(group.observed is None for group in examples.groups):
+        raise ValueError("moments learns from observations; give observed and its channel")
+    stats, agreement, pixels = [], [], []
+    for group in examples.groups:
+        pixels.append(_mean_pixels(examples, group))
+        found = _mean_stats(examples, group, pixels[-1])
+        stats.append(found[0])
+        agreement.append(found[1])
+    targets = EstimatedMoments(examples, stats, agreement, pixels, [None] * len(stats))
+    for g, group in enumerate(examples.groups):
+        if group.count * group.prepared.n <= _KEPT:
+            targets.kept[g] = targets.clean(g, np.arange(group.count))
+    return targets
+
+
+def check_penalty(targets: EstimatedMoments, penalty: Penalty) -> None:
+    """Refuse to learn without a regulariser, unless the moments provably need none."""
+    if targets.inside:
+        return
+    for name, where in targets.examples.layout.blocks.items():
+        if not (penalty.weights[where] > 0).all():
+            raise ValueError(
+                f"moments needs a penalty of {name} above 0: estimated moments can be those of no "
+                "distribution, and the loss then has no minimum"
+            )
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _blocks(group: Group) -> Iterator[IntArray]:
+    """Split the examples of a group so that the estimates of a block need little memory."""
+    size = max(1, _BLOCK // max(group.prepared.n, 1))
+    for start in range(0, group.count, size):
+        yield np.arange(start, min(start + size, group.count))
+
+
+def _estimate(examples: Examples, group: Group, rows: IntArray) -> FloatArray:
+    """Return unbiased estimates of x, (B, n), NaN where nothing was observed."""
+    assert examples.channel is not None
+    images = group.read_observed(rows).reshape(-1, *group.shape)
+    return examples.channel.unbiased(images).reshape(len(rows), -1)
+
+
+def _mean_pixels(examples: Examples, group: Group) -> FloatArray:
+    """Return the mean estimate of each pixel; that of all pixels if it was never observed."""
+    total, seen = np.zeros(group.prepared.n), np.zeros(group.prepared.n)
+    for rows in _blocks(group):
+        x = _estimate(examples, group, rows)
+        missing = np.isnan(x)
+        if group.features is not None and missing.any():
+            row, pixel = first_index(missing)
+            raise NotApplicable(
+                f"moments with features needs all pixels observed, but pixel {pixel} of image "
+                f"{group.index[rows[row]]} is missing"
+            )
+        total += np.where(missing, 0.0, x).sum(axis=0)
+        seen += (~missing).sum(axis=0)
+    if group.prepared.n and not seen.any():
+        raise ValueError(f"observed has nothing but missing entries in images of {group.shape}")
+    overall = total.sum() / max(seen.sum(), 1.0)
+    return np.where(seen > 0, total / np.maximum(seen, 1.0), overall)
+
+
+def _mean_stats(
+    examples: Examples, group: Group, pixels: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the estimates of the functions, (N, K), and of the agreement, (N,)."""
+    parts = [split(f) for f in group.prepared.functions]
+    for f, part in zip(group.prepared.functions, parts, strict=True):
+        if part.other is not None:
+            raise NotApplicable(f"moments needs functions that are sums of cuts, got {f!r}")
+    places = None
+    if group.edge_weights is not None:
+        places = union_of_edges(group.prepared.n, parts)[1]
+    divergence = _divergence(examples, group)
+    cuts, seen, whole, tilts = (np.zeros((group.count, len(parts))) for _ in range(4))
+    agreement = np.zeros(group.count)
+    for rows in _blocks(group):
+        x = _estimate(examples, group, rows)
+        known = ~np.isnan(x)
+        x = np.where(known, x, pixels)
+        agreement[rows] = (known * x) @ divergence
+        mask = None if known.all() else known.astype(np.float64)
+        for k, part in enumerate(parts):
+            if part.tilt is not None:
+                tilts[rows, k] = x @ part.tilt
+        for k, cut, weights in _weighted_cuts(parts, places, group.factors(rows)):
+            first, second = cut._gather(x)
+            apart = first + second - 2.0 * first * second
+            total = weights.sum(axis=1)
+            whole[rows, k] += total
+            if mask is not None:
+                first, second = cut._gather(mask)
+                weights = weights * first * second
+                total = weights.sum(axis=1)
+            cuts[rows, k] += np.einsum("be,be->b", np.broadcast_to(weights, apart.shape), apart)
+            seen[rows, k] += total
+    return _scale_up(cuts, seen, whole) + tilts, agreement
+
+
+def _divergence(examples: Examples, group: Group) -> FloatArray:
+    """Return the mean log-odds of each pixel under x = 1."""
+    assert examples.channel is not None
+    divergence = examples.channel.divergence(group.shape).ravel()
+    if not np.isfinite(divergence).all():
+        pixel = int(np.isinf(divergence).argmax())
+        raise ValueError(
+            f"{examples.channel!r} can leave no doubt about pixel {pixel}; moments needs noise"
+        )
+    return divergence
+
+
+def _weighted_cuts(
+    parts: list[Parts], places: IntArray | None, factors: FloatArray | None
+) -> Iterator[tuple[int, Cut, FloatArray]]:
+    """Yield every cut, the number of its function and the weights of its edges, (1 or B, E)."""
+    at = 0
+    for k, part in enumerate(parts):
+        for weight, cut in part.cuts:
+            weights = (weight * cut.weights)[None]
+            if places is not None and factors is not None:
+                place = places[at : at + len(cut.weights)]
+                weights = weights * (
+                    factors[:, k, place] if factors.ndim == 3 else factors[:, place]
+                )
+                at += len(cut.weights)
+            yield k, cut, weights
+
+
+def _scale_up(cuts: FloatArray, seen: FloatArray, whole: FloatArray) -> FloatArray:
+    """Divide by the share of the weight that was seen; an example without any has the mean one."""
+    blind = (seen.sum(axis=0) <= 0) & (whole.sum(axis=0) > 0)
+    if blind.any():
+        raise ValueError(
+            f"functions[{int(blind.argmax())}] has no edge with both ends observed, in no image"
+        )
+    some = seen > 0
+    mean = cuts.sum(axis=0) / np.maximum(seen.sum(axis=0), np.finfo(float).tiny)
+    return whole * np.where(some, cuts / np.where(some, seen, 1.0), mean)
