@@ -232,10 +232,13 @@ def _divergence(examples: Examples, group: Group) -> FloatArray:
     """Return the mean log-odds of each pixel under x = 1."""
     assert examples.channel is not None
     divergence = examples.channel.divergence(group.shape).ravel()
-    if not np.isfinite(divergence).all():
-        pixel = int(np.isinf(divergence).argmax())
+    certain = ~np.isfinite(divergence)
+    for rows in _blocks(group):
+        certain |= np.isinf(examples.log_odds(group, rows)).any(axis=0)
+    if certain.any():
         raise ValueError(
-            f"{examples.channel!r} can leave no doubt about pixel {pixel}; moments needs noise"
+            f"{examples.channel!r} can leave no doubt about pixel {int(certain.argmax())}; moments "
+            "needs noise"
         )
     return divergence
 
