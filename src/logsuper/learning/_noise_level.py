@@ -1,0 +1,315 @@
+r"""How much noise there is, from noisy images alone and without a model of them.
+
+Clean images hardly have a pixel that differs from all of its neighbours along the axes. Given the
+rates of flips, products of unbiased estimates of the neighbours say without a bias whether all of
+them are 0, or all 1, *in the clean image*. Of the pixels between such neighbours those that differ
+were flipped, and their share gives the rates again: the estimate is the fixed point of this map.
+Its variance grows quickly above a rate of .3. There the share of pairs of pixels that differ at
+distances 1 to 4 says more: carried on to distance 0 it is :math:`2\pi(1-\pi)`, for flips of rate
+:math:`\pi`. Both are averaged by their information.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from logsuper.channels import AsymmetricFlips, Channel, Flips
+from logsuper.functions._checks import FloatArray, IntArray, as_array
+from logsuper.learning._examples import UNKNOWN, Codes, _as_images, _codes
+from logsuper.learning._grey_levels import fit_grey_levels
+
+__all__ = ["KINDS", "estimate_noise"]
+
+KINDS = ("flips", "asymmetric", "gaussian")
+
+# Distances at which pairs of pixels are compared, and the coefficients that carry a quadratic
+# through the first three of them, or fitted to all four, on to distance 0.
+_LAGS = np.arange(1, 5)
+_THROUGH_THREE = np.array([3.0, -3.0, 1.0, 0.0])
+_THROUGH_FOUR = np.array([2.25, -0.75, -1.25, 0.75])
+# A rate above the first can hardly be told from pure noise, and none above the second is returned.
+_LARGE = 0.4
+_LARGEST = 0.45
+# The standard error, in absolute terms and as a share of the rate, that is worth a warning.
+_UNSURE = (0.01, 0.2)
+_LEAST = 1e-6
+_STEPS = 100
+_CLOSE = 1e-9
+_CLOSE_GROUP = 1e-6
+
+
+class _Rates(NamedTuple):
+    """Estimated rates of false ones and of false zeros, and the variance of their mean."""
+
+    on: float
+    off: float
+    variance: float
+
+
+def estimate_noise(
+    observed: Any, *, kind: str = "flips", groups: ArrayLike | str | None = None
+) -> Channel:
+    r"""Estimate the noise of images whose clean versions nobody has seen.
+
+    It rests on clean images that are smooth: nearly no pixel differs from all of its neighbours.
+
+    Parameters
+    ----------
+    observed : array-like (N, ...) or list of arrays
+        Images, volumes or chains of 0 and 1, or of grey levels for ``kind="gaussian"``; NaN or
+        masked where nothing was observed.
+    kind : {"flips", "asymmetric", "gaussian"}
+        What the noise does: flip pixels at one rate; flip zeros and ones at different rates; add
+        Gaussian noise to two grey levels, of which the brighter one is x = 1.
+    groups : array-like of int, or "pixel", optional
+        For flips of images of one shape: the group 0, 1, ... of each pixel, for a rate a group, or
+        a rate for each pixel, drawn to the mean of all as much as their scatter says.
+
+    Returns
+    -------
+    Channel
+
+    Warns
+    -----
+    UserWarning
+        When the images do not say how large the noise is: they look like nothing but noise, or
+        have no smooth parts.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning._noise_level import estimate_noise
+    >>> clean = ls.make_silhouettes(20, seed=0)
+    >>> noisy = ls.Flips(0.1).sample(clean, seed=1)
+    >>> abs(estimate_noise(noisy).rate - 0.1) < 0.005
+    np.True_
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    if groups is not None and kind != "flips":
+        raise ValueError(f"groups is for kind='flips', not {kind!r}")
+    images = _as_images(observed, "observed")
+    if kind == "gaussian":
+        return fit_grey_levels(images)
+    codes = [
+        _codes(image, f"observed[{i}]", "grey levels need kind='gaussian'")
+        for i, image in enumerate(images)
+    ]
+    found = _from_isolated(codes, kind == "asymmetric")
+    if kind == "flips" or found is None:
+        found = _combine(found, _from_pairs(codes))
+    overall = _settle(found)
+    if kind == "asymmetric":
+        return AsymmetricFlips(overall.on, overall.off)
+    if groups is None:
+        return Flips(overall.on)
+    stack, group = _check_groups(codes, groups)
+    rates = _by_group(stack, group, overall.on, shrink=isinstance(groups, str))
+    return Flips(rates.reshape(group.shape)) if isinstance(groups, str) else Flips(rates, group)
+
+
+# ------------------------------------------------------------------- pixels between like neighbours
+
+
+def _from_isolated(images: list[Codes], asymmetric: bool) -> _Rates | None:
+    """Return the rates for which no clean pixel differs from all neighbours; None for none."""
+    tables: dict[int, IntArray] = {}
+    for image in images:
+        axes = [axis for axis, size in enumerate(image.shape) if size > 2]
+        if axes:
+            table = _count_neighbours(image, axes)
+            tables[len(axes)] = tables.get(len(axes), np.zeros_like(table)) + table
+    if not any(table.any() for table in tables.values()):
+        return None
+    on = off = 0.0
+    for _ in range(_STEPS):
+        # rows: the pixel is 0 or 1; columns: all clean neighbours are 0, or all are 1
+        share, square = np.zeros((2, 2)), np.zeros((2, 2))
+        for axes_count, table in tables.items():
+            ones = np.arange(2 * axes_count + 1)
+            one, zero = ((1.0 - on) / (1.0 - on - off), -on / (1.0 - on - off))
+            like = [
+                (1.0 - one) ** ones * (1.0 - zero) ** ones[::-1],
+                one**ones * zero ** ones[::-1],
+            ]
+            share += table @ np.array(like).T
+            square += table @ np.array(like).T ** 2
+        # half a flip is added: no flip among many pixels does not make the rate 0
+        if asymmetric:
+            new_on = (share[1, 0] + 0.5) / (share[:, 0].sum() + 1.0)
+            new_off = (share[0, 1] + 0.5) / (share[:, 1].sum() + 1.0)
+        else:
+            new_on = new_off = (share[1, 0] + share[0, 1] + 0.5) / (share.sum() + 1.0)
+        # outside of these the map has no fixed point that means anything
+        if not (new_on >= 0 and new_off >= 0 and new_on + new_off < 2 * _LARGEST):
+            return None
+        change = max(abs(new_on - on), abs(new_off - off))
+        on, off = float(new_on), float(new_off)
+        if change < _CLOSE:
+            rate = (on + off) / 2
+            flipped = square[1, 0] + square[0, 1]
+            spread = flipped * (1 - rate) ** 2 + (square.sum() - flipped) * rate**2
+            return _Rates(on, off, float(spread / share.sum() ** 2))
+    return None
+
+
+def _count_neighbours(image: Codes, axes: list[int]) -> IntArray:
+    """Count pixels by their value and by how many neighbours along the axes are 1, (2, 2 a + 1)."""
+    inner = [slice(1, -1) if axis in axes else slice(None) for axis in range(image.ndim)]
+    center = image[*inner]
+    seen = center != UNKNOWN
+    ones = np.zeros(center.shape, dtype=np.uint8)
+    for axis in axes:
+        for side in (slice(None, -2), slice(2, None)):
+            beside = image[*(side if a == axis else part for a, part in enumerate(inner))]
+            seen &= beside != UNKNOWN
+            ones += beside
+    width = 2 * len(axes) + 1
+    codes = center[seen].astype(np.int64) * width + ones[seen]
+    return np.bincount(codes, minlength=2 * width).reshape(2, width)
+
+
+# --------------------------------------------------------------------------------- pairs of pixels
+
+
+def _from_pairs(images: list[Codes]) -> _Rates | None:
+    """Return the rate that the share of unlike pairs has when their distance goes to 0."""
+    unlike, pairs = np.zeros(len(_LAGS)), np.zeros(len(_LAGS))
+    for image in images:
+        for axis, size in enumerate(image.shape):
+            for k, lag in enumerate(_LAGS):
+                if size > lag:
+                    lead = [slice(None)] * axis
+                    first, second = image[*lead, :-lag], image[*lead, lag:]
+                    seen = (first != UNKNOWN) & (second != UNKNOWN)
+                    pairs[k] += np.count_nonzero(seen)
+                    unlike[k] += np.count_nonzero(seen & (first != second))
+    if not pairs.all():
+        return None
+    share = (unlike + 0.5) / (pairs + 1.0)
+    touching = np.clip(share @ _THROUGH_FOUR, 0.0, 0.5)
+    rate = 0.5 * (1.0 - np.sqrt(1.0 - 2.0 * touching))
+    # how much two ways of carrying on differ says how far either may be off
+    variance = float((share * (1.0 - share) / pairs) @ _THROUGH_FOUR**2)
+    variance += float(share @ (_THROUGH_FOUR - _THROUGH_THREE)) ** 2
+    slope = max(2.0 - 4.0 * rate, 2.0 - 4.0 * _LARGEST)
+    return _Rates(float(rate), float(rate), variance / slope**2)
+
+
+def _combine(first: _Rates | None, second: _Rates | None) -> _Rates | None:
+    """Average two estimates of one rate by their information."""
+    if first is None or second is None:
+        return second if first is None else first
+    tiny = np.finfo(float).tiny
+    weights = np.array([1.0 / max(each.variance, tiny) for each in (first, second)])
+    rate = float(weights @ [first.on, second.on] / weights.sum())
+    return _Rates(rate, rate, float(1.0 / weights.sum()))
+
+
+def _settle(found: _Rates | None) -> _Rates:
+    """Return rates that a channel can have; warn where the images do not tell."""
+    if found is None:
+        raise ValueError(
+            "observed does not tell the noise: no image has enough pixels, or smooth parts; give "
+            "the channel"
+        )
+    mean = (found.on + found.off) / 2
+    if mean >= _LARGE:
+        warnings.warn(
+            f"observed looks like hardly anything but noise, of a rate of {mean:.2g}; give the "
+            "channel if you know it",
+            UserWarning,
+            stacklevel=3,
+        )
+        on, off = (min(max(rate, _LEAST), _LARGEST) for rate in (found.on, found.off))
+        return _Rates(on, off, found.variance)
+    error = float(np.sqrt(found.variance))
+    if error > max(_UNSURE[0], _UNSURE[1] * mean):
+        warnings.warn(
+            f"the rate {mean:.2g} of the noise has a standard error of {error:.2g}: few images, or "
+            "few smooth parts; give the channel if you know it",
+            UserWarning,
+            stacklevel=3,
+        )
+    return _Rates(max(found.on, _LEAST), max(found.off, _LEAST), found.variance)
+
+
+# ------------------------------------------------------------------------------ a rate for a group
+
+
+def _check_groups(images: list[Codes], groups: Any) -> tuple[Codes, IntArray]:
+    """Return images as one stack, and the group of each pixel."""
+    shape = images[0].shape
+    for i, image in enumerate(images):
+        if image.shape != shape:
+            raise ValueError(
+                f"groups needs images of one shape, but observed[0] has {shape} and observed[{i}] "
+                f"{image.shape}"
+            )
+    if isinstance(groups, str):
+        if groups != "pixel":
+            raise ValueError(f"groups must be 'pixel' or an array of integers, got {groups!r}")
+        return np.stack(images), np.arange(images[0].size).reshape(shape)
+    group = as_array(groups, "groups")
+    if group.dtype.kind not in "iu" or group.shape != shape:
+        raise ValueError(
+            f"groups must hold an integer a pixel, in the shape {shape} of the images; got shape "
+            f"{group.shape}, dtype {group.dtype}"
+        )
+    if group.size and group.min() < 0:
+        raise ValueError(f"groups has the entry {group.min()}; groups are numbered from 0")
+    return np.stack(images), group.astype(np.int64)
+
+
+def _by_group(images: Codes, group: IntArray, overall: float, shrink: bool) -> FloatArray:
+    """Return the rates of the groups by the same fixed point, neighbours at their own rates."""
+    size = int(group.max(initial=-1)) + 1
+    rates = np.full(size, overall)
+    for _ in range(_STEPS):
+        flips, total, squares = np.zeros(size), np.zeros(size), np.zeros(size)
+        for image in images:
+            flipped, kept = _between_like(image, rates[group])
+            flips += np.bincount(group.ravel(), flipped.ravel(), size)
+            total += np.bincount(group.ravel(), (flipped + kept).ravel(), size)
+            squares += np.bincount(group.ravel(), (flipped**2 + kept**2).ravel(), size)
+        # a share of weighted pixels is as good as one of so many; without any it is that of all
+        draws = total**2 / np.where(squares > 0, squares, 1.0)
+        found = flips / np.where(total != 0, total, 1.0)
+        prior = _prior_draws(found, draws, overall) if shrink else 1.0
+        new = np.clip((draws * found + prior * overall) / (draws + prior), _LEAST, _LARGEST)
+        change = np.abs(new - rates).max(initial=0.0)
+        rates = new
+        if change < _CLOSE_GROUP:
+            break
+    return rates
+
+
+def _between_like(image: Codes, rate: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Estimate, for each pixel, whether all clean neighbours are unlike what is seen, or like."""
+    x = np.where(image == UNKNOWN, np.nan, (image - rate) / (1.0 - 2.0 * rate))
+    ones, zeros = np.ones(image.shape), np.ones(image.shape)
+    count = np.zeros(image.shape, dtype=np.int64)
+    for axis in range(image.ndim):
+        lead = [slice(None)] * axis
+        for here, there in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
+            beside = x[*lead, there]
+            seen = ~np.isnan(beside)
+            count[*lead, here] += seen
+            ones[*lead, here] *= np.where(seen, beside, 1.0)
+            zeros[*lead, here] *= np.where(seen, 1.0 - beside, 1.0)
+    # a pixel at the border, or beside a missing one, may lack one neighbour
+    enough = (count >= 2 * image.ndim - 1) & (image != UNKNOWN)
+    unlike, like = np.where(image == 1, (zeros, ones), (ones, zeros))
+    return enough * unlike, enough * like
+
+
+def _prior_draws(rates: FloatArray, draws: FloatArray, overall: float) -> float:
+    """Return how many draws the overall rate is worth: the more the less the true rates differ."""
+    unit = overall * (1.0 - overall)
+    # of all scatter, what is more than the draws explain
+    excess = np.sum(draws * (rates - overall) ** 2) - unit * np.count_nonzero(draws)
+    return float(unit * draws.sum() / max(excess, _LEAST * unit * len(rates)))
