@@ -259,7 +259,10 @@ class Flips(Channel):
             parts = [_collect(values, self.rate.shape) for values in (flips, seen)]
         else:
             group = _broadcast(self.groups, z.shape, "groups").ravel()
-            parts = [np.bincount(group, values.ravel(), len(self.rate)) for values in (flips, seen)]
+            parts = [
+                np.bincount(group, values.ravel(), len(self.rate)).astype(np.float64)
+                for values in (flips, seen)
+            ]
         return np.concatenate([part.ravel() for part in parts])
 
     def refit(self, counts: ArrayLike) -> Flips:  # noqa: D102
