@@ -24,7 +24,16 @@ from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
 from logsuper.solvers._inputs import check_integer
 
-__all__ = ["FACTORS", "METHODS", "best_factor", "means", "modes", "samples"]
+__all__ = [
+    "FACTORS",
+    "METHODS",
+    "best_factor",
+    "check_theta",
+    "make_model",
+    "means",
+    "modes",
+    "samples",
+]
 
 METHODS = ("auto", "logistic", "exact")
 
@@ -71,7 +80,7 @@ def modes(
     array([[[1, 1, 0],
             [1, 0, 0]]], dtype=uint8)
     """
-    theta = _check_theta(examples, theta)
+    theta = check_theta(examples, theta)
     if check_number(factor, "factor") < 0:
         raise ValueError(f"factor must be at least 0, got {factor:g}")
     layout = examples.layout
@@ -128,7 +137,7 @@ def means(
     >>> means(data, [1.0]).round(3)
     array([[0.864, 0.5  , 0.136]])
     """
-    theta = _check_theta(examples, theta)
+    theta = check_theta(examples, theta)
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     count = check_integer(samples, "samples", 1, 2**31)
@@ -145,7 +154,7 @@ def means(
     def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
         found = np.empty(fields.shape)
         for place, field in enumerate(fields):
-            model = _model(group, int(rows[place]), alpha, field)
+            model = make_model(group, int(rows[place]), alpha, field)
             certified = _auto.marginal_method(model.f) == "strips"
             found[place] = (
                 model.marginals("strips", n_jobs=n_jobs) if certified else model.marginals("exact")
@@ -153,7 +162,7 @@ def means(
         return found
 
     def choose(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
-        model = _model(group, int(rows[0]), alpha, fields[0])
+        model = make_model(group, int(rows[0]), alpha, fields[0])
         cheap = _auto.marginal_method(model.f) in ("exact", "strips")
         return (infer if cheap else perturb)(group, rows, fields)
 
@@ -199,7 +208,7 @@ def samples(
     >>> samples(data, [1.0], 2, seed=0).tolist()
     [[[1, 1, 0], [1, 1, 0]], [[0, 0, 0], [0, 0, 0]]]
     """
-    theta = _check_theta(examples, theta)
+    theta = check_theta(examples, theta)
     size = check_integer(count, "count", 1, 2**31)
     alpha = theta[examples.layout.blocks["alpha"]]
     rng = as_generator(seed)
@@ -270,7 +279,7 @@ def best_factor(
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _check_theta(examples: Examples, theta: ArrayLike) -> FloatArray:
+def check_theta(examples: Examples, theta: ArrayLike) -> FloatArray:
     """Return a vector of parameters of the examples' layout."""
     vector = as_vector(np.asarray(theta, dtype=np.float64), "theta")
     if len(vector) != examples.layout.size:
@@ -346,7 +355,7 @@ def _function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
     )
 
 
-def _model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
+def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
     """Return the model of an example; infinite fields fix elements."""
     infinite = np.isinf(field)
     f = _function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
