@@ -51,6 +51,8 @@ def minimize(
     callback: Callback | None = None,
     tol: float = 1e-6,
     max_iterations: int = 500,
+    curvature: FloatArray | None = None,
+    warn: bool = True,
 ) -> Learned:
     r"""Minimise a smooth loss plus a penalty under the bounds of the layout.
 
@@ -72,12 +74,16 @@ def minimize(
         :math:`\mathrm{tol}\,\max(1,\sqrt{h_j})`: for likelihoods, when expected and observed
         statistics differ by at most tol, or by tol standard deviations where these are larger.
     max_iterations : int
+    curvature : ndarray of shape (P,), optional
+        The :math:`h_j` of an earlier, similar fit, to save measuring them.
+    warn : bool
+        Whether to warn; not for a few steps of many.
 
     Returns
     -------
     Learned
-        With the largest entry of the ``projected_gradient``, as compared with tol, and the number
-        of ``evaluations`` in its details.
+        With the largest entry of the ``projected_gradient``, as compared with tol, the number of
+        ``evaluations`` and the ``curvature`` in its details.
 
     Warns
     -----
@@ -103,7 +109,8 @@ def minimize(
     most = check_integer(max_iterations, "max_iterations", 0, 2**31)
     run = _Run(objective, penalty, callback)
     first = run.evaluate(check_start(start, layout))
-    size = np.sqrt(run.curvature(first))
+    measured = run.curvature(first) if curvature is None else curvature
+    size = np.sqrt(measured)
     run.accept(first)
 
     def residual(at: _Point) -> float:
@@ -139,7 +146,7 @@ def minimize(
         )
     found = run.accepted
     left = residual(found)
-    if left > tolerance:
+    if left > tolerance and warn:
         warnings.warn(
             f"L-BFGS stopped after {run.history[-1].step} iterations with a projected gradient of "
             f"{left:.3g}, above {tolerance:g}; raise max_iterations or tol, or add a penalty",
@@ -152,7 +159,7 @@ def minimize(
         left <= tolerance,
         tuple(run.history),
         objective.examples.channel,
-        {"projected_gradient": left, "evaluations": run.evaluations},
+        {"projected_gradient": left, "evaluations": run.evaluations, "curvature": measured},
     )
 
 
