@@ -1,0 +1,93 @@
+r"""Expectation-maximisation for observations alone (section 4.4).
+
+The objective is a difference of two convex functions of the parameters, plus the regulariser:
+
+.. math:: F(\theta,\pi) = A(f_\theta) - \frac1N\sum_i\bigl(A(f_\theta-l_i)+c_i\bigr)+\Omega(\theta).
+
+Where both are maxima under perturbations that stay fixed, or exact, the linear function that
+touches the posterior term at the present parameters lies below it (E step: its slope are the
+expected statistics). What is left is convex in the weights and in closed form for the channel (M
+step), and a decrease of it is one of F: the method is monotone (the concave-convex procedure of
+A. L. Yuille and A. Rangarajan, Neural Computation 15, 2003).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from logsuper.channels import Channel
+from logsuper.functions._checks import FloatArray
+from logsuper.learning._evidence import Evidence
+from logsuper.learning._examples import Examples
+from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._objective import Loss
+from logsuper.learning._penalty import Penalty
+from logsuper.learning._smooth import minimize
+
+__all__ = ["expectation_maximization"]
+
+
+def expectation_maximization(
+    evidence: Evidence,
+    penalty: Penalty,
+    theta: FloatArray,
+    channel: Channel,
+    *,
+    learn_channel: bool,
+    callback: Callback | None,
+    tol: float,
+    max_iterations: int,
+    steps: int,
+) -> Learned:
+    """Minimise F until an iteration gains less than tol of it; see `latent` for the options."""
+    history: list[Record] = []
+    free = evidence.free(theta)
+    cuts, last, converged = free.cuts, math.inf, False
+    convex = free.value + penalty.value(theta)
+    curvature: FloatArray | None = None
+    for iteration in range(max_iterations + 1):
+        held = evidence.held(theta, channel)
+        value = convex - held.value
+        cuts += held.cuts
+        history.append(Record(iteration, cuts, value))
+        if callback is not None:
+            callback(history[-1])
+        converged = last - value <= tol * max(1.0, abs(value))
+        if converged or iteration == max_iterations:
+            break
+        last = value
+        # a nonsmooth objective ends a line search early, never above where it began
+        found = minimize(
+            _Matching(evidence, held.phi),
+            penalty,
+            start=theta,
+            max_iterations=steps,
+            curvature=curvature,
+            warn=False,
+        )
+        curvature, theta = found.details["curvature"], found.theta
+        convex = found.history[-1].objective + float(held.phi @ theta)
+        cuts += found.history[-1].cuts
+        if learn_channel:
+            channel = channel.refit(held.counts)
+    return Learned(
+        evidence.examples.layout.unpack(theta), theta, converged, tuple(history), channel
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Matching:
+    r"""The M step: :math:`A(f_\theta)-\theta^\top\mu`, least where the prior expects mu."""
+
+    evidence: Evidence
+    target: FloatArray
+
+    @property
+    def examples(self) -> Examples:
+        return self.evidence.examples
+
+    def loss(self, theta: FloatArray) -> Loss:
+        free = self.evidence.free(theta)
+        value = free.value - float(self.target @ theta)
+        return Loss(value, 0.0, free.phi - self.target, free.cuts)

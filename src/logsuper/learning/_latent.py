@@ -1,0 +1,230 @@
+r"""Learning from observations alone: x is never seen (section 4.4 of the paper)."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+
+from logsuper._random import Seed, as_key
+from logsuper._warnings import ConvergenceWarning
+from logsuper.bounds._draws import check_choice
+from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
+from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.learning._em import expectation_maximization
+from logsuper.learning._engines import FixedNoise, step_key
+from logsuper.learning._evidence import Evidence, check_observed
+from logsuper.learning._exact_engines import Exact
+from logsuper.learning._examples import Examples, Group
+from logsuper.learning._learned import Callback, Learned
+from logsuper.learning._penalty import Penalty
+from logsuper.learning._smooth import check_start
+from logsuper.solvers._inputs import check_integer
+
+__all__ = ["latent"]
+
+# Perturbations of the prior that all images share, as far as that many numbers of noise go.
+_PRIOR, _NOISE = 400, 1 << 23
+# Noise of that many numbers is kept between evaluations; more is drawn again.
+_KEPT = 1 << 24
+
+
+def latent(
+    examples: Examples,
+    penalty: Penalty,
+    *,
+    method: str = "em",
+    noise: str = "fixed",
+    engine: str = "logistic",
+    samples: int = 4,
+    prior_samples: int | None = None,
+    window: int = 6,
+    steps: int = 5,
+    start: FloatArray | None = None,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+    tol: float = 1e-5,
+    max_iterations: int = 200,
+) -> Learned:
+    r"""Fit a model of x to noisy observations z, by maximum likelihood.
+
+    .. math:: -\log p(z) = A(f) - A(f-l) - \sum_d\log p(z_d\mid x_d=0)
+
+    is minimised, with l the log-odds of the observations. With the logistic bound in the place of
+    A this is the paper's objective. It is a difference of two upper bounds and itself bounds
+    nothing: where the noise is learned too, it favours too little of it. The moments of
+    `logsuper.learning.moments` are the better start for pairwise functions.
+
+    Parameters
+    ----------
+    examples : Examples
+        With observations and their channel, without labels.
+    penalty : Penalty
+        Some on the modular term is advised: without coupling it alone explains the means of the
+        observations, whatever the noise.
+    method : {"em"}
+        "em" alternates between expected statistics of the posterior and a few steps to match them.
+        Its perturbations are fixed, a Latin hypercube, so that no iteration makes the objective
+        worse.
+    noise : {"fixed", "learned"}
+        Whether the parameters of the channel are learned too. They then start from those of
+        `examples.channel`: rather a rate too large, such as 0.3, than one too small.
+    engine : {"logistic", "exact"}
+        What stands for A: the logistic bound, or exact inference where it can be had (on image
+        grids strips, which are all but exact).
+    samples : int
+        Perturbations of the posterior of each image.
+    prior_samples : int, optional
+        Perturbations of the prior. Where all images have the same, 400, or fewer for images above
+        20 000 pixels; else `samples` for each.
+    window : int
+        Of the strips.
+    steps : int
+        Steps of L-BFGS in each M step.
+    start : ndarray of shape (P,), optional
+        All couplings .5 and all else 0 by default.
+    seed : int, Generator or None
+    n_jobs : int, optional
+        Threads; the result does not depend on them.
+    callback : callable, optional
+        Called with a `Record` after every iteration.
+    tol : float
+        The fit has converged when an iteration lowers the objective by less than this share.
+    max_iterations : int
+
+    Returns
+    -------
+    Learned
+        Its history is of :math:`-\log p(z)` plus the penalty, in nats an image, with the constant.
+
+    Warns
+    -----
+    ConvergenceWarning
+        After `max_iterations`.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples
+    >>> from logsuper.learning._latent import latent
+    >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
+    >>> z = ls.Flips(0.1).sample(x, seed=1)
+    >>> data = make_examples(
+    ...     ls.grid_cuts((16, 16)), observed=z, channel=ls.Flips(0.1), modular="shared"
+    ... )
+    >>> found = latent(data, Penalty.of(data.layout, modular=0.1), tol=1e-4)
+    >>> found.converged, bool((found.parameters.alpha > 0.5).all())
+    (True, True)
+    """
+    check_choice(method, "method", ("em",))
+    learn = check_choice(noise, "noise", ("fixed", "learned")) == "learned"
+    check_choice(engine, "engine", ("logistic", "exact"))
+    check_observed(examples)
+    if any(group.labels is not None for group in examples.groups):
+        raise ValueError("labels were given; latent learns from observations alone, leave them out")
+    _check_channel(examples, learn)
+    if check_number(tol, "tol") <= 0:
+        raise ValueError(f"tol = {tol:g} must be positive")
+    most = check_integer(max_iterations, "max_iterations", 0, 2**31)
+    count = check_integer(samples, "samples", 1, 2**31)
+    inner = check_integer(steps, "steps", 1, 2**31)
+    layout = examples.layout
+    theta = check_start(layout.fill(alpha=0.5) if start is None else start, layout)
+    evidence = _make_evidence(examples, engine, count, prior_samples, window, seed, n_jobs)
+    assert examples.channel is not None
+    found = expectation_maximization(
+        evidence,
+        penalty,
+        theta,
+        examples.channel,
+        learn_channel=learn,
+        callback=callback,
+        tol=tol,
+        max_iterations=most,
+        steps=inner,
+    )
+    if not found.converged:
+        warnings.warn(
+            f"latent stopped after {most} iterations, the last of which still lowered the "
+            f"objective by more than {tol:g} of it; raise max_iterations or tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _KeptNoise(FixedNoise):
+    """Fixed noise that is drawn once, as long as it is little."""
+
+    kept: dict[tuple[Group, bytes], FloatArray] = dataclasses.field(default_factory=dict)
+
+    def draw(self, group: Group, rows: IntArray) -> FloatArray:
+        """Return the noise of some examples."""
+        key = (group, rows.tobytes())
+        if key not in self.kept:
+            drawn = super().draw(group, rows)
+            if drawn.size + sum(noise.size for noise in self.kept.values()) > _KEPT:
+                return drawn
+            self.kept[key] = drawn
+        return self.kept[key]
+
+
+def _make_evidence(
+    examples: Examples,
+    engine: str,
+    samples: int,
+    prior_samples: int | None,
+    window: int,
+    seed: Seed,
+    n_jobs: int | None,
+) -> Evidence:
+    """Return the two terms of the likelihood with an engine each."""
+    if engine == "exact":
+        return Evidence(examples, Exact(window, n_jobs), Exact(window, n_jobs))
+    alike = all(g.features is None and g.edge_weights is None for g in examples.groups)
+    if prior_samples is not None:
+        shared = check_integer(prior_samples, "prior_samples", 1, 2**31)
+    elif alike:
+        largest = max(group.prepared.n for group in examples.groups)
+        shared = max(samples, min(_PRIOR, _NOISE // max(1, largest)))
+    else:
+        shared = samples
+    key = as_key(seed)
+    prior = _KeptNoise(shared, step_key(key, 0), n_jobs)
+    posterior = _KeptNoise(samples, step_key(key, 1), n_jobs)
+    return Evidence(examples, prior, posterior, copies=max(samples, 1 if alike else shared))
+
+
+def _check_channel(examples: Examples, learn: bool) -> None:
+    """Refuse a channel that leaves no doubt, or from which no noise can be learned."""
+    for group, rows in examples.parts():
+        for row in rows:
+            odds = examples.log_odds(group, rows[row : row + 1])
+            if not np.isfinite(odds).all():
+                raise ValueError(
+                    f"{examples.channel!r} leaves no doubt about observed[{group.index[row]}]; "
+                    "pixels that are known for certain are labels (see logistic), or give the "
+                    "channel a rate above 0"
+                )
+    channel: Channel | None = examples.channel
+    while isinstance(channel, Missing):
+        channel = channel.channel
+    if not learn:
+        return
+    if isinstance(channel, Flips):
+        told = bool((channel.rate < 0.5).all())
+    elif isinstance(channel, AsymmetricFlips):
+        told = bool((channel.on + channel.off < 1.0).all())
+    else:
+        told = not isinstance(channel, Gaussian) or channel.mean[0] != channel.mean[1]
+    if not told:
+        raise ValueError(
+            f"{channel!r} is no start to learn the noise from: observations must speak for what "
+            "they show, with flip rates below one half (0.3, say) or different means"
+        )
