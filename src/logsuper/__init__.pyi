@@ -3,6 +3,7 @@
 from logsuper import bounds as bounds
 from logsuper import channels as channels
 from logsuper import datasets as datasets
+from logsuper import estimators as estimators
 from logsuper import functions as functions
 from logsuper import io as io
 from logsuper import learning as learning
@@ -21,6 +22,9 @@ from logsuper.channels import Gaussian as Gaussian
 from logsuper.channels import Missing as Missing
 from logsuper.datasets import gaussian_mixture_graph as gaussian_mixture_graph
 from logsuper.datasets import make_silhouettes as make_silhouettes
+from logsuper.estimators import LogSupermodularDensity as LogSupermodularDensity
+from logsuper.estimators import MaskDenoiser as MaskDenoiser
+from logsuper.estimators import load_model as load_model
 from logsuper.functions import ConcaveCardinality as ConcaveCardinality
 from logsuper.functions import ConcaveOfModular as ConcaveOfModular
 from logsuper.functions import Coverage as Coverage

@@ -1,0 +1,85 @@
+"""What both estimators do: check their arguments, run a learner, keep what it found."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from logsuper._random import Seed
+from logsuper.estimators._learners import LEARNERS, find_penalty
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import check_number
+from logsuper.learning import Examples, Learned
+
+__all__ = ["as_seed", "check_choice", "check_count", "check_functions", "run"]
+
+
+def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
+    """Run a learner with the arguments of an estimator."""
+    arguments: dict[str, Any] = {
+        "seed": key,
+        "n_jobs": estimator.n_jobs,
+        "callback": estimator.callback,
+    }
+    if estimator.tol is not None:
+        if check_number(estimator.tol, "tol") <= 0:
+            raise ValueError(f"tol must be positive or None, got {estimator.tol:g}")
+        arguments["tol"] = float(estimator.tol)
+    given = {} if estimator.options is None else estimator.options
+    if not isinstance(given, Mapping):
+        raise TypeError(f"options must be a mapping or None, got {type(given).__name__}")
+    twice = sorted(given.keys() & {*arguments, "tol"})
+    if twice:
+        raise ValueError(f"options has the key {twice[0]!r}; set it on the estimator itself")
+    penalty = find_penalty(estimator.penalty, name, examples.layout, examples.count)
+    return LEARNERS[name].load(name)(examples, penalty, **arguments, **given)
+
+
+def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
+    """Return one of several words."""
+    listed = tuple(choices)
+    if not isinstance(value, str) or value not in listed:
+        raise ValueError(f"{name} must be one of {', '.join(listed)}, got {value!r}")
+    return value
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return an integer of at least 1."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer >= 1, got {type(value).__name__}") from None
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+    return number
+
+
+def check_functions(functions: Any, name: str, n: int) -> tuple[SubmodularFunction, ...]:
+    """Return functions on n elements."""
+    if isinstance(functions, SubmodularFunction):
+        raise TypeError(f"{name} must be a list of functions; write [f] for one")
+    try:
+        found = tuple(functions)
+    except TypeError:
+        raise TypeError(f"{name} must be a list of functions, got {functions!r}") from None
+    if not found:
+        raise ValueError(f"{name} is empty; give at least one function")
+    for k, f in enumerate(found):
+        if not isinstance(f, SubmodularFunction):
+            raise TypeError(f"{name}[{k}] is a {type(f).__name__}, not a function")
+        if f.n != n:
+            raise ValueError(f"{name}[{k}] has n = {f.n}, but there are {n} elements")
+    return found
+
+
+def as_seed(random_state: Any) -> Seed:
+    """Return a seed of the library; the legacy generator of numpy gives an integer."""
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    seed: Seed = random_state
+    return seed

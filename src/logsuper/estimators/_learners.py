@@ -1,0 +1,89 @@
+"""The learners that estimators choose from: where each lives, and what it needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import check_number
+from logsuper.functions._cut import Cut
+from logsuper.functions._modular import Modular
+from logsuper.learning import Layout, Learned, Penalty
+
+__all__ = ["LEARNERS", "find_penalty", "is_pairwise"]
+
+_KINDS = ("alpha", "modular", "scale")
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """A line of the table.
+
+    Attributes
+    ----------
+    home : str
+        The module of `logsuper.learning` with the function of the learner's name.
+    prior : float
+        The inverse variance of a Gaussian prior on the modular term, by default.
+    ridge : float
+        The weight of the penalty on the other parameters, by default, in nats an example.
+    supervised : bool
+        Whether it learns from labels; else from observations alone.
+    exact : bool
+        Whether what it learns belongs to exact inference rather than to the logistic bound.
+    """
+
+    home: str
+    prior: float = 3.0
+    ridge: float = 0.0
+    supervised: bool = True
+    exact: bool = False
+
+    def load(self, name: str) -> Callable[..., Learned]:
+        """Return the function."""
+        module = importlib.import_module(f"logsuper.learning.{self.home}")
+        learn: Callable[..., Learned] = getattr(module, name)
+        return learn
+
+
+LEARNERS: dict[str, Learner] = {
+    "logistic": Learner("_descent"),
+    "saa": Learner("_frank_wolfe", ridge=1e-4),
+    "exact": Learner("_exact", exact=True),
+    "pseudo": Learner("_pseudo", exact=True),
+    "lfield": Learner("_lfield", exact=True),
+    "max_margin": Learner("_max_margin", ridge=1e-4),
+    # estimated statistics are noisy, and can leave the polytope of what a model can have
+    "moments": Learner("_moments", prior=30.0, ridge=1e-4, supervised=False),
+    "latent": Learner("_latent", prior=3.0, ridge=1e-2, supervised=False),
+}
+
+
+def find_penalty(
+    penalty: float | dict[str, float] | None, name: str, layout: Layout, count: int
+) -> Penalty:
+    """Return the regulariser that was asked for, or the learner's own for so many examples."""
+    if penalty is None:
+        learner = LEARNERS[name]
+        return Penalty.of(
+            layout,
+            alpha=learner.ridge,
+            modular=max(learner.prior / count, learner.ridge),
+            scale=learner.ridge,
+        )
+    if not isinstance(penalty, dict):
+        weight = check_number(penalty, "penalty")
+        penalty = dict.fromkeys(_KINDS, weight)
+    for kind, weight in penalty.items():
+        if kind not in _KINDS:
+            raise ValueError(f"penalty has the key {kind!r}; it may have {', '.join(_KINDS)}")
+        if check_number(weight, f"penalty[{kind!r}]") < 0:
+            raise ValueError(f"penalty of {kind} = {weight:g} must be at least 0")
+    return Penalty.of(layout, **penalty)
+
+
+def is_pairwise(functions: tuple[SubmodularFunction, ...]) -> bool:
+    """Return whether all functions are cuts and modular terms."""
+    return all(isinstance(atom, Cut | Modular) for f in functions for _, atom in f.terms())

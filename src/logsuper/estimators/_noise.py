@@ -1,0 +1,169 @@
+"""Which channel the noisy images came through: given, counted against labels, or estimated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
+from logsuper.estimators._images import Image, check_bits, is_binary
+from logsuper.functions._checks import FloatArray, entry, first_index
+from logsuper.learning._noise_level import estimate_noise
+
+__all__ = ["KINDS", "check_observed", "find_channel", "noise_of"]
+
+KINDS = ("auto", "flips", "asymmetric", "gaussian")
+
+
+def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> Channel:
+    """Return the channel that `noise` stands for, checked against the images."""
+    if isinstance(noise, str):
+        if noise not in KINDS:
+            raise ValueError(
+                f"noise must be one of {', '.join(KINDS)}, a rate in (0, .5) or a channel, "
+                f"got {noise!r}"
+            )
+        kind = _guess(noisy) if noise == "auto" else noise
+        if kind != "gaussian":
+            _check_bits(noisy)
+        channel = estimate_noise(noisy, kind=kind) if clean is None else _count(noisy, clean, kind)
+    else:
+        channel = noise if isinstance(noise, Channel) else _as_flips(noise)
+    _refuse_useless(channel)
+    check_observed(channel, noisy)
+    return channel
+
+
+def check_observed(channel: Channel, noisy: list[Image]) -> None:
+    """Refuse images that cannot have come through the channel."""
+    inner = _inner(channel)
+    if isinstance(inner, Flips | AsymmetricFlips):
+        _check_bits(noisy)
+    for shape in {image.shape for image in noisy}:
+        for name, rates in _rates(inner):
+            if rates.ndim and rates.shape != shape and rates.size != int(np.prod(shape)):
+                raise ValueError(
+                    f"noise has {name} of shape {rates.shape}, but there are images of {shape}"
+                )
+
+
+def noise_of(channel: Channel) -> Any:
+    """Return the numbers of a channel: a rate, the rates (on, off), or the (two) deviations."""
+    inner = _inner(channel)
+    if isinstance(inner, Gaussian):
+        return tuple(inner.scale.tolist())
+    rates = [float(r) if r.ndim == 0 else r for _, r in _rates(inner)]
+    return rates[0] if len(rates) == 1 else tuple(rates)
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _inner(channel: Channel) -> Channel:
+    return _inner(channel.channel) if isinstance(channel, Missing) else channel
+
+
+def _rates(channel: Channel) -> list[tuple[str, FloatArray]]:
+    """Return the rates of a channel that flips, one an element where groups were given."""
+    if isinstance(channel, Flips):
+        if channel.groups is None:
+            return [("rate", channel.rate)]
+        return [("rate", np.asarray(channel.rate[channel.groups]))]
+    if isinstance(channel, AsymmetricFlips):
+        return [("on", channel.on), ("off", channel.off)]
+    return []
+
+
+def _as_flips(noise: Any) -> Flips:
+    if isinstance(noise, bool):
+        raise TypeError("noise must be a rate in (0, .5), a channel or 'auto', got a bool")
+    try:
+        return Flips(noise)
+    except (TypeError, ValueError):
+        shown = noise if np.ndim(noise) == 0 else "an array with an entry that is not"
+        raise ValueError(
+            f"noise must be a rate in (0, .5), an array of them, a channel or one of "
+            f"{', '.join(KINDS)}, got {shown}"
+        ) from None
+
+
+def _refuse_useless(channel: Channel) -> None:
+    """Refuse channels that leave no doubt, or that say nothing or the opposite."""
+    inner = _inner(channel)
+    for name, rates in _rates(inner):
+        label = "noise" if name == "rate" else f"noise, {name}"
+        if (rates <= 0).any():
+            at = first_index(rates <= 0)
+            raise ValueError(
+                f"{entry(label, at)} = {rates[at]:g} leaves no doubt about a pixel, so that there "
+                "is nothing to remove or to learn; it must lie in (0, .5)"
+            )
+    if isinstance(inner, Flips) and (inner.rate >= 0.5).any():
+        at = first_index(inner.rate >= 0.5)
+        raise ValueError(
+            f"{entry('noise', at)} = {inner.rate[at]:g}: at .5 an observation says nothing, above "
+            "it says the opposite (invert the images); it must lie in (0, .5)"
+        )
+    if isinstance(inner, AsymmetricFlips) and (inner.on + inner.off >= 1).any():
+        raise ValueError(
+            f"noise = {inner!r}: with on + off >= 1 an observation says nothing, or the opposite"
+        )
+    if isinstance(inner, Gaussian):
+        if inner.mean[0] == inner.mean[1] and inner.scale[0] == inner.scale[1]:
+            raise ValueError(f"noise = {inner!r} says nothing: zeros and ones look the same")
+
+
+def _guess(noisy: list[Image]) -> str:
+    """Return "flips" for bits and "gaussian" for grey levels; refuse two levels other than bits."""
+    if all(is_binary(image) for image in noisy):
+        return "flips"
+    low = min(float(np.nanmin(image)) for image in noisy if not _blank(image))
+    high = max(float(np.nanmax(image)) for image in noisy if not _blank(image))
+    if all(bool(((image == low) | (image == high) | (image != image)).all()) for image in noisy):
+        raise ValueError(
+            f"noisy has the two levels {low:g} and {high:g}; give 0 and 1, as in "
+            f"noisy > {(low + high) / 2:g}"
+        )
+    return "gaussian"
+
+
+def _blank(image: Image) -> bool:
+    return image.dtype.kind == "f" and bool(np.isnan(image).all())
+
+
+def _check_bits(noisy: list[Image]) -> None:
+    check_bits(
+        noisy, "noisy", "threshold it, or give noise='gaussian' for grey levels; missing is NaN"
+    )
+
+
+def _count(noisy: list[Image], clean: list[Image], kind: str) -> Channel:
+    """Return the channel that pairs of images show; half an error is added for those unseen."""
+    seen = np.zeros(2)
+    first, second = np.zeros(2), np.zeros(2)
+    for z, x in zip(noisy, clean, strict=True):
+        for value in (0, 1):
+            part: NDArray[Any] = z[x == value].astype(np.float64)
+            part = part[~np.isnan(part)]
+            seen[value] += part.size
+            first[value] += part.sum()
+            second[value] += (part**2).sum()
+    if not seen.any():
+        raise ValueError("clean has no label on a pixel that noisy observes; give noise a value")
+    wrong = np.array([first[0], seen[1] - first[1]])
+    if kind == "flips":
+        return Flips((wrong.sum() + 0.5) / (seen.sum() + 1.0))
+    if not seen.all():
+        raise ValueError(
+            f"clean has no {'ones' if seen[0] else 'zeros'}, so that their noise cannot be "
+            "counted; give noise as a channel"
+        )
+    if kind == "asymmetric":
+        on, off = (wrong + 0.5) / (seen + 1.0)
+        return AsymmetricFlips(on, off)
+    mean = first / seen
+    variance = np.maximum(second / seen - mean**2, 0.0)
+    floor = 1e-6 * max(abs(mean[1] - mean[0]), 1e-12)
+    return Gaussian(mean, np.maximum(np.sqrt(variance), floor))
