@@ -36,6 +36,9 @@ __all__ = ["MaskDenoiser"]
 _ENOUGH = 20
 """Images from which on a modular term of each pixel is worth its numbers."""
 
+_RADIUS = {2: 2, 3: 1}
+"""How far the learned filter reaches by default, in images and in volumes."""
+
 
 class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     r"""Learn what masks look like, and remove the noise from noisy ones.
@@ -43,11 +46,12 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     The model of a mask x given what was observed, z, is a conditional random field with weights
     that are learned,
 
-    .. math:: p(x\mid z)\propto\exp\Big(-\sum_k\alpha_kf_k(x)+t^\top x+w\,l(z)^\top x\Big),
+    .. math::
+        p(x\mid z)\propto\exp\Big(-\sum_k\alpha_kf_k(x)+(t+h*\tanh(l/2)+w\,l)^\top x\Big),
 
-    with submodular :math:`f_k` (cuts between neighbouring pixels), a modular term t, and the
-    log-odds :math:`l(z)` of the observations. It is learned from pairs of noisy and clean images,
-    or from noisy images alone.
+    with submodular :math:`f_k` (cuts between neighbouring pixels), a modular term t, the log-odds
+    :math:`l(z)` of the observations, and a linear filter h of those around a pixel. It is learned
+    from pairs of noisy and clean images, or from noisy images alone.
 
     Parameters
     ----------
@@ -67,12 +71,16 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     neighbors : int, list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
         :math:`f_k` themselves; or what returns them for the shape of an image.
+    context : int or "auto"
+        How far the filter h reaches along each axis; 0 for none. "auto" is 2 for images and 1 for
+        volumes, and 0 for "latent", which cannot learn one.
     scale : bool, default True
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats an image, for all parameters or for each kind
-        ("alpha", "modular", "scale", 0 where not given). By default that of the modular term is 3
-        over the number of images (30 for "moments"), a Gaussian prior, and the others' are small.
+        ("alpha", "modular", "filter", "scale", 0 where not given). By default that of the modular
+        term is 3 over the number of images (30 for "moments"), a Gaussian prior, and the others'
+        are small.
     decode : {"auto", "mean", "map"}
         How `predict` decides: each pixel by its probability, or all by the most probable mask.
         "auto" is "map" for "max_margin", whose probabilities mean nothing, else "mean".
@@ -100,8 +108,10 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Weights of the functions.
     modular_ : ndarray of the shape of an image, or float
         The modular term.
+    filter_ : ndarray of shape (2 * context + 1, ...)
+        The filter h; 0 in the middle, where the observation itself counts by its log-odds.
     scale_ : float
-        Weight of the observations.
+        Weight w of the observations.
     channel_ : Channel
         With the noise that was given, found or learned.
     noise_ : float, ndarray or tuple
@@ -151,6 +161,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         "shape_",
         "_functions",
         "_term",
+        "_axes",
+        "_radius",
         "_learned_scale",
         "_key",
     )
@@ -170,6 +182,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         *,
         modular: str = "auto",
         neighbors: Any = None,
+        context: Any = "auto",
         scale: bool = True,
         penalty: float | dict[str, float] | None = None,
         decode: str = "auto",
@@ -185,6 +198,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         self.learner = learner
         self.modular = modular
         self.neighbors = neighbors
+        self.context = context
         self.scale = scale
         self.penalty = penalty
         self.decode = decode
@@ -225,6 +239,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         channel = find_channel(self.noise, images, labels)
         self._functions = self.neighbors
         self._term = self._choose_term(shapes, len(images))
+        self._axes = images[0].ndim
+        self._radius = self._choose_radius(name)
         self._learned_scale = bool(self.scale) and name != "latent"
         self._key = as_key(as_seed(self.random_state))
         examples = self._gather(images, channel, labels)
@@ -264,6 +280,19 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             )
         return self.modular
 
+    def _choose_radius(self, name: str) -> int:
+        if self.context == "auto":
+            return 0 if name == "latent" else _RADIUS[self._axes]
+        if isinstance(self.context, str):
+            raise ValueError(f"context must be an integer >= 0 or 'auto', got {self.context!r}")
+        radius = 0 if self.context == 0 else check_count(self.context, "context")
+        if radius and name == "latent":
+            raise ValueError(
+                f"context = {radius}: 'latent' models the observations and cannot filter them; "
+                "use context=0"
+            )
+        return radius
+
     def _gather(
         self, images: list[Image], channel: Channel, labels: list[Image] | None = None
     ) -> Examples:
@@ -275,6 +304,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             observed=images,
             channel=channel,
             modular=self._term,
+            context=self._radius,
             scale=self._learned_scale,
         )
 
@@ -287,6 +317,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             self.modular_: Any = found.modular.reshape(self.shape_)
         else:
             self.modular_ = float(found.modular[0]) if found.modular.size else 0.0
+        window = np.insert(found.beta, len(found.beta) // 2, 0.0)
+        self.filter_: FloatArray = window.reshape((2 * self._radius + 1,) * self._axes)
         self.noise_: Any = noise_of(self.channel_)
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
@@ -417,6 +449,10 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         return out
 
     def _check_shapes(self, images: list[Image]) -> None:
+        if images[0].ndim != self._axes:
+            raise ValueError(
+                f"noisy[0] has {images[0].ndim} axes, but the training images have {self._axes}"
+            )
         if self._term != "pixel":
             return
         for i, image in enumerate(images):

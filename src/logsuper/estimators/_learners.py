@@ -14,7 +14,7 @@ from logsuper.learning import Layout, Learned, Penalty
 
 __all__ = ["LEARNERS", "find_penalty", "is_pairwise"]
 
-_KINDS = ("alpha", "modular", "scale")
+_KINDS = {"alpha": "alpha", "modular": "modular", "filter": "beta", "scale": "scale"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +71,7 @@ def find_penalty(
             layout,
             alpha=learner.ridge,
             modular=max(learner.prior / count, learner.ridge),
+            beta=learner.ridge,
             scale=learner.ridge,
         )
     if not isinstance(penalty, dict):
@@ -81,7 +82,7 @@ def find_penalty(
             raise ValueError(f"penalty has the key {kind!r}; it may have {', '.join(_KINDS)}")
         if check_number(weight, f"penalty[{kind!r}]") < 0:
             raise ValueError(f"penalty of {kind} = {weight:g} must be at least 0")
-    return Penalty.of(layout, **penalty)
+    return Penalty.of(layout, **{_KINDS[kind]: weight for kind, weight in penalty.items()})
 
 
 def is_pairwise(functions: tuple[SubmodularFunction, ...]) -> bool:

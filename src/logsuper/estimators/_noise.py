@@ -43,7 +43,7 @@ def check_observed(channel: Channel, noisy: list[Image]) -> None:
         _check_bits(noisy)
     for shape in {image.shape for image in noisy}:
         for name, rates in _rates(inner):
-            if rates.ndim and rates.shape != shape and rates.size != int(np.prod(shape)):
+            if not _fits(rates.shape, shape):
                 raise ValueError(
                     f"noise has {name} of shape {rates.shape}, but there are images of {shape}"
                 )
@@ -74,6 +74,14 @@ def _rates(channel: Channel) -> list[tuple[str, FloatArray]]:
     if isinstance(channel, AsymmetricFlips):
         return [("on", channel.on), ("off", channel.off)]
     return []
+
+
+def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether an array of one shape broadcasts to another."""
+    try:
+        return np.broadcast_shapes(given, shape) == shape
+    except ValueError:
+        return False
 
 
 def _as_flips(noise: Any) -> Flips:

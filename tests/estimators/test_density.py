@@ -1,0 +1,179 @@
+import warnings
+
+import numpy as np
+import oracles
+import pytest
+
+import logsuper as ls
+
+
+@pytest.fixture(autouse=True)
+def _short():
+    """Whether a learner converged is not what is tested here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ls.ConvergenceWarning)
+        yield
+
+
+def make_rows(seed, count=150, n=6):
+    rng = np.random.default_rng(seed)
+    return (rng.random((count, n)) < rng.choice([0.15, 0.75], (count, 1))).astype(np.uint8)
+
+
+def test_probabilities_sum_to_one(seed):
+    X = make_rows(seed)
+    density = ls.LogSupermodularDensity().fit(X)
+    every = oracles.enumerate_x(6)
+    lower, upper = density.score_samples(every, return_bracket=True)
+    assert np.exp(lower).sum() == pytest.approx(1.0, abs=1e-9)  # log Z is exact by default
+    np.testing.assert_allclose(lower, upper, atol=1e-9)
+    np.testing.assert_array_equal(density.score_samples(every), lower)
+    assert density.score(X) == pytest.approx(lower[(X @ (1 << np.arange(6))).astype(int)].mean())
+
+
+def test_learns_that_features_go_together(seed):
+    X = make_rows(seed)
+    density = ls.LogSupermodularDensity().fit(X)
+    independent = X.mean(axis=0)
+    rival = np.log(np.where(X == 1, independent, 1 - independent)).sum(axis=1).mean()
+    assert density.score(X) > rival + 0.1
+    assert density.alpha_.max() > 0 and density.modular_.shape == (6,)
+
+
+@pytest.mark.parametrize("name", oracles.FAMILIES)
+def test_score_is_below_the_truth_for_any_function(name):
+    rng = np.random.default_rng(0)
+    f = oracles.FAMILIES[name](rng, 5)
+    X = make_rows(0, 20, 5)
+    density = ls.LogSupermodularDensity([f], options={"max_steps": 20}).fit(X)
+    total = density.alpha_[0] * f(X) - X @ density.modular_
+    every = oracles.enumerate_x(5)
+    log_z = np.logaddexp.reduce(every @ density.modular_ - density.alpha_[0] * f(every))
+    lower, upper = density.score_samples(X, return_bracket=True)
+    slack = 1e-7 * (1 + np.abs(total).max())
+    assert (lower <= -total - log_z + slack).all() and (upper >= -total - log_z - slack).all()
+
+
+def test_unknown_entries_are_summed_over(seed):
+    X = make_rows(seed).astype(float)
+    density = ls.LogSupermodularDensity().fit(X)
+    row = X[:1].copy()
+    row[0, [1, 4]] = np.nan
+    filled = np.repeat(row, 4, axis=0)
+    filled[:, [1, 4]] = oracles.enumerate_x(2)
+    expected = np.logaddexp.reduce(density.score_samples(filled))
+    assert density.score_samples(row)[0] == pytest.approx(expected, abs=1e-9)
+    assert density.score_samples(np.full((1, 6), np.nan))[0] == pytest.approx(0.0, abs=1e-9)
+    # and learning from rows with holes comes out near learning from the whole
+    rng = np.random.default_rng(seed)
+    holes = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    partial = ls.LogSupermodularDensity().fit(holes)
+    assert partial.score(X) > density.score(X) - 0.1
+    masked = np.ma.masked_array(X, np.isnan(holes))
+    np.testing.assert_array_equal(
+        ls.LogSupermodularDensity().fit(masked).modular_, partial.modular_
+    )
+
+
+def test_samples_are_of_the_model():
+    density = ls.LogSupermodularDensity().fit(make_rows(0))
+    every = oracles.enumerate_x(6)
+    p = np.exp(density.score_samples(every))
+    drawn = density.sample(5000, random_state=1)
+    assert drawn.shape == (5000, 6) and drawn.dtype == np.uint8
+    counts = np.bincount(drawn @ (1 << np.arange(6)), minlength=64)
+    assert ((counts - 5000 * p) ** 2 / (5000 * p)).sum() < 120  # 63 degrees of freedom
+    np.testing.assert_array_equal(drawn, density.sample(5000, random_state=1))
+
+
+def test_bracket_is_that_of_the_model():
+    f = ls.Cut(6, [(i, j) for i in range(6) for j in range(i)])
+    density = ls.LogSupermodularDensity([f], modular="shared").fit(make_rows(0))
+    assert np.unique(density.modular_).size == 1
+    found = density.bracket(budget=1e6)
+    every = oracles.enumerate_x(6)
+    truth = np.logaddexp.reduce(-density.model_.f(every))
+    assert found.lower - 1e-9 <= truth <= found.upper + 1e-9
+    assert (
+        ls.LogSupermodularDensity([f], modular="none").fit(make_rows(0)).modular_.tolist()
+        == [0] * 6
+    )
+
+
+def test_functions_may_depend_on_the_number_of_features():
+    X = make_rows(0)
+    listed = ls.LogSupermodularDensity(list(ls.grid_cuts((6,)))).fit(X)
+    called = ls.LogSupermodularDensity(lambda n: ls.grid_cuts((n,))).fit(X)
+    np.testing.assert_array_equal(listed.modular_, called.modular_)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9])
+def test_any_number_of_features(n):
+    density = ls.LogSupermodularDensity().fit(make_rows(0, 30, n))
+    assert np.isfinite(density.score(make_rows(1, 30, n)))
+
+
+def test_constant_features_stay_finite():
+    X = make_rows(0)
+    X[:, 2], X[:, 3] = 0, 1
+    density = ls.LogSupermodularDensity().fit(X)
+    assert np.isfinite(density.modular_).all() and density.score(X) > -4
+
+
+def test_binarize():
+    X = make_rows(0)
+    plain = ls.LogSupermodularDensity().fit(X)
+    level = ls.LogSupermodularDensity(binarize=7.0).fit(5.0 + 4.0 * X)
+    np.testing.assert_array_equal(plain.modular_, level.modular_)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_same_seed_same_result(n_jobs):
+    X = make_rows(0)
+    a = ls.LogSupermodularDensity(random_state=4).fit(X)
+    b = ls.LogSupermodularDensity(random_state=4, n_jobs=n_jobs).fit(X)
+    np.testing.assert_array_equal(a.alpha_, b.alpha_)
+    np.testing.assert_array_equal(a.modular_, b.modular_)
+
+
+ROWS = np.zeros((3, 2))
+WRONG = {
+    "levels": ({}, ROWS + 2, ValueError, r"X\[0, 0\] = 2 is neither 0 nor 1; give binarize"),
+    "nothing": ({}, ROWS * np.nan, ValueError, "X has no known entry"),
+    "infinite": ({}, ROWS + np.inf, ValueError, "infinity"),
+    "one row": ({}, ROWS[0], ValueError, "Expected 2D array"),
+    "learner": ({"learner": "moments"}, ROWS, ValueError, "learner must be one of logistic"),
+    "modular": ({"modular": "auto"}, ROWS, ValueError, "modular must be one of pixel"),
+    "functions": ({"functions": 3}, ROWS, TypeError, "functions must be a list"),
+    "one function": ({"functions": ls.Modular([0, 0])}, ROWS, TypeError, r"write \[f\]"),
+    "size": (
+        {"functions": [ls.Modular([0.0])]},
+        ROWS,
+        ValueError,
+        r"functions\[0\] has n = 1, .* 2",
+    ),
+    "called": (
+        {"functions": lambda n: [ls.Modular([0.0])]},
+        ROWS,
+        ValueError,
+        "functions, called with 2",
+    ),
+    "binarize": ({"binarize": "a"}, ROWS, TypeError, "binarize must be a real number"),
+    "penalty": ({"penalty": -1}, ROWS, ValueError, "penalty of alpha = -1"),
+    "tol": ({"tol": -1}, ROWS, ValueError, "tol must be positive"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_one_clear_error(case):
+    params, X, kind, message = WRONG[case]
+    with pytest.raises(kind, match=message):
+        ls.LogSupermodularDensity(**params).fit(X)
+
+
+def test_errors_after_the_fit():
+    density = ls.LogSupermodularDensity().fit(make_rows(0))
+    with pytest.raises(ValueError, match="5 features"):
+        density.score_samples(make_rows(0, 3, 5))
+    with pytest.raises(TypeError, match="n_samples must be an integer"):
+        density.sample(1.5)

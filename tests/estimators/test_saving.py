@@ -1,0 +1,163 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import logsuper as ls
+from logsuper._files import load_arrays, save_arrays
+
+CLEAN = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+NOISY = ls.Flips(0.1).sample(CLEAN, seed=1)
+ROWS = np.array([[0, 0, 1], [1, 1, 1], [1, 1, 0], [0, 0, 0]])
+
+
+@pytest.fixture(autouse=True)
+def _short():
+    """Whether a learner converged is not what is tested here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ls.ConvergenceWarning)
+        yield
+
+
+DENOISERS = {
+    "flips": {"noise": 0.1},
+    "numpy numbers": {"noise": np.float64(0.1), "samples": np.int64(20)},
+    "found": {"noise": "asymmetric"},
+    "per pixel": {"noise": np.full((16, 16), 0.1), "modular": "pixel"},
+    "groups": {"noise": ls.Flips([0.1, 0.2], groups=np.arange(256).reshape(16, 16) % 2)},
+    "gaussian": {"noise": ls.Gaussian((0.0, 1.0), 0.5)},
+    "missing": {"noise": ls.Missing(0.2, ls.AsymmetricFlips(0.1, 0.2))},
+    "diagonals": {"neighbors": 8, "context": 0},
+    "grids": {"neighbors": [*ls.grid_cuts((16, 16), spacing=(1.0, 2.0))]},
+    "graph": {"neighbors": [ls.Cut(256, [(0, 255), (3, 4)], [1.0, 2.0])]},
+    "sum": {"neighbors": [2.0 * ls.grid_cuts((16, 16))[0] + ls.Modular(np.arange(256.0))]},
+    "map": {"decode": "map", "penalty": {"modular": 0.5}, "options": {"max_steps": 9}},
+}
+
+
+@pytest.mark.parametrize("name", DENOISERS)
+def test_denoiser_round_trip(name, tmp_path):
+    denoiser = ls.MaskDenoiser(**{"samples": 20, **DENOISERS[name]}).fit(NOISY, CLEAN)
+    denoiser.save(tmp_path / "model")
+    loaded = ls.load_model(tmp_path / "model")
+    assert type(loaded) is ls.MaskDenoiser
+    for ask in ("predict", "predict_proba"):
+        np.testing.assert_array_equal(getattr(loaded, ask)(NOISY), getattr(denoiser, ask)(NOISY))
+    np.testing.assert_array_equal(loaded.modular_, denoiser.modular_)
+    assert repr(loaded.channel_) == repr(denoiser.channel_)
+    assert loaded.history_ == denoiser.history_ or "nan" in repr(denoiser.history_)
+    assert (loaded.converged_, loaded.n_iter_, loaded.shape_) == (
+        denoiser.converged_,
+        denoiser.n_iter_,
+        denoiser.shape_,
+    )
+    assert loaded.get_params().keys() == denoiser.get_params().keys()
+    clone(loaded).fit(NOISY, CLEAN)
+    assert ls.MaskDenoiser.load(tmp_path / "model").decode_factor_ == denoiser.decode_factor_
+
+
+def test_different_shapes_round_trip(tmp_path):
+    images = [NOISY[0], NOISY[1][:, :12]]
+    denoiser = ls.MaskDenoiser(noise=0.1).fit(images, [CLEAN[0], CLEAN[1][:, :12]])
+    denoiser.save(tmp_path / "model")
+    for a, b in zip(
+        ls.load_model(tmp_path / "model").predict(images), denoiser.predict(images), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [None, [ls.Cut(3, [(0, 1)])], [ls.ConcaveCardinality(np.sqrt, n=3, subset=[0, 2])]],
+    ids=["default", "cut", "cardinality"],
+)
+def test_density_round_trip(functions, tmp_path):
+    density = ls.LogSupermodularDensity(functions).fit(ROWS)
+    density.save(tmp_path / "model")
+    loaded = ls.LogSupermodularDensity.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.score_samples(ROWS), density.score_samples(ROWS))
+    np.testing.assert_array_equal(loaded.sample(5, 0), density.sample(5, 0))
+    with pytest.raises(ValueError, match="a LogSupermodularDensity, not a MaskDenoiser"):
+        ls.MaskDenoiser.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generators_and_callbacks_are_left_out(make, tmp_path):
+    density = ls.LogSupermodularDensity(random_state=make(0), callback=lambda _: None)
+    density.fit(ROWS).save(tmp_path / "model")
+    loaded = ls.load_model(tmp_path / "model")
+    assert loaded.random_state is None and loaded.callback is None
+
+
+REFUSED = {
+    "callable": (
+        ls.MaskDenoiser(neighbors=ls.grid_cuts),
+        "neighbors is a function, which a file without code",
+    ),
+    "family": (
+        ls.MaskDenoiser(neighbors=[ls.PnPotts(256, [[0, 1, 2]])]),
+        r"neighbors\[0\] is PnPotts.*pickle the estimator",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_file_cannot_hold_is_refused(case, tmp_path):
+    denoiser, message = REFUSED[case]
+    denoiser.fit(NOISY, CLEAN)
+    with pytest.raises(TypeError, match=message):
+        denoiser.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_unfitted_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        ls.MaskDenoiser().save(tmp_path / "model")
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "model"
+    with pytest.raises(FileNotFoundError):
+        ls.load_model(path)
+    ls.LogSupermodularDensity().fit(ROWS).save(path)
+    data = path.read_bytes()
+    for cut in (0, 10, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(ValueError, match="truncated or corrupted"):
+            ls.load_model(path)
+    rng = np.random.default_rng(0)
+    expected = ls.LogSupermodularDensity().fit(ROWS).score_samples(ROWS)
+    for _ in range(100):
+        broken = bytearray(data)
+        broken[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(broken)
+        try:
+            loaded = ls.load_model(path)
+        except ValueError:
+            continue
+        np.testing.assert_array_equal(loaded.score_samples(ROWS), expected)
+
+
+def test_newer_and_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "model"
+    ls.LogSupermodularDensity().fit(ROWS).save(path)
+    header, arrays = load_arrays(path, "model", 1)
+    save_arrays(path, "model", 2, header, arrays)
+    with pytest.raises(ValueError, match="written by a newer logsuper"):
+        ls.load_model(path)
+    save_arrays(path, "checkpoint", 1, header, arrays)
+    with pytest.raises(ValueError, match="a checkpoint of logsuper, not a model"):
+        ls.load_model(path)
+    for change in (
+        {"estimator": "Popen"},
+        {"params": {"magic": 1}},
+        {"params": {"noise": {"is": "system", "parts": {"rate": 1}}}},
+        {"fitted": {}},
+        {"fitted": {**header["fitted"], "n_features_in_": 7}},
+        {"fitted": {**header["fitted"], "parameters_": 3}},
+    ):
+        save_arrays(path, "model", 1, {**header, **change}, arrays)
+        with pytest.raises(ValueError, match="malformed"):
+            ls.load_model(path)
