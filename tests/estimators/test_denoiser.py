@@ -295,8 +295,7 @@ def test_shapes_and_dtypes(dtype, count, shape, as_list, labelled):
     noisy = ls.Flips(0.1).sample(clean, seed=0).astype(dtype)
     if as_list:
         clean, noisy = list(clean.astype(dtype)), list(noisy)
-    options = {"max_steps": 5}
-    denoiser = ls.MaskDenoiser(noise=0.1, samples=10, options=options)
+    denoiser = ls.MaskDenoiser(noise=0.1, samples=10, max_iter=5)
     denoiser.fit(noisy, clean if labelled else None)
     proba, masks = denoiser.predict_proba(noisy), denoiser.predict(noisy)
     assert isinstance(proba, list) == isinstance(masks, list) == as_list
@@ -305,6 +304,7 @@ def test_shapes_and_dtypes(dtype, count, shape, as_list, labelled):
 
 
 ONE = np.zeros((1, 4, 4))
+HOLES = np.stack([np.zeros((4, 4)), np.full((4, 4), np.nan)])
 WRONG = {
     "one image": ({}, np.zeros((4, 4)), None, ValueError, r"noisy\[None\]"),
     "one axis": ({}, np.zeros(4), None, ValueError, "noisy must be a stack"),
@@ -324,7 +324,8 @@ WRONG = {
     "label shape": ({}, ONE, np.zeros((1, 4, 5)), ValueError, r"clean\[0\] has \(4, 5\)"),
     "grey labels": ({}, ONE, ONE + 0.5, ValueError, r"clean\[0\]\[0, 0\] = 0.5 is neither"),
     "no labels": ({}, ONE, ONE * np.nan, ValueError, "clean has no label at all"),
-    "no overlap": ({}, ONE * np.nan, ONE, ValueError, "clean has no label on a pixel"),
+    "all missing": ({}, ONE * np.nan, ONE, ValueError, "noisy has no observed pixel"),
+    "no overlap": ({}, HOLES, HOLES[::-1], ValueError, "clean has no label on a pixel"),
     "noise 0": ({"noise": 0}, ONE, ONE, ValueError, "noise = 0 leaves no doubt"),
     "noise 0.": ({"noise": ls.Flips(0.0)}, ONE, ONE, ValueError, "noise = 0 leaves no doubt"),
     "noise .5": ({"noise": 0.5}, ONE, ONE, ValueError, r"noise = 0.5.*says nothing"),
@@ -427,6 +428,7 @@ WRONG = {
         r"penalty\['alpha'\] must be finite",
     ),
     "tol": ({"tol": 0.0}, ONE, ONE, ValueError, "tol must be positive"),
+    "max_iter": ({"max_iter": 0}, ONE, ONE, ValueError, "max_iter must be at least 1"),
     "options": ({"options": [1]}, ONE, ONE, TypeError, "options must be a mapping"),
     "options twice": ({"options": {"seed": 1}}, ONE, ONE, ValueError, "options has the key 'seed'"),
     "options key": ({"options": {"magic": 1}}, ONE, ONE, TypeError, "magic"),

@@ -45,7 +45,7 @@ def test_score_is_below_the_truth_for_any_function(name):
     rng = np.random.default_rng(0)
     f = oracles.FAMILIES[name](rng, 5)
     X = make_rows(0, 20, 5)
-    density = ls.LogSupermodularDensity([f], options={"max_steps": 20}).fit(X)
+    density = ls.LogSupermodularDensity([f], max_iter=20).fit(X)
     total = density.alpha_[0] * f(X) - X @ density.modular_
     every = oracles.enumerate_x(5)
     log_z = np.logaddexp.reduce(every @ density.modular_ - density.alpha_[0] * f(every))

@@ -33,7 +33,7 @@ DENOISERS = {
     "grids": {"neighbors": [*ls.grid_cuts((16, 16), spacing=(1.0, 2.0))]},
     "graph": {"neighbors": [ls.Cut(256, [(0, 255), (3, 4)], [1.0, 2.0])]},
     "sum": {"neighbors": [2.0 * ls.grid_cuts((16, 16))[0] + ls.Modular(np.arange(256.0))]},
-    "map": {"decode": "map", "penalty": {"modular": 0.5}, "options": {"max_steps": 9}},
+    "map": {"decode": "map", "penalty": {"modular": 0.5}, "options": {"samples": 3}},
 }
 
 

@@ -19,6 +19,7 @@ __all__ = ["as_seed", "check_choice", "check_count", "check_functions", "run"]
 
 def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
     """Run a learner with the arguments of an estimator."""
+    learner = LEARNERS[name]
     arguments: dict[str, Any] = {
         "seed": key,
         "n_jobs": estimator.n_jobs,
@@ -28,6 +29,8 @@ def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
         if check_number(estimator.tol, "tol") <= 0:
             raise ValueError(f"tol must be positive or None, got {estimator.tol:g}")
         arguments["tol"] = float(estimator.tol)
+    if estimator.max_iter is not None:
+        arguments[learner.cap] = check_count(estimator.max_iter, "max_iter")
     given = {} if estimator.options is None else estimator.options
     if not isinstance(given, Mapping):
         raise TypeError(f"options must be a mapping or None, got {type(given).__name__}")
@@ -35,7 +38,7 @@ def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
     if twice:
         raise ValueError(f"options has the key {twice[0]!r}; set it on the estimator itself")
     penalty = find_penalty(estimator.penalty, name, examples.layout, examples.count)
-    return LEARNERS[name].load(name)(examples, penalty, **arguments, **given)
+    return learner.load(name)(examples, penalty, **arguments, **given)
 
 
 def check_choice(value: object, name: str, choices: Iterable[str]) -> str:

@@ -91,6 +91,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Perturbations of each image, for "logistic".
     tol : float, optional
         Accuracy of the learner; its own default if None.
+    max_iter : int, optional
+        Most steps, rounds or iterations of the learner; its own default if None.
     options : dict, optional
         More arguments of the learner.
     callback : callable, optional
@@ -189,6 +191,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         marginals: str = "auto",
         samples: int = 100,
         tol: float | None = None,
+        max_iter: int | None = None,
         options: dict[str, Any] | None = None,
         callback: Callback | None = None,
         random_state: Any = 0,
@@ -205,6 +208,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         self.marginals = marginals
         self.samples = samples
         self.tol = tol
+        self.max_iter = max_iter
         self.options = options
         self.callback = callback
         self.random_state = random_state

@@ -60,6 +60,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         Values above it are ones, others zeros. By default X must hold zeros and ones.
     tol : float, optional
         Accuracy of the learner; its own default if None.
+    max_iter : int, optional
+        Most steps, rounds or iterations of the learner; its own default if None.
     options : dict, optional
         More arguments of the learner.
     callback : callable, optional
@@ -96,7 +98,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     >>> rng = np.random.default_rng(0)
     >>> X = (rng.random((200, 6)) < rng.choice([0.2, 0.8], (200, 1))).astype(int)
     >>> density = ls.LogSupermodularDensity().fit(X)
-    >>> density.score_samples([[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 1, 0]]).round() # doctest: +SKIP
+    >>> density.score_samples([[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 1, 0]]).round()
     array([-2., -5.])
     >>> density.bracket_.width < 1e-9
     True
@@ -128,6 +130,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         penalty: float | dict[str, float] | None = None,
         binarize: float | None = None,
         tol: float | None = None,
+        max_iter: int | None = None,
         options: dict[str, Any] | None = None,
         callback: Callback | None = None,
         random_state: Any = 0,
@@ -139,6 +142,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         self.penalty = penalty
         self.binarize = binarize
         self.tol = tol
+        self.max_iter = max_iter
         self.options = options
         self.callback = callback
         self.random_state = random_state

@@ -25,6 +25,8 @@ class Learner:
     ----------
     home : str
         The module of `logsuper.learning` with the function of the learner's name.
+    cap : str
+        What it calls the most iterations that it may take.
     prior : float
         The inverse variance of a Gaussian prior on the modular term, by default.
     ridge : float
@@ -36,6 +38,7 @@ class Learner:
     """
 
     home: str
+    cap: str
     prior: float = 3.0
     ridge: float = 0.0
     supervised: bool = True
@@ -49,15 +52,15 @@ class Learner:
 
 
 LEARNERS: dict[str, Learner] = {
-    "logistic": Learner("_descent"),
-    "saa": Learner("_frank_wolfe", ridge=1e-4),
-    "exact": Learner("_exact", exact=True),
-    "pseudo": Learner("_pseudo", exact=True),
-    "lfield": Learner("_lfield", exact=True),
-    "max_margin": Learner("_max_margin", ridge=1e-4),
+    "logistic": Learner("_descent", "max_steps"),
+    "saa": Learner("_frank_wolfe", "max_rounds", ridge=1e-4),
+    "exact": Learner("_exact", "max_iterations", exact=True),
+    "pseudo": Learner("_pseudo", "max_iterations", exact=True),
+    "lfield": Learner("_lfield", "max_iterations", exact=True),
+    "max_margin": Learner("_max_margin", "max_rounds", ridge=1e-4),
     # estimated statistics are noisy, and can leave the polytope of what a model can have
-    "moments": Learner("_moments", prior=30.0, ridge=1e-4, supervised=False),
-    "latent": Learner("_latent", prior=3.0, ridge=1e-2, supervised=False),
+    "moments": Learner("_moments", "max_steps", prior=30.0, ridge=1e-4, supervised=False),
+    "latent": Learner("_latent", "max_iterations", prior=3.0, ridge=1e-2, supervised=False),
 }
 
 

@@ -19,6 +19,8 @@ KINDS = ("auto", "flips", "asymmetric", "gaussian")
 
 def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> Channel:
     """Return the channel that `noise` stands for, checked against the images."""
+    if all(_blank(image) for image in noisy):
+        raise ValueError("noisy has no observed pixel at all")
     if isinstance(noise, str):
         if noise not in KINDS:
             raise ValueError(
