@@ -40,7 +40,7 @@ Path = str | os.PathLike[str]
 
 # Pixels of a batch, the most examples and the perturbations of each: the kernel is busy for long
 # beside what Python takes, and steps are many.
-_BATCH, _MOST, _SAMPLES = 20_000, 32, 4
+_BATCH, _MOST, _SAMPLES = 20_000, 32, 5
 # Estimates of the objective: pixels, examples, perturbations, and the share of all cuts.
 _PIXELS, _EXAMPLES, _DRAWS, _SHARE = 1 << 22, 100, 128, 1 / 8
 # Steps grow by this factor from one estimate to the next, at least.
@@ -385,7 +385,7 @@ def logistic(
     n_jobs : int, optional
         Threads; it never changes the result.
     samples : int, optional
-        Perturbations of each example of a step; by default four, and more where all examples
+        Perturbations of each example of a step; by default five, and more where all examples
         share them.
     noise : {"fresh", "fixed"}
         New perturbations at every step, or a Latin hypercube of `samples` for each example, the

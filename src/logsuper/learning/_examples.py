@@ -210,7 +210,7 @@ class Examples:
     def mean_statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
         """Return the mean of `statistics` over the examples, (P,), without forming all of them."""
         blocks = self._blocks(group, rows, moments)
-        return np.concatenate([block.mean(axis=0) for block in blocks])
+        return np.concatenate([np.add.reduce(block, axis=0) for block in blocks]) / len(rows)
 
     def _blocks(self, group: Group, rows: IntArray, moments: Moments) -> Iterator[FloatArray]:
         """Yield the statistics of each kind of parameter, (B, size)."""
