@@ -36,7 +36,7 @@ class State:
     theta, average : ndarray of shape (P,)
         The iterate, and the mean of all iterates, that of step h with the weight h.
     squares : ndarray of shape (P,)
-        Sums of the squared subgradients.
+        The mean of the squared subgradients, later ones with more weight.
     history : tuple of Record
         Estimates of the objective of what would be returned.
     """

@@ -108,7 +108,7 @@ class Descent:
         index = _draw_batch(self.key, step, self.batch, examples.count)
         loss = self.objective.loss(theta, index, step)
         gradient = loss.gradient + self.penalty.gradient(theta)
-        squares = state.squares + gradient**2
+        squares = self.steps.average(state.squares, gradient, step)
         theta = examples.layout.project(theta - self.steps.length(gradient, squares, step))
         return dataclasses.replace(
             state,

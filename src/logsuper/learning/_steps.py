@@ -4,10 +4,12 @@ All rules are :math:`\theta_j\leftarrow[\theta_j-c_jg_j/d_j]_+` with the subgrad
 
 - "printed": one :math:`c` for all and :math:`d=\sqrt h`, the algorithm of section 4.2;
 - "separate": a :math:`c_j` for each kind of parameter, :math:`d=\sqrt h`;
-- "adaptive": :math:`d_j^2` the sum of all :math:`g_j^2` so far and :math:`c_j` the unit of the
-  parameter (J. Duchi, E. Hazan and Y. Singer, "Adaptive subgradient methods for online learning and
-  stochastic optimization", JMLR 12, 2011). Statistics of a whole image vary a hundred times as
-  much as those of a pixel; here each parameter finds its own step.
+- "adaptive": :math:`d_j^2=h\,m_j` with :math:`m_j` the mean of all :math:`g_j^2` so far, and
+  :math:`c_j` the unit of the parameter. Statistics of a whole image vary a hundred times as much as
+  those of a pixel; here each parameter finds its own step. That is AdaGrad (J. Duchi, E. Hazan and
+  Y. Singer, "Adaptive subgradient methods for online learning and stochastic optimization", JMLR
+  12, 2011), but for the weights of the mean: step h has about the weight :math:`h^4`, so that the
+  large gradients far from the optimum are forgotten.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from logsuper.learning._features import Dense
 __all__ = ["RULES", "Steps", "make_steps", "units"]
 
 RULES = ("adaptive", "separate", "printed")
+
+# The squared gradient of step h has about the weight h to this power.
+_POWER = 4
 
 # With the weight 1, a cut between neighbours in one direction changes a field by -2 to 2.
 _RANGE = 4.0
@@ -46,11 +51,15 @@ class Steps:
     scale: FloatArray
     adaptive: bool
 
+    def average(self, squares: FloatArray, gradient: FloatArray, step: int) -> FloatArray:
+        """Return the mean of the squared gradients with that of one more step."""
+        return squares + (gradient**2 - squares) * ((_POWER + 1.0) / (step + _POWER))
+
     def length(self, gradient: FloatArray, squares: FloatArray, step: int) -> FloatArray:
-        """Return what to subtract at a step, given the sums of squares with this gradient."""
+        """Return what to subtract at a step, given the mean of the squares with this gradient."""
         if not self.adaptive:
             return self.scale * gradient / math.sqrt(step)
-        root = np.sqrt(squares)
+        root = np.sqrt(step * squares)
         root[root == 0.0] = 1.0  # no gradient has been seen, so none is divided by it
         return self.scale * gradient / root
 
@@ -82,8 +91,9 @@ def units(examples: Examples) -> FloatArray:
         if isinstance(group.features, Dense):
             values = group.features.values
             size = np.sqrt(np.einsum("bdp,bdp->p", values, values) / max(1, values[..., 0].size))
-        # features add up, and are seldom independent
-        unit[layout.blocks["beta"]] = 1.0 / (np.where(size > 0, size, 1.0) * layout.features)
+        # the changes of many features add up, at random
+        root = math.sqrt(layout.features)
+        unit[layout.blocks["beta"]] = 1.0 / (np.where(size > 0.0, size, 1.0) * root)
     return unit
 
 
