@@ -1,0 +1,165 @@
+"""A run that was interrupted ends as if it had not been; another one's state is refused."""
+
+import re
+
+import numpy as np
+import pytest
+from objective_oracles import quiet, same, silhouettes
+
+import logsuper as ls
+from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
+from logsuper.learning._checkpoint import fingerprint
+from logsuper.learning._descent import descend, logistic
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(count):
+    """Return a callback that raises at the given line of the history."""
+    lines = []
+
+    def callback(line):
+        lines.append(line)
+        if len(lines) == count:
+            raise StopError
+
+    return callback
+
+
+@pytest.mark.parametrize("noise", ["fresh", "fixed"])
+@pytest.mark.parametrize("rule", ["adaptive", "printed"])
+def test_resumed_run_is_identical(tmp_path, noise, rule):
+    data = silhouettes(scale=True)
+    penalty = Penalty.of(data.layout, modular=0.1)
+    path = tmp_path / "folder" / "fit.npz"
+
+    def learned(**options):
+        return quiet(
+            logistic, data, penalty, noise=noise, steps=rule, tol=1e-5, max_steps=150, **options
+        )
+
+    whole = learned()
+    for count in (1, 2):
+        with pytest.raises(StopError):
+            learned(checkpoint=path, callback=stop_after(count), n_jobs=2)
+        assert path.exists()
+    resumed = learned(checkpoint=path)
+    same(whole, resumed)
+    # a finished run is not run again
+    lines = []
+    same(whole, learned(checkpoint=path, callback=lines.append))
+    assert not lines
+
+
+def test_interruption_at_any_step(tmp_path, monkeypatch):
+    data = silhouettes(6)
+    penalty = Penalty.of(data.layout, modular=0.1)
+    whole = quiet(logistic, data, penalty, tol=0.0, max_steps=40)
+    loss, calls = Objective.loss, []
+
+    def failing(self, *args):
+        calls.append(args)
+        if len(calls) % 11 == 0:
+            raise KeyboardInterrupt
+        return loss(self, *args)
+
+    monkeypatch.setattr(Objective, "loss", failing)
+    path = tmp_path / "fit.npz"
+    resumed = None
+    while resumed is None:
+        try:
+            resumed = quiet(logistic, data, penalty, tol=0.0, max_steps=40, checkpoint=path)
+        except KeyboardInterrupt:
+            assert len(calls) < 100
+    assert len(calls) > 40
+    same(whole, resumed)
+
+
+def test_more_steps_continue(tmp_path):
+    data = silhouettes()
+    penalty = Penalty.of(data.layout, modular=0.1)
+    path = tmp_path / "fit.npz"
+    quiet(logistic, data, penalty, max_steps=33, tol=0.0, checkpoint=path)
+    longer = quiet(logistic, data, penalty, max_steps=60, tol=0.0, checkpoint=path)
+    same(longer, quiet(logistic, data, penalty, max_steps=60, tol=0.0))
+
+
+def test_other_problems_are_refused(tmp_path):
+    data = silhouettes()
+    penalty = Penalty.of(data.layout, modular=0.1)
+    path = tmp_path / "fit.npz"
+
+    def learned(data=data, penalty=penalty, **options):
+        return quiet(logistic, data, penalty, max_steps=3, checkpoint=path, **options)
+
+    learned()
+    learned(n_jobs=2)  # the number of threads does not matter
+    for changed in [
+        {"data": silhouettes(19)},
+        {"penalty": Penalty.of(data.layout, modular=0.2)},
+        {"seed": 1},
+        {"samples": 3},
+        {"batch": 2},
+        {"rate": 0.5},
+        {"steps": "separate"},
+        {"average": False},
+        {"noise": "fixed"},
+        {"start": data.layout.fill(alpha=1.0)},
+    ]:
+        with pytest.raises(ValueError, match=rf"checkpoint {re.escape(str(path))} was written"):
+            learned(**changed)
+
+
+def test_fingerprint_sees_every_part_of_the_data():
+    rng = np.random.default_rng(0)
+    shape = (3, 4)
+    x, z = rng.integers(0, 2, (2, 5, *shape))
+    edges = len(ls.prepare(ls.grid_cuts(shape)).edges)
+    base = {
+        "labels": x,
+        "observed": z,
+        "channel": ls.Flips(0.1),
+        "features": rng.normal(size=(5, *shape, 2)),
+        "edge_weights": rng.exponential(size=(5, edges)),
+    }
+
+    def number(factor=1.0, samples=2, **changes):
+        functions = [factor * cut for cut in ls.grid_cuts(shape)]
+        data = make_examples(functions, **{**base, **changes})
+        return fingerprint(Objective.supervised(data, FreshNoise(samples, key=0)), ())
+
+    numbers = [
+        number(),
+        number(samples=3),
+        number(factor=2.0),
+        number(labels=1 - x),
+        number(observed=1 - z),
+        number(channel=ls.Flips(0.2)),
+        number(channel=ls.Missing(0.5, ls.Flips(np.full(shape, 0.3)))),
+        number(features=base["features"] + 1.0),
+        number(edge_weights=base["edge_weights"] + 1.0),
+        number(scale=True),
+        number(modular="shared"),
+    ]
+    assert len(set(numbers)) == len(numbers)
+    assert number() == numbers[0]
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path):
+    data = silhouettes(3)
+    path = tmp_path / "fit.npz"
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="not a file of logsuper"):
+        logistic(data, Penalty.of(data.layout), checkpoint=path)
+    assert path.read_bytes() == b"something else"
+
+
+def test_seed_is_needed(tmp_path):
+    data = silhouettes(3)
+    with pytest.raises(ValueError, match="checkpoint needs a seed"):
+        logistic(data, Penalty.of(data.layout), seed=None, checkpoint=tmp_path / "a")
+    objective = Objective.supervised(data, FreshNoise(1, key=0))
+    with pytest.raises(ValueError, match="checkpoint needs a seed"):
+        descend(objective, Penalty.of(data.layout), seed=None, checkpoint=tmp_path / "a")
