@@ -98,10 +98,11 @@ class Group:
         """Return some rows, with other places in the user's order."""
         kept: dict[str, Any] = {
             name: None if value is None else value[rows]
-            for name in ("labels", "observed", "features", "edge_weights", "odds")
+            for name in ("labels", "observed", "edge_weights", "odds")
             for value in [getattr(self, name)]
         }
-        return dataclasses.replace(self, index=index, **kept)
+        features = None if self.features is None else self.features.subset(rows)
+        return dataclasses.replace(self, index=index, features=features, **kept)
 
     def factors(self, rows: IntArray) -> FloatArray | None:
         """Return the factors on the edges of some examples."""
