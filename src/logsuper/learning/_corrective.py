@@ -74,7 +74,7 @@ def _stationary(
     """Return the optimum without signs on a support, and the multiplier of each group."""
     index = np.flatnonzero(support)
     size, groups = len(index), members.shape[1]
-    scale = max(float(np.diagonal(Q).max()), 1e-300)
+    scale = float(np.diagonal(Q).max()) or float(np.abs(b).max()) or 1.0
     kkt = np.zeros((size + groups, size + groups))
     kkt[:size, :size] = Q[np.ix_(index, index)]
     kkt[np.arange(size), np.arange(size)] += _RIDGE * scale

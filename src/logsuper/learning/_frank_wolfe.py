@@ -34,6 +34,7 @@ from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import check_start
 from logsuper.solvers._inputs import check_integer
+from logsuper.solvers._wolfe import one_blas_thread
 
 __all__ = ["Blockwise", "minimize", "refuse_missing_labels", "saa"]
 
@@ -195,15 +196,17 @@ def minimize(
         value = penalty.value(theta) + mean
         if value < least:
             best, least, attained = theta, value, mean
-        planes.add(theta, losses, shares)
-        planes.solve()
+        with one_blas_thread():
+            planes.add(theta, losses, shares)
+            planes.solve()
         history.append(Record(step, cuts, least, gap=max(0.0, least - planes.dual)))
         if callback is not None:
             callback(history[-1])
-        if history[-1].gap <= accuracy * abs(least):
+        # an objective of 0 is possible: labels that all margins and the penalty's centre suit
+        converged = history[-1].gap <= accuracy * max(abs(least), 1e-9)
+        if converged:
             break
         theta = best + _STRIDES[step % len(_STRIDES)] * (planes.theta - best)
-    converged = history[-1].gap <= accuracy * abs(least)
     if not converged:
         warnings.warn(
             f"{name} left a gap of {history[-1].gap:.2g} to the optimum of {least:.6g} after "
