@@ -221,3 +221,100 @@ def test_what_is_no_channel_is_refused():
 def test_observed_of_another_size_is_refused():
     with pytest.raises(ValueError, match="observed has 2 entries, but the model has 3"):
         ls.LogSupermodular(ls.Modular([0, 0, 0])).observe(ls.Flips(0.1), [0, 1])
+
+
+# ---------------------------------------------------------------------- estimates without a bias
+
+INFORMATIVE = [name for name in BINARY if name != "flips, no information"]
+
+
+@pytest.mark.parametrize("name", INFORMATIVE)
+def test_estimates_of_bits_are_unbiased(name):
+    channel = BINARY[name]
+    estimates = [channel.unbiased(np.full(IMAGE, z)) for z in (0, 1)]
+    likelihoods = [channel.log_likelihoods(np.full(IMAGE, z)) for z in (0, 1)]
+    odds = [channel.log_odds(np.full(IMAGE, z)) for z in (0, 1)]
+    for x in (0, 1):
+        mean = sum(np.exp(p[x]) * h for p, h in zip(likelihoods, estimates, strict=True))
+        np.testing.assert_allclose(mean, x, atol=1e-12)
+    mean = sum(np.exp(p[1]) * h for p, h in zip(likelihoods, odds, strict=True))
+    np.testing.assert_allclose(channel.divergence(IMAGE), mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        *GREY.values(),
+        ls.Gaussian(mean=(2.0, -1.0), scale=(1.0, 0.02)),
+        ls.Gaussian(mean=(0.0, 40.0), scale=(1.0, 2.0)),
+        ls.Gaussian(mean=(0.0, 0.0), scale=(1.0, 3.0)),
+        ls.Gaussian(mean=(0.0, 0.05), scale=1.0),
+    ],
+    ids=repr,
+)
+def test_estimates_of_grey_levels_are_unbiased(channel):
+    noise = np.linspace(-13.0, 13.0, 200_001)
+    weights = np.exp(-0.5 * noise**2)
+    weights /= weights.sum()
+    spread = 0.0
+    for x in (0, 1):
+        z = channel.mean[x] + channel.scale[x] * noise
+        estimate = channel.unbiased(z)
+        assert weights @ estimate == pytest.approx(x, abs=1e-10)
+        spread += weights @ (estimate - x) ** 2
+        if x:
+            assert channel.divergence() == pytest.approx(weights @ channel.log_odds(z), rel=1e-10)
+    # no worse than the linear estimate, (z - m_0) / (m_1 - m_0)
+    with np.errstate(divide="ignore"):
+        linear = np.sum(np.divide(channel.scale, channel.mean[1] - channel.mean[0]) ** 2)
+    assert spread <= linear * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", [*INFORMATIVE, *GREY])
+def test_nothing_is_estimated_where_nothing_was_observed(name):
+    channel = {**BINARY, **GREY}[name]
+    z = np.ones(IMAGE)
+    z[1, 2] = NAN
+    estimate = channel.unbiased(z)
+    assert np.isnan(estimate[1, 2]) and np.isnan(estimate).sum() == 1
+    np.testing.assert_array_equal(estimate, channel.unbiased(np.ma.array(z, mask=np.isnan(z))))
+
+
+@pytest.mark.parametrize(
+    ("channel", "message"),
+    [
+        (ls.Flips(0.5), "0.5 and 0.5, which add up to 1, say nothing about x"),
+        (ls.Flips([0.1, 0.5]), r"no unbiased estimate of x\[1\]"),
+        (ls.AsymmetricFlips(0.3, 0.7), "0.3 and 0.7"),
+        (ls.Gaussian(mean=(1.0, 1.0)), "zeros and ones look alike"),
+        (ls.Missing(0.1, ls.Flips(0.5)), "say nothing"),
+    ],
+    ids=repr,
+)
+def test_channels_that_say_nothing_are_refused(channel, message):
+    with pytest.raises(ValueError, match=message):
+        channel.unbiased([0, 1])
+
+
+def test_an_estimate_from_grey_levels_by_a_binary_channel_is_refused():
+    with pytest.raises(ValueError, match=r"observed\[1\] = 0.5 is neither"):
+        ls.Flips(0.1).unbiased([0, 0.5])
+
+
+def test_divergence_is_infinite_where_an_observation_rules_out_zero():
+    assert np.isinf(ls.AsymmetricFlips(on=0.0, off=0.2).divergence())
+    assert ls.Flips(0.5).divergence() == 0
+
+
+def test_a_channel_without_estimates_says_so():
+    class Exact(Channel):
+        def _log_likelihoods(self, observed):
+            return np.log(observed == 0), np.log(observed == 1)
+
+        def _draw(self, x, rng):
+            return x
+
+    with pytest.raises(ls.NotApplicable, match="no unbiased estimate"):
+        Exact().unbiased([0, 1])
+    with pytest.raises(ls.NotApplicable, match="no closed form"):
+        Exact().divergence()

@@ -20,7 +20,7 @@ import numpy as np
 
 from logsuper.bounds._errors import NotApplicable
 from logsuper.functions import Cut
-from logsuper.functions._checks import FloatArray, IntArray, first_index
+from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._penalty import Penalty
 from logsuper.solvers._graph import Parts, split, union_of_edges
@@ -49,6 +49,8 @@ class EstimatedMoments:
         Estimates of the agreement of the log-odds with x.
     pixels : list of ndarray of shape (n,)
         Mean estimate of each pixel, over the examples where it was observed.
+    weights : list of ndarray of shape (n,)
+        What stands for missing entries in sums over observed ones, with features.
     kept : list of ndarray of shape (N, n) or None
         Estimates of x, where they are few enough to keep.
     """
@@ -57,6 +59,7 @@ class EstimatedMoments:
     stats: list[FloatArray]
     agreement: list[FloatArray]
     pixels: list[FloatArray]
+    weights: list[FloatArray]
     kept: list[FloatArray | None]
 
     def __call__(self, group: Group, rows: IntArray) -> Moments:
@@ -67,12 +70,16 @@ class EstimatedMoments:
         return Moments(self.stats[g][rows], mean, self.agreement[g][rows])
 
     def clean(self, g: int, rows: IntArray) -> FloatArray:
-        """Return estimates of x; where nothing was observed, their mean over other examples.
+        """Return estimates of x whose mean over examples has no bias, also times features.
 
-        Only the mean over examples counts, and in it such an entry has no weight.
+        Where nothing was observed it is the mean over other examples, so that such an entry has no
+        weight. With features it is 0, and observed entries make up for it.
         """
-        x = _estimate(self.examples, self.examples.groups[g], rows)
-        return np.where(np.isnan(x), self.pixels[g], x)
+        group = self.examples.groups[g]
+        x = _estimate(self.examples, group, rows)
+        if group.features is None:
+            return np.where(np.isnan(x), self.pixels[g], x)
+        return np.where(np.isnan(x), 0.0, x * self.weights[g])
 
     @property
     def inside(self) -> bool:
@@ -129,16 +136,18 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     """
     if examples.channel is None or any(group.observed is None for group in examples.groups):
         raise ValueError("moments learns from observations; give observed and its channel")
-    stats, agreement, pixels = [], [], []
-    for group in examples.groups:
-        pixels.append(_mean_pixels(examples, group))
-        found = _mean_stats(examples, group, pixels[-1])
-        stats.append(found[0])
-        agreement.append(found[1])
-    targets = EstimatedMoments(examples, stats, agreement, pixels, [None] * len(stats))
+    pixels, weights = zip(*(_mean_pixels(examples, g) for g in examples.groups), strict=True)
+    stats, agreement = zip(
+        *(_mean_stats(examples, g, p) for g, p in zip(examples.groups, pixels, strict=True)),
+        strict=True,
+    )
+    kept: list[FloatArray | None] = [None] * len(pixels)
+    targets = EstimatedMoments(
+        examples, list(stats), list(agreement), list(pixels), list(weights), kept
+    )
     for g, group in enumerate(examples.groups):
         if group.count * group.prepared.n <= _KEPT:
-            targets.kept[g] = targets.clean(g, np.arange(group.count))
+            kept[g] = targets.clean(g, np.arange(group.count))
     return targets
 
 
@@ -171,24 +180,20 @@ def _estimate(examples: Examples, group: Group, rows: IntArray) -> FloatArray:
     return examples.channel.unbiased(images).reshape(len(rows), -1)
 
 
-def _mean_pixels(examples: Examples, group: Group) -> FloatArray:
-    """Return the mean estimate of each pixel; that of all pixels if it was never observed."""
+def _mean_pixels(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray]:
+    """Return the mean estimate of each pixel, and what to multiply the observed ones with."""
     total, seen = np.zeros(group.prepared.n), np.zeros(group.prepared.n)
     for rows in _blocks(group):
         x = _estimate(examples, group, rows)
-        missing = np.isnan(x)
-        if group.features is not None and missing.any():
-            row, pixel = first_index(missing)
-            raise NotApplicable(
-                f"moments with features needs all pixels observed, but pixel {pixel} of image "
-                f"{group.index[rows[row]]} is missing"
-            )
-        total += np.where(missing, 0.0, x).sum(axis=0)
-        seen += (~missing).sum(axis=0)
-    if group.prepared.n and not seen.any():
+        total += np.nansum(x, axis=0)
+        seen += (~np.isnan(x)).sum(axis=0)
+    every = seen.sum()
+    if group.prepared.n and not every:
         raise ValueError(f"observed has nothing but missing entries in images of {group.shape}")
-    overall = total.sum() / max(seen.sum(), 1.0)
-    return np.where(seen > 0, total / np.maximum(seen, 1.0), overall)
+    pixels = np.where(seen > 0, total / np.maximum(seen, 1.0), total.sum() / max(every, 1.0))
+    if examples.layout.modular > 1:
+        return pixels, group.count / np.maximum(seen, 1.0)
+    return pixels, np.full(len(seen), group.count * len(seen) / max(every, 1.0))
 
 
 def _mean_stats(

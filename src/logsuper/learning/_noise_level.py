@@ -11,11 +11,12 @@ distances 1 to 4 says more: carried on to distance 0 it is :math:`2\pi(1-\pi)`, 
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from logsuper.channels import AsymmetricFlips, Channel, Flips
 from logsuper.functions._checks import FloatArray, IntArray, as_array
@@ -35,7 +36,7 @@ _THROUGH_FOUR = np.array([2.25, -0.75, -1.25, 0.75])
 _LARGE = 0.4
 _LARGEST = 0.45
 # The standard error, in absolute terms and as a share of the rate, that is worth a warning.
-_UNSURE = (0.01, 0.2)
+_UNSURE = (0.01, 0.15)
 _LEAST = 1e-6
 _STEPS = 100
 _CLOSE = 1e-9
@@ -95,33 +96,39 @@ def estimate_noise(
     images = _as_images(observed, "observed")
     if kind == "gaussian":
         return fit_grey_levels(images)
-    codes = [
-        _codes(image, f"observed[{i}]", "grey levels need kind='gaussian'")
-        for i, image in enumerate(images)
-    ]
-    found = _from_isolated(codes, kind == "asymmetric")
+    stacks = _stack(images)
+    found = _from_isolated(stacks, kind == "asymmetric")
     if kind == "flips" or found is None:
-        found = _combine(found, _from_pairs(codes))
+        found = _combine(found, _from_pairs(stacks))
     overall = _settle(found)
     if kind == "asymmetric":
         return AsymmetricFlips(overall.on, overall.off)
     if groups is None:
         return Flips(overall.on)
-    stack, group = _check_groups(codes, groups)
-    rates = _by_group(stack, group, overall.on, shrink=isinstance(groups, str))
+    group = _check_groups(stacks, groups)
+    rates = _by_group(stacks[0], group, overall.on, shrink=isinstance(groups, str))
     return Flips(rates.reshape(group.shape)) if isinstance(groups, str) else Flips(rates, group)
+
+
+def _stack(images: list[NDArray[Any]]) -> list[Codes]:
+    """Return the images of each shape as one array (N, ...), a byte a pixel."""
+    stacks: dict[tuple[int, ...], list[Codes]] = {}
+    for i, image in enumerate(images):
+        codes = _codes(image, f"observed[{i}]", "grey levels need kind='gaussian'")
+        stacks.setdefault(image.shape, []).append(codes)
+    return [np.stack(stack) for stack in stacks.values()]
 
 
 # ------------------------------------------------------------------- pixels between like neighbours
 
 
-def _from_isolated(images: list[Codes], asymmetric: bool) -> _Rates | None:
+def _from_isolated(stacks: list[Codes], asymmetric: bool) -> _Rates | None:
     """Return the rates for which no clean pixel differs from all neighbours; None for none."""
     tables: dict[int, IntArray] = {}
-    for image in images:
-        axes = [axis for axis, size in enumerate(image.shape) if size > 2]
+    for images in stacks:
+        axes = [axis for axis, size in enumerate(images.shape) if axis and size > 2]
         if axes:
-            table = _count_neighbours(image, axes)
+            table = _count_neighbours(images, axes)
             tables[len(axes)] = tables.get(len(axes), np.zeros_like(table)) + table
     if not any(table.any() for table in tables.values()):
         return None
@@ -157,15 +164,15 @@ def _from_isolated(images: list[Codes], asymmetric: bool) -> _Rates | None:
     return None
 
 
-def _count_neighbours(image: Codes, axes: list[int]) -> IntArray:
+def _count_neighbours(images: Codes, axes: list[int]) -> IntArray:
     """Count pixels by their value and by how many neighbours along the axes are 1, (2, 2 a + 1)."""
-    inner = [slice(1, -1) if axis in axes else slice(None) for axis in range(image.ndim)]
-    center = image[*inner]
+    inner = [slice(1, -1) if axis in axes else slice(None) for axis in range(images.ndim)]
+    center = images[*inner]
     seen = center != UNKNOWN
     ones = np.zeros(center.shape, dtype=np.uint8)
     for axis in axes:
         for side in (slice(None, -2), slice(2, None)):
-            beside = image[*(side if a == axis else part for a, part in enumerate(inner))]
+            beside = images[*(side if a == axis else part for a, part in enumerate(inner))]
             seen &= beside != UNKNOWN
             ones += beside
     width = 2 * len(axes) + 1
@@ -176,18 +183,17 @@ def _count_neighbours(image: Codes, axes: list[int]) -> IntArray:
 # --------------------------------------------------------------------------------- pairs of pixels
 
 
-def _from_pairs(images: list[Codes]) -> _Rates | None:
+def _from_pairs(stacks: list[Codes]) -> _Rates | None:
     """Return the rate that the share of unlike pairs has when their distance goes to 0."""
     unlike, pairs = np.zeros(len(_LAGS)), np.zeros(len(_LAGS))
-    for image in images:
-        for axis, size in enumerate(image.shape):
+    for images in stacks:
+        for axis in range(1, images.ndim):
+            lead = [slice(None)] * axis
             for k, lag in enumerate(_LAGS):
-                if size > lag:
-                    lead = [slice(None)] * axis
-                    first, second = image[*lead, :-lag], image[*lead, lag:]
-                    seen = (first != UNKNOWN) & (second != UNKNOWN)
-                    pairs[k] += np.count_nonzero(seen)
-                    unlike[k] += np.count_nonzero(seen & (first != second))
+                first, second = images[*lead, :-lag], images[*lead, lag:]
+                seen = (first != UNKNOWN) & (second != UNKNOWN)
+                pairs[k] += np.count_nonzero(seen)
+                unlike[k] += np.count_nonzero(seen & (first != second))
     if not pairs.all():
         return None
     share = (unlike + 0.5) / (pairs + 1.0)
@@ -241,19 +247,17 @@ def _settle(found: _Rates | None) -> _Rates:
 # ------------------------------------------------------------------------------ a rate for a group
 
 
-def _check_groups(images: list[Codes], groups: Any) -> tuple[Codes, IntArray]:
-    """Return images as one stack, and the group of each pixel."""
-    shape = images[0].shape
-    for i, image in enumerate(images):
-        if image.shape != shape:
-            raise ValueError(
-                f"groups needs images of one shape, but observed[0] has {shape} and observed[{i}] "
-                f"{image.shape}"
-            )
+def _check_groups(stacks: list[Codes], groups: Any) -> IntArray:
+    """Return the group of each pixel."""
+    shape = stacks[0].shape[1:]
+    if len(stacks) > 1:
+        raise ValueError(
+            f"groups needs images of one shape, but some are {shape}, some {stacks[1].shape[1:]}"
+        )
     if isinstance(groups, str):
         if groups != "pixel":
             raise ValueError(f"groups must be 'pixel' or an array of integers, got {groups!r}")
-        return np.stack(images), np.arange(images[0].size).reshape(shape)
+        return np.arange(math.prod(shape)).reshape(shape)
     group = as_array(groups, "groups")
     if group.dtype.kind not in "iu" or group.shape != shape:
         raise ValueError(
@@ -262,7 +266,7 @@ def _check_groups(images: list[Codes], groups: Any) -> tuple[Codes, IntArray]:
         )
     if group.size and group.min() < 0:
         raise ValueError(f"groups has the entry {group.min()}; groups are numbered from 0")
-    return np.stack(images), group.astype(np.int64)
+    return group.astype(np.int64)
 
 
 def _by_group(images: Codes, group: IntArray, overall: float, shrink: bool) -> FloatArray:

@@ -1,0 +1,305 @@
+"""Moments of clean images from noisy ones: no bias, by enumeration; and what learns from them."""
+
+import numpy as np
+import pytest
+from oracles import enumerate_x, random_cut, random_directed_cut
+
+import logsuper as ls
+from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
+from logsuper.learning import _moments as module
+from logsuper.learning._examples import Moments
+from logsuper.learning._moments import check_penalty, moment_targets
+
+NAN = float("nan")
+N = 5  # elements: all 2^5 observations are enumerated
+
+CHANNELS = {
+    "flips": ls.Flips(0.2),
+    "flips, inverted": ls.Flips(0.9),
+    "flips, one rate a pixel": ls.Flips(np.linspace(0.05, 0.4, N)),
+    "flips, grouped": ls.Flips([0.1, 0.3], groups=np.arange(N) % 2),
+    "asymmetric": ls.AsymmetricFlips(on=0.05, off=0.3),
+    "missing": ls.Missing(0.3, ls.Flips(0.2)),
+}
+
+
+def functions(seed):
+    rng = np.random.default_rng(seed)
+    shared = random_cut(rng, N)
+    return [shared, random_directed_cut(rng, N), 2.0 * shared + random_cut(rng, N)]
+
+
+def all_observations(seed, **settings):
+    """Return examples with every observation once."""
+    return make_examples(functions(seed), observed=enumerate_x(N), scale=True, **settings)
+
+
+def factors(rng, rank, seed):
+    """Return factors on the edges, the same for every example."""
+    edges = len(ls.prepare(functions(seed)).edges)
+    given = rng.exponential(size=(3, edges)[3 - rank :])
+    return np.tile(given, (2**N, *([1] * (rank - 1))))
+
+
+def true_moments(data, x):
+    """Return the moments of every example if x is what lies behind it."""
+    group, rows = next(data.parts())
+    mean = np.tile(x.astype(float), (len(rows), 1))
+    fixed = np.where(mean == 1, np.inf, -np.inf)
+    _, _, stats = group.prepared.maximize(fixed, np.ones(3), edge_weights=group.factors(rows))
+    return Moments(stats, mean, data.agreement(group, rows, mean))
+
+
+# -------------------------------------------------------------------------------------- no bias
+
+
+@pytest.mark.parametrize("modular", ["pixel", "shared", "none"])
+@pytest.mark.parametrize("name", CHANNELS)
+def test_moments_have_no_bias(name, modular, seed):
+    data = all_observations(seed, channel=CHANNELS[name], modular=modular)
+    assert_no_bias(data, CHANNELS[name])
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_moments_with_factors_on_edges_have_no_bias(rank, seed):
+    rng = np.random.default_rng(seed)
+    channel = ls.AsymmetricFlips(on=0.1, off=0.2)
+    weights = factors(rng, rank, seed)
+    assert_no_bias(all_observations(seed, channel=channel, edge_weights=weights), channel)
+
+
+def test_moments_with_features_have_no_bias(seed):
+    rng = np.random.default_rng(seed)
+    features = np.tile(rng.normal(size=(1, N, 3)), (2**N, 1, 1))
+    channel = ls.Flips(0.15)
+    assert_no_bias(all_observations(seed, channel=channel, features=features), channel)
+
+
+def test_moments_with_observed_context_have_no_bias(seed):
+    # the context of a pixel is noisy, too, but does not contain the pixel itself
+    channel = ls.Flips(0.15)
+    assert_no_bias(all_observations(seed, channel=channel, context=2), channel)
+
+
+def assert_no_bias(data, channel):
+    """Compare the mean over all observations of all statistics, for every clean x."""
+    group, rows = next(data.parts())
+    targets = moment_targets(data)
+    found = data.statistics(group, rows, targets(group, rows))
+    zero, one = channel.log_likelihoods(group.read_observed(rows))
+    for x in enumerate_x(N):
+        weights = np.exp(np.where(x == 1, one, zero).sum(axis=1))
+        exact = data.statistics(group, rows, true_moments(data, x))
+        np.testing.assert_allclose(weights @ found, weights @ exact, atol=1e-11)
+
+
+def test_moments_of_grey_levels_have_no_bias():
+    channel = ls.Gaussian(mean=(0.0, 1.5), scale=(0.8, 1.0))
+    levels = np.arange(-9.0, 11.5, 0.1)
+    z = np.stack(np.meshgrid(levels, levels), axis=-1).reshape(-1, 2)
+    data = make_examples([ls.Cut(2, [(0, 1)], 2.0)], observed=z, channel=channel, scale=True)
+    group, rows = next(data.parts())
+    targets = moment_targets(data)(group, rows)
+    zero, one = channel.log_likelihoods(z)
+    for x in enumerate_x(2):
+        weights = 0.1**2 * np.exp(np.where(x == 1, one, zero).sum(axis=1))
+        assert weights @ targets.stats[:, 0] == pytest.approx(2.0 * (x[0] != x[1]), abs=1e-9)
+        np.testing.assert_allclose(weights @ targets.mean, x, atol=1e-9)
+        exact = weights @ (channel.log_odds(z) @ x)
+        assert weights @ targets.agreement == pytest.approx(exact, abs=1e-8)
+
+
+def test_without_noise_they_are_the_moments_of_the_labels(seed):
+    x = ls.make_silhouettes(4, shape=(16, 17), seed=seed)
+    data = make_examples(
+        ls.grid_cuts((16, 17)), labels=x, observed=x, channel=ls.Flips(1e-9), scale=True
+    )
+    group, rows = next(data.parts())
+    for found, exact in zip(
+        moment_targets(data)(group, rows), data.label_moments(group, rows), strict=True
+    ):
+        np.testing.assert_allclose(found, exact, rtol=1e-7, atol=1e-7)
+    engine = FixedNoise(2, key=1)
+    rng = np.random.default_rng(seed)
+    theta = data.layout.project(rng.normal(size=data.layout.size))
+    loss = Objective(data, engine, moment_targets(data)).loss(theta)
+    exact = Objective.supervised(data, engine).loss(theta)
+    assert loss.value == pytest.approx(exact.value, rel=1e-6)
+    np.testing.assert_allclose(loss.gradient, exact.gradient, rtol=1e-6, atol=2e-5)
+
+
+def test_gradient_is_that_of_the_loss(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 2, (6, 3, 4)).astype(float)
+    z[rng.random(z.shape) < 0.2] = NAN
+    data = make_examples(ls.grid_cuts((3, 4)), observed=z, channel=ls.Flips(0.2), scale=True)
+    objective = Objective(data, FixedNoise(3, key=2), moment_targets(data))
+    theta = data.layout.project(rng.normal(size=data.layout.size)) + 0.1
+    step = 1e-6 * rng.normal(size=data.layout.size)
+    ends = [objective.loss(theta + sign * step).value for sign in (-1, 1)]
+    slope = objective.loss(theta).gradient @ step
+    assert ends[1] - ends[0] == pytest.approx(2 * slope, rel=1e-5, abs=1e-12)
+
+
+# -------------------------------------------------------------------------------- missing entries
+
+
+def test_missing_entries_by_hand():
+    z = np.array([[1, 0, NAN, 1], [0, NAN, NAN, 1]])
+    data = make_examples(
+        [ls.Cut(4, [(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0]), ls.Cut(4, [(0, 3)])],
+        observed=z,
+        channel=ls.Flips(0.1),
+        scale=True,
+    )
+    group, rows = next(data.parts())
+    targets = moment_targets(data)(group, rows)
+    on, off = 0.9 / 0.8, -0.1 / 0.8
+    apart = on + off - 2 * on * off
+    # the edge (0, 1) is a sixth of the weight; the second image has none of the first cut's edges
+    # and takes the mean of what has been seen
+    expected = [[6 * apart, 2 * on - 2 * on**2], [6 * apart, apart]]
+    np.testing.assert_allclose(targets.stats, expected)
+    overall = (3 * on + 2 * off) / 5
+    np.testing.assert_allclose(targets.mean, [[on, off, overall, on], [off, off, overall, on]])
+    divergence = 0.8 * np.log(9.0)
+    np.testing.assert_allclose(
+        targets.agreement, divergence * np.array([2 * on + off, on + off]), rtol=1e-12
+    )
+
+
+def test_missing_entries_with_features_leave_no_bias(seed):
+    # every pattern of missing entries with two of four observed, once: each pixel in half of them
+    patterns = enumerate_x(4)
+    patterns = patterns[patterns.sum(axis=1) == 2]
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 2, 4).astype(float)
+    z = np.where(patterns == 1, x, NAN)
+    features = np.tile(rng.normal(size=(1, 4, 2)), (len(z), 1, 1))
+    for modular in ("pixel", "shared"):
+        data = make_examples(
+            [ls.Cut(4, [(0, 1)])],
+            observed=z,
+            channel=ls.Flips(1e-12),
+            features=features,
+            modular=modular,
+        )
+        group, rows = next(data.parts())
+        found = data.statistics(group, rows, moment_targets(data)(group, rows)).mean(axis=0)
+        at = data.layout.blocks
+        np.testing.assert_allclose(found[at["beta"]], features[0].T @ x, atol=1e-9)
+        expected = x if modular == "pixel" else [x.sum()]
+        np.testing.assert_allclose(found[at["modular"]], expected, atol=1e-9)
+
+
+def test_entries_missing_at_random_change_little(seed):
+    x = ls.make_silhouettes(30, shape=(20, 20), seed=seed)
+    channel = ls.Missing(0.3, ls.Flips(0.05))
+    z = channel.sample(x, seed)
+    f = ls.grid_cuts((20, 20))
+    targets = moment_targets(make_examples(f, observed=z, channel=channel))
+    flat = x.reshape(30, -1)
+    exact = [cut(flat).mean() for cut in f]
+    np.testing.assert_allclose(targets.stats[0].mean(axis=0), exact, rtol=0.15)
+    assert targets.pixels[0].mean() == pytest.approx(x.mean(), abs=0.01)
+
+
+def test_blocks_and_what_is_kept_change_nothing(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 2, (7, 4, 5)).astype(float)
+    z[rng.random(z.shape) < 0.2] = NAN
+    data = make_examples(ls.grid_cuts((4, 5)), observed=z, channel=ls.Flips(0.2))
+    group, rows = next(data.parts())
+    kept = moment_targets(data)
+    monkeypatch.setattr(module, "_KEPT", 0)
+    monkeypatch.setattr(module, "_BLOCK", 45)
+    blocks = moment_targets(data)
+    assert kept.kept[0] is not None and blocks.kept[0] is None
+    for a, b in zip(kept(group, rows[2:5]), blocks(group, rows[2:5]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_shapes_may_differ(seed):
+    x = [
+        ls.make_silhouettes(1, shape=shape, seed=seed)[0]
+        for shape in ((16, 18), (20, 17), (16, 18))
+    ]
+    channel = ls.Flips(1e-9)
+    data = make_examples(ls.grid_cuts, observed=x, channel=channel, modular="shared")
+    targets = moment_targets(data)
+    for group, rows in data.parts():
+        found = targets(group, rows).stats
+        for row, i in enumerate(group.index):
+            exact = [cut(x[i].ravel()) for cut in group.prepared.functions]
+            np.testing.assert_allclose(found[row], exact, atol=1e-6)
+
+
+# ------------------------------------------------------- moments that are those of no distribution
+
+
+def outside():
+    """Return data whose estimate of a pixel is above 1, and of the cut below 0."""
+    z = np.ones((4, 1, 6))
+    return make_examples(ls.grid_cuts((1, 6))[:1], observed=z, channel=ls.Flips(0.3), scale=True)
+
+
+def test_without_a_penalty_the_loss_has_no_minimum_and_is_refused():
+    data = outside()
+    targets = moment_targets(data)
+    assert targets.pixels[0].max() > 1 and targets.stats[0].mean() < 0
+    objective = Objective(data, FixedNoise(4, key=0), targets)
+    far = [objective.loss(data.layout.fill(modular=t)).value for t in (1e2, 1e3, 1e4)]
+    assert far[0] < 0 and far[2] < 50 * far[0] and far[1] < 5 * far[0]
+    for name in ("alpha", "modular", "scale"):
+        given = {"alpha": 0.1, "modular": 0.1, "scale": 0.1, name: 0.0}
+        with pytest.raises(ValueError, match=f"needs a penalty of {name} above 0"):
+            check_penalty(targets, Penalty.of(data.layout, **given))
+    check_penalty(targets, Penalty.of(data.layout, alpha=0.1, modular=0.1, scale=0.1))
+
+
+def test_shared_terms_inside_the_polytope_need_no_penalty(seed):
+    x = ls.make_silhouettes(10, shape=(16, 16), seed=seed)
+    z = ls.Flips(0.05).sample(x, seed)
+    f = ls.grid_cuts((16, 16))
+    for modular in ("shared", "none"):
+        data = make_examples(f, observed=z, channel=ls.Flips(0.05), modular=modular)
+        assert moment_targets(data).inside
+        check_penalty(moment_targets(data), Penalty.of(data.layout))
+    # a rate that is too large makes the estimated cuts negative
+    wrong = make_examples(f, observed=z, channel=ls.Flips(0.3), modular="shared")
+    assert not moment_targets(wrong).inside
+
+
+# --------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (
+            {"functions": [ls.ConcaveCardinality([0, 1, 1.5, 1.7])]},
+            ls.NotApplicable,
+            "sums of cuts",
+        ),
+        ({"channel": ls.Flips(0.5)}, ValueError, "say nothing about x"),
+        ({"channel": ls.Flips(0.0)}, ValueError, "no doubt about pixel 0; moments needs noise"),
+        ({"channel": ls.AsymmetricFlips(0.1, 0.0)}, ValueError, "no doubt about pixel 1"),
+        ({"observed": [[NAN] * 3]}, ValueError, "nothing but missing entries"),
+        ({"observed": [[1, NAN, 0]]}, ValueError, r"functions\[0\] has no edge with both ends"),
+    ],
+)
+def test_refusals(settings, error, message):
+    given = {
+        "functions": [ls.Cut(3, [(0, 1), (1, 2)])],
+        "observed": [[1, 0, 1]],
+        "channel": ls.Flips(0.1),
+        **settings,
+    }
+    with pytest.raises(error, match=message):
+        moment_targets(make_examples(**given))
+
+
+def test_labels_alone_are_refused():
+    data = make_examples([ls.Cut(2, [(0, 1)])], labels=[[0, 1]])
+    with pytest.raises(ValueError, match="give observed and its channel"):
+        moment_targets(data)

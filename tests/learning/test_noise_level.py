@@ -1,0 +1,218 @@
+"""The level of the noise from noisy images alone: how close, where it cannot be known, refusals."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import logsuper as ls
+from logsuper.learning._noise_level import estimate_noise
+
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def silhouettes():
+    return [ls.make_silhouettes(60, seed=seed) for seed in range(3)]
+
+
+# ------------------------------------------------------------------------------------------ flips
+
+
+@pytest.mark.parametrize("rate", [0.003, 0.01, 0.05, 0.1, 0.2, 0.3])
+def test_rate_of_flips(rate, seed, silhouettes):
+    z = ls.Flips(rate).sample(silhouettes[seed], seed)
+    assert abs(estimate_noise(z).rate - rate) < max(0.001, 0.03 * rate)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.1, 0.2])
+def test_rate_of_flips_on_ten_horses(rate, seed, horses):
+    z = ls.Flips(rate).sample(horses, seed)
+    assert abs(estimate_noise(z).rate - rate) < max(0.003, 0.06 * rate)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_one_image_is_enough_for_a_rough_rate(rate, seed, silhouettes):
+    z = ls.Flips(rate).sample(silhouettes[seed][:1], seed)
+    assert abs(estimate_noise(z).rate - rate) < 0.2 * rate
+
+
+def test_exact_on_the_law_of_the_noise():
+    # all observations of a constant 3x3 image, in the numbers in which they occur
+    from oracles import enumerate_x
+
+    z = enumerate_x(9)
+    count = np.rint(5e4 * 0.2 ** z.sum(axis=1) * 0.8 ** (9 - z.sum(axis=1))).astype(int)
+    images = np.repeat(z, count, axis=0).reshape(-1, 3, 3)
+    assert abs(estimate_noise(images).rate - 0.2) < 0.003
+
+
+def test_clean_images_have_a_small_positive_rate(silhouettes):
+    rate = estimate_noise(silhouettes[0]).rate
+    assert 0 < rate < 1e-3
+    assert 0 < estimate_noise(np.zeros((3, 20, 20))).rate < 0.01
+
+
+def test_complement_and_turns_change_nothing(seed, silhouettes):
+    z = ls.Flips(0.15).sample(silhouettes[seed][:20], seed)
+    rate = estimate_noise(z).rate
+    assert estimate_noise(1 - z).rate == pytest.approx(rate, rel=1e-9)
+    assert estimate_noise(z.transpose(0, 2, 1)).rate == pytest.approx(rate, rel=1e-9)
+    assert estimate_noise(list(z)).rate == rate
+
+
+def test_missing_entries_and_shapes_that_differ(seed, silhouettes):
+    channel = ls.Missing(0.2, ls.Flips(0.1))
+    z = channel.sample(silhouettes[seed], seed)
+    assert abs(estimate_noise(z).rate - 0.1) < 0.006
+    assert abs(estimate_noise(np.ma.masked_invalid(z)).rate - 0.1) < 0.006
+    mixed = [image[: 30 + i % 5] for i, image in enumerate(z)]
+    assert abs(estimate_noise(mixed).rate - 0.1) < 0.008
+
+
+def test_volumes_and_chains(seed):
+    rng = np.random.default_rng(seed)
+    ball = np.linalg.norm(np.indices((24, 24, 24)) - 12, axis=0) < 8
+    volume = ls.Flips(0.1).sample(np.stack([ball, ~ball]), rng)
+    assert abs(estimate_noise(volume).rate - 0.1) < 0.005
+    steps = (np.arange(400) // 40) % 2
+    chain = ls.Flips(0.1).sample(np.tile(steps, (50, 1)), rng)
+    assert abs(estimate_noise(chain).rate - 0.1) < 0.01
+
+
+# ----------------------------------------------------------------------- where it cannot be known
+
+
+def test_pure_noise_is_said_to_be(seed):
+    coins = np.random.default_rng(seed).integers(0, 2, (20, 50, 50))
+    with pytest.warns(UserWarning, match="hardly anything but noise"):
+        assert 0.4 <= estimate_noise(coins).rate <= 0.45
+
+
+def test_stripes_have_no_smooth_parts(seed):
+    stripes = np.tile(np.indices((50, 50))[0] % 2, (5, 1, 1))
+    with pytest.warns(UserWarning, match="hardly anything but noise"):
+        estimate_noise(ls.Flips(0.1).sample(stripes, seed))
+
+
+def test_small_images_of_large_noise_leave_a_doubt(seed):
+    noisy = ls.Flips(0.3).sample(np.zeros((1, 6, 6)), seed)
+    with pytest.warns(UserWarning, match="standard error|anything but noise"):
+        estimate_noise(noisy)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 8, 8), (2, 3, 3, 3)])
+@pytest.mark.parametrize("kind", ["flips", "asymmetric"])
+def test_textures_get_some_rate(shape, kind, seed):
+    rng = np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            channel = estimate_noise(rng.integers(0, 2, shape), kind=kind)
+        except ValueError as error:
+            assert "does not tell the noise" in str(error)  # too small for either way
+        else:
+            rates = [channel.rate] if kind == "flips" else [channel.on, channel.off]
+            assert all(0 < rate < 0.9 for rate in rates)
+
+
+# ----------------------------------------------------------------------------------- other kinds
+
+
+@pytest.mark.parametrize(("on", "off"), [(0.05, 0.2), (0.2, 0.05), (0.01, 0.1), (0.1, 0.1)])
+def test_asymmetric_flips(on, off, seed, silhouettes):
+    z = ls.AsymmetricFlips(on, off).sample(silhouettes[seed], seed)
+    found = estimate_noise(z, kind="asymmetric")
+    assert abs(found.on - on) < max(0.002, 0.05 * on)
+    assert abs(found.off - off) < max(0.004, 0.1 * off)
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale"),
+    [((0.0, 1.0), (0.2, 0.2)), ((50.0, 200.0), (30.0, 60.0)), ((-1.0, 1.0), (1.0, 1.0))],
+)
+def test_grey_levels(mean, scale, seed, silhouettes):
+    z = ls.Gaussian(mean, scale).sample(silhouettes[seed], seed)
+    z[:, 3, 4] = NAN
+    found = estimate_noise(z, kind="gaussian")
+    size = max(scale)
+    np.testing.assert_allclose(found.mean, mean, atol=0.04 * size)
+    np.testing.assert_allclose(found.scale, scale, atol=0.03 * size)
+
+
+def test_grey_levels_that_overlap(seed, silhouettes):
+    # the histogram of single pixels has one mode, but neighbours tell the levels apart
+    z = ls.Gaussian((0.0, 1.0), 1.0).sample(silhouettes[seed], seed)
+    found = estimate_noise(z, kind="gaussian")
+    np.testing.assert_allclose(found.mean, [0.0, 1.0], atol=0.12)
+    np.testing.assert_allclose(found.scale, 1.0, atol=0.06)
+
+
+# ------------------------------------------------------------------------------ groups and pixels
+
+
+def test_a_rate_for_each_group(seed, silhouettes):
+    # neighbours along the rows belong to the other group
+    groups = np.indices((50, 50))[1] % 2
+    z = ls.Flips([0.05, 0.2], groups).sample(silhouettes[seed], seed)
+    found = estimate_noise(z, groups=groups)
+    np.testing.assert_allclose(found.rate, [0.05, 0.2], atol=0.008)
+    np.testing.assert_array_equal(found.groups, groups)
+
+
+def test_a_rate_for_each_pixel(seed, silhouettes):
+    rates = np.linspace(0.02, 0.25, 2500).reshape(50, 50)
+    z = ls.Flips(rates).sample(silhouettes[seed], seed)
+    found = estimate_noise(z, groups="pixel").rate
+    assert found.shape == (50, 50)
+    one = estimate_noise(z).rate
+    assert np.mean((found - rates) ** 2) < 0.8 * np.mean((one - rates) ** 2)
+
+
+def test_pixels_with_one_rate_are_drawn_to_it(seed, silhouettes):
+    z = ls.Flips(0.1).sample(silhouettes[seed], seed)
+    found = estimate_noise(z, groups="pixel").rate
+    assert np.std(found) < 0.01
+
+
+def test_a_group_that_is_never_observed_has_the_rate_of_all(seed, silhouettes):
+    z = ls.Flips(0.1).sample(silhouettes[seed], seed)
+    z[:, 20:30] = NAN
+    groups = np.zeros((50, 50), dtype=int)
+    groups[20:30] = 1
+    found = estimate_noise(z, groups=groups).rate
+    np.testing.assert_allclose(found, 0.1, atol=0.005)
+
+
+# --------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "salt"}, "kind must be one of flips, asymmetric, gaussian, got 'salt'"),
+        (
+            {"observed": [[[0.5, 1]]]},
+            r"observed\[0\]\[0, 0\] = 0.5 is neither 0 nor 1; grey levels",
+        ),
+        ({"observed": []}, "observed is empty"),
+        ({"observed": np.zeros((1, 1, 2))}, "does not tell the noise"),
+        ({"observed": np.full((2, 9, 9), NAN)}, "does not tell the noise"),
+        ({"kind": "asymmetric", "groups": "pixel"}, "groups is for kind='flips'"),
+        ({"groups": "image"}, "groups must be 'pixel' or an array"),
+        ({"groups": np.zeros((3, 3), dtype=int)}, r"in the shape \(9, 9\) of the images"),
+        ({"groups": np.zeros((9, 9))}, "dtype float64"),
+        ({"groups": np.full((9, 9), -1)}, "numbered from 0"),
+        (
+            {"observed": [np.zeros((9, 9)), np.zeros((9, 8))], "groups": "pixel"},
+            r"some are \(9, 9\), some \(9, 8\)",
+        ),
+        ({"kind": "gaussian"}, "fewer than two grey levels"),
+        ({"kind": "gaussian", "observed": [[0.0, np.inf, 1.0]]}, "infinite"),
+        ({"kind": "gaussian", "observed": [[0.0, NAN, 1.0]]}, "no two neighbours"),
+    ],
+)
+def test_refusals(arguments, message):
+    given = {"observed": np.zeros((2, 9, 9)), **arguments}
+    with pytest.raises(ValueError, match=message):
+        estimate_noise(given.pop("observed"), **given)
