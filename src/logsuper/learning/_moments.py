@@ -18,14 +18,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from logsuper._random import Seed, as_generator
 from logsuper.bounds._errors import NotApplicable
 from logsuper.functions import Cut
 from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._descent import Path, descend
+from logsuper.learning._engines import FreshNoise
 from logsuper.learning._examples import Examples, Group, Moments
+from logsuper.learning._learned import Callback, Learned
+from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.solvers._graph import Parts, split, union_of_edges
+from logsuper.solvers._inputs import check_integer
 
-__all__ = ["EstimatedMoments", "moment_targets"]
+__all__ = ["EstimatedMoments", "moment_targets", "moments"]
 
 # Estimates of that many pixels are kept; beyond, they are made anew for each batch.
 _KEPT = 1 << 22
@@ -149,6 +155,78 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
         if group.count * group.prepared.n <= _KEPT:
             kept[g] = targets.clean(g, np.arange(group.count))
     return targets
+
+
+def moments(
+    examples: Examples,
+    penalty: Penalty,
+    *,
+    start: FloatArray | None = None,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+    tol: float = 1e-3,
+    max_steps: int = 10_000,
+    samples: int = 4,
+    batch: int | None = None,
+    checkpoint: Path | None = None,
+) -> Learned:
+    """Learn from noisy observations alone, by the logistic bound and estimated moments.
+
+    Parameters
+    ----------
+    examples : Examples
+        With observations; see `moment_targets` for what they and the functions must be.
+    penalty : Penalty
+        Above 0 for every parameter, because estimated moments can be those of no distribution. It
+        may be 0 where they provably are not: for cuts, with at most one modular term for all
+        pixels, if the estimates allow it. Estimates are noisier than labels: a penalty of the
+        modular term of 30 over the number of images does where 3 would with labels.
+    start, callback, tol, max_steps, batch, checkpoint
+        As in `descend`.
+    seed : int, Generator or None
+    n_jobs : int, optional
+        Threads; it never changes the result.
+    samples : int
+        Perturbations of each example of a step.
+
+    Returns
+    -------
+    Learned
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples
+    >>> from logsuper.learning._moments import moments
+    >>> z = ls.Flips(0.1).sample(ls.make_silhouettes(30, shape=(16, 16), seed=0), seed=1)
+    >>> data = make_examples(
+    ...     ls.grid_cuts((16, 16)), observed=z, channel=ls.Flips(0.1), scale=True
+    ... )
+    >>> penalty = Penalty.of(data.layout, alpha=1e-4, modular=1.0, scale=1e-4)
+    >>> fit = moments(data, penalty, tol=1e-2)
+    >>> fit.converged, bool((fit.parameters.alpha > 0.5).all())
+    (True, True)
+    """
+    if checkpoint is not None and seed is None:
+        raise ValueError("checkpoint needs a seed: without one, no run can be continued")
+    count = check_integer(samples, "samples", 1, 2**31)
+    rng = as_generator(seed)
+    keys = [int(key) for key in rng.integers(2**64, size=2, dtype=np.uint64)]
+    targets = moment_targets(examples)
+    check_penalty(targets, penalty)
+    return descend(
+        Objective(examples, FreshNoise(count, keys[0], n_jobs), targets),
+        penalty,
+        start=start,
+        seed=rng,
+        callback=callback,
+        tol=tol,
+        max_steps=max_steps,
+        batch=batch,
+        estimate=FreshNoise(2, keys[1], n_jobs),
+        checkpoint=checkpoint,
+    )
 
 
 def check_penalty(targets: EstimatedMoments, penalty: Penalty) -> None:
