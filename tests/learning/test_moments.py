@@ -1,5 +1,7 @@
 """Moments of clean images from noisy ones: no bias, by enumeration; and what learns from them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from oracles import enumerate_x, random_cut, random_directed_cut
@@ -7,8 +9,12 @@ from oracles import enumerate_x, random_cut, random_directed_cut
 import logsuper as ls
 from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
 from logsuper.learning import _moments as module
+from logsuper.learning._decoding import means
+from logsuper.learning._descent import descend, logistic
+from logsuper.learning._exact_engines import Enumeration
 from logsuper.learning._examples import Moments
-from logsuper.learning._moments import check_penalty, moment_targets
+from logsuper.learning._moments import check_penalty, moment_targets, moments
+from logsuper.learning._smooth import minimize
 
 NAN = float("nan")
 N = 5  # elements: all 2^5 observations are enumerated
@@ -250,6 +256,12 @@ def test_without_a_penalty_the_loss_has_no_minimum_and_is_refused():
     objective = Objective(data, FixedNoise(4, key=0), targets)
     far = [objective.loss(data.layout.fill(modular=t)).value for t in (1e2, 1e3, 1e4)]
     assert far[0] < 0 and far[2] < 50 * far[0] and far[1] < 5 * far[0]
+    lengths = []
+    for steps in (50, 800):
+        with pytest.warns(ls.ConvergenceWarning):
+            fit = descend(objective, Penalty.of(data.layout), tol=0.0, max_steps=steps)
+        lengths.append(np.linalg.norm(fit.theta))
+    assert lengths[1] > 3 * lengths[0]  # descent goes on and on, by steps of 1 / sqrt(h)
     for name in ("alpha", "modular", "scale"):
         given = {"alpha": 0.1, "modular": 0.1, "scale": 0.1, name: 0.0}
         with pytest.raises(ValueError, match=f"needs a penalty of {name} above 0"):
@@ -303,3 +315,101 @@ def test_labels_alone_are_refused():
     data = make_examples([ls.Cut(2, [(0, 1)])], labels=[[0, 1]])
     with pytest.raises(ValueError, match="give observed and its channel"):
         moment_targets(data)
+
+
+# ------------------------------------------------------------------------------------ the learner
+
+
+def silhouettes(seed, rate=0.1, count=60, **settings):
+    """Return clean images, and examples with noisy ones alone."""
+    x = ls.make_silhouettes(count, shape=(20, 20), seed=seed)
+    z = ls.Flips(rate).sample(x, seed + 100)
+    settings = {"channel": ls.Flips(rate), "scale": True, **settings}
+    return x, make_examples(ls.grid_cuts((20, 20)), observed=z, **settings)
+
+
+def small(layout, modular=0.5):
+    return Penalty.of(layout, alpha=1e-4, modular=modular, scale=1e-4, beta=1e-4)
+
+
+def test_learns_without_labels_what_labels_teach(seed):
+    x, data = silhouettes(seed, modular="shared")
+    z = next(data.parts())[0].observed.reshape(x.shape)
+    labelled = make_examples(
+        ls.grid_cuts((20, 20)),
+        labels=x,
+        observed=z,
+        channel=ls.Flips(0.1),
+        modular="shared",
+        scale=True,
+    )
+    found = moments(data, small(data.layout), tol=1e-3)
+    exact = logistic(labelled, small(data.layout), tol=1e-3)
+    assert found.converged
+    np.testing.assert_allclose(found.parameters.alpha, exact.parameters.alpha, rtol=0.25)
+    errors = [
+        np.mean((means(labelled, fit.theta, method="logistic") > 0.5) != x)
+        for fit in (found, exact)
+    ]
+    assert errors[0] < errors[1] + 0.003
+    assert errors[0] < 0.5 * np.mean(z != x)
+
+
+def test_parameters_are_recovered_from_noisy_samples(seed):
+    # exact samples of a chain, where enumeration learns, and noise on top
+    f = ls.Cut(6, [(i, i + 1) for i in range(5)])
+    model = ls.LogSupermodular(1.5 * f - ls.Modular(np.full(6, 0.4)))
+    x = model.sample(4000, seed=seed)
+    channel = ls.AsymmetricFlips(on=0.05, off=0.15)
+    data = make_examples(
+        [f], observed=channel.sample(x, seed + 1), channel=channel, modular="shared"
+    )
+    # conditional on the noisy x, where the likelihood has the same parameters
+    objective = Objective(data, Enumeration(), moment_targets(data))
+    fit = minimize(objective, Penalty.of(data.layout), start=data.layout.fill(alpha=0.5))
+    assert fit.parameters.alpha[0] == pytest.approx(1.5, abs=0.3)
+    assert fit.parameters.modular[0] == pytest.approx(0.4, abs=0.15)
+
+
+def test_outside_of_the_polytope_a_penalty_keeps_the_fit_finite():
+    data = outside()
+    with pytest.raises(ValueError, match="needs a penalty of alpha above 0"):
+        moments(data, Penalty.of(data.layout, modular=0.1))
+    penalty = Penalty.of(data.layout, alpha=5.0, modular=1.0, scale=1.0)
+    fit = moments(data, penalty, tol=1e-3)
+    assert fit.converged and np.abs(fit.theta).max() < 10
+    # the optimum is where the penalty balances what no model can match
+    objective = Objective(data, Enumeration(), moment_targets(data))
+    optimum = minimize(objective, penalty)
+    assert optimum.converged and np.abs(optimum.theta).max() < 10
+    # and goes away with the penalty
+    tiny = dataclasses.replace(penalty, weights=1e-4 * penalty.weights)
+    far = minimize(objective, tiny, max_iterations=2000)
+    assert np.abs(far.theta).max() > 1000 * np.abs(optimum.theta).max()
+
+
+def test_same_seed_same_result_whatever_the_threads(tmp_path):
+    _, data = silhouettes(0, count=8)
+    given = {"tol": 0.0, "max_steps": 30, "seed": 3}
+    fits = []
+    for more in ({}, {"n_jobs": 2}, {"checkpoint": tmp_path / "state.npz"}):
+        with pytest.warns(ls.ConvergenceWarning):
+            fits.append(moments(data, small(data.layout), **given, **more))
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.theta, fits[0].theta)
+
+
+def test_context_and_missing_entries_work_together(seed):
+    x, _ = silhouettes(seed)
+    channel = ls.Missing(0.2, ls.Flips(0.1))
+    z = channel.sample(x, seed)
+    data = make_examples(ls.grid_cuts((20, 20)), observed=z, channel=channel, scale=True, context=1)
+    fit = moments(data, small(data.layout), tol=1e-2)
+    wrong = np.mean((means(data, fit.theta, method="logistic") > 0.5) != x)
+    assert wrong < 0.08  # a fifth of the pixels was lost
+
+
+def test_a_checkpoint_needs_a_seed(tmp_path):
+    _, data = silhouettes(0, count=2)
+    with pytest.raises(ValueError, match="checkpoint needs a seed"):
+        moments(data, small(data.layout), seed=None, checkpoint=tmp_path / "state.npz")
