@@ -405,8 +405,9 @@ class Gaussian(Channel):
         # A class that shrinks to one grey level has unbounded density: the spread of all bounds it.
         whole = np.dot(weight, mean) / weight.sum()
         spread = np.dot(weight, np.maximum(square, 0.0) + (mean - whole) ** 2) / weight.sum()
+        if spread <= _ROUNDING * second.sum() / weight.sum():  # all grey levels are the same
+            square, spread = self.scale**2, 0.0
         scale = np.sqrt(np.maximum(square, _NARROWEST**2 * spread))
-        scale = np.where(scale > 0, scale, self.scale)  # all grey levels are the same
         return Gaussian(mean, scale[0] if self.tied else scale)
 
     def _unbiased(self, observed: FloatArray) -> FloatArray:
@@ -496,6 +497,8 @@ class Missing(Channel):
 _LEAST, _CLOSEST = 1e-6, 1e-3
 # The least standard deviation of a fitted class, as a share of that of all grey levels.
 _NARROWEST = 1e-3
+# A variance below this share of a second moment is rounding.
+_ROUNDING = 1e-12
 
 
 def _flip_likelihoods(z: FloatArray, on: Any, off: Any) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,163 @@
+"""Expectation-maximisation: monotone, a maximum of the likelihood, and the truth it finds."""
+
+import numpy as np
+import pytest
+from latent_oracles import CHANNELS, SHAPE, brute_log_evidence, random_data
+from scipy.optimize import minimize
+
+import logsuper as ls
+from logsuper.functions import ConcaveCardinality
+from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
+from logsuper.learning._latent import latent
+
+
+def objectives(found):
+    return np.array([record.objective for record in found.history])
+
+
+def assert_monotone(found):
+    values = objectives(found)
+    assert len(values) > 3
+    assert np.diff(values).max() <= 1e-9 * abs(values[0])
+    assert values[-1] < values[0] - 0.01
+
+
+@pytest.mark.filterwarnings("ignore:latent stopped")
+@pytest.mark.parametrize("noise", ["fixed", "learned"])
+@pytest.mark.parametrize("name", CHANNELS)
+def test_monotone_with_fixed_perturbations(name, noise, seed):
+    rng = np.random.default_rng(seed)
+    data = random_data(rng, CHANNELS[name], count=8)
+    penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
+    found = latent(
+        data, penalty, noise=noise, samples=3, prior_samples=20, tol=1e-12, max_iterations=12
+    )
+    assert_monotone(found)
+
+
+@pytest.mark.filterwarnings("ignore:latent stopped")
+@pytest.mark.parametrize("method", ["silhouettes", "shapes", "cardinality", "features"])
+def test_monotone_on_other_problems(method, seed):
+    rng = np.random.default_rng(seed)
+    options = {"samples": 2, "prior_samples": 20, "tol": 1e-12, "max_iterations": 6}
+    channel = ls.Flips(0.2)
+    if method == "shapes":
+        z = [rng.integers(0, 2, shape) for shape in ((4, 5), (3, 3), (4, 5))]
+        data = make_examples(ls.grid_cuts, observed=z, channel=channel, modular="shared")
+    elif method == "cardinality":
+        f = [ConcaveCardinality(np.sqrt(np.arange(9.0)))]
+        z = rng.integers(0, 2, (10, 8))
+        data = make_examples(f, observed=z, channel=channel, modular="shared")
+    else:
+        x = ls.make_silhouettes(5, shape=(12, 12), seed=seed)
+        z = channel.sample(x, rng)
+        phi = rng.normal(size=(5, 12, 12, 2)) if method == "features" else None
+        data = make_examples(ls.grid_cuts((12, 12)), observed=z, channel=channel, features=phi)
+    penalty = Penalty.of(data.layout, alpha=0.01, modular=0.01, beta=0.01)
+    assert_monotone(latent(data, penalty, noise="learned", **options))
+
+
+@pytest.mark.filterwarnings("ignore:latent stopped")
+@pytest.mark.parametrize("noise", ["fixed", "learned"])
+@pytest.mark.parametrize("name", CHANNELS)
+def test_exact_em_increases_the_true_likelihood(name, noise, seed):
+    rng = np.random.default_rng(seed)
+    data = random_data(rng, CHANNELS[name], count=8)
+    penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
+    ends = []
+    for most in (0, 1, 3, 10):
+        found = latent(data, penalty, noise=noise, engine="exact", tol=1e-12, max_iterations=most)
+        truth = -brute_log_evidence(data, found.theta, found.channel).mean()
+        truth += penalty.value(found.theta)
+        assert found.history[-1].objective == pytest.approx(truth, abs=1e-10)
+        ends.append(truth)
+    assert (np.diff(ends) < -1e-6).all()
+
+
+def test_exact_em_ends_where_direct_maximisation_does(seed):
+    rng = np.random.default_rng(seed)
+    data = random_data(rng, ls.Flips(0.2), count=20, modular="shared")
+    penalty = Penalty.of(data.layout, alpha=0.05, modular=0.05)
+
+    def objective(v):
+        channel = ls.Flips(1 / (1 + np.exp(-v[-1])))
+        return penalty.value(v[:-1]) - brute_log_evidence(data, v[:-1], channel).mean()
+
+    found = latent(data, penalty, noise="learned", engine="exact", tol=1e-11, max_iterations=5000)
+    assert found.converged
+    rate = float(found.channel.rate)
+    start = np.append(found.theta, np.log(rate / (1 - rate)))
+    bounds = [(0, None)] * 2 + [(None, None), (-13.8, -0.004)]
+    best = minimize(objective, start, bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-8})
+    assert found.history[-1].objective == pytest.approx(best.fun, abs=1e-5)
+
+
+def test_the_objective_is_that_of_the_paper_with_its_constant(seed):
+    """The history starts at A(f) - A(f - l) - sum log p(z | 0) with the same perturbations."""
+    rng = np.random.default_rng(seed)
+    data = random_data(rng, ls.Flips(0.2), count=4)
+    theta = np.concatenate([[0.7, 0.3], rng.normal(size=6)])
+    penalty = Penalty.of(data.layout, modular=0.3)
+    with pytest.warns(UserWarning, match="latent stopped after 0 iterations"):
+        found = latent(
+            data,
+            penalty,
+            samples=2000,
+            prior_samples=8000,
+            start=theta,
+            max_iterations=0,
+            seed=seed,
+        )
+    loss = Objective(data, FixedNoise(4000, seed), latent=True).loss(theta)
+    (group,) = data.groups
+    z = group.read_observed(np.arange(4)).reshape(4, *SHAPE)
+    constant = ls.Flips(0.2).log_likelihoods(z)[0].sum() / 4
+    expected = loss.value - constant + penalty.value(theta)
+    assert found.history[0].objective == pytest.approx(expected, abs=6 * loss.stderr)
+
+
+# ---------------------------------------------------------------------------------------- recovery
+
+
+def known(seed, channel, count=4000):
+    """Return observations of exact samples of a grid model."""
+    f = 1.2 * ls.grid_cuts((3, 4))[0] + 0.8 * ls.grid_cuts((3, 4))[1] - ls.Modular([0.2] * 12)
+    x = ls.LogSupermodular(f).sample(count, seed=seed).reshape(count, 3, 4)
+    z = channel.sample(x, seed=1000 + seed)
+    return z, np.array([1.2, 0.8, 0.2])
+
+
+def test_parameters_and_noise_are_recovered(seed):
+    z, truth = known(seed, ls.Flips(0.15))
+    data = make_examples(ls.grid_cuts((3, 4)), observed=z, channel=ls.Flips(0.3), modular="shared")
+    found = latent(
+        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-7, max_iterations=500
+    )
+    assert found.converged
+    # the spread of the estimates over twenty seeds is .1 for alpha, .01 for t, .006 for the rate
+    np.testing.assert_allclose(found.theta, truth, atol=0.3)
+    assert float(found.channel.rate) == pytest.approx(0.15, abs=0.02)
+
+
+def test_known_noise_recovers_more(seed):
+    z, truth = known(seed, ls.Flips(0.15))
+    data = make_examples(ls.grid_cuts((3, 4)), observed=z, channel=ls.Flips(0.15), modular="shared")
+    found = latent(data, Penalty.of(data.layout), engine="exact", tol=1e-8, max_iterations=500)
+    np.testing.assert_allclose(found.theta, truth, atol=0.15)
+
+
+def test_grey_levels_are_recovered(seed):
+    truth = ls.Gaussian((1.0, 3.0), (0.8, 1.2))
+    z, theta = known(seed, truth, 2000)
+    data = make_examples(
+        ls.grid_cuts((3, 4)),
+        observed=z,
+        channel=ls.Gaussian((0.0, 4.0), (2.0, 2.0)),
+        modular="shared",
+    )
+    found = latent(
+        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-7, max_iterations=500
+    )
+    np.testing.assert_allclose(found.channel.mean, truth.mean, atol=0.1)
+    np.testing.assert_allclose(found.channel.scale, truth.scale, atol=0.1)
+    np.testing.assert_allclose(found.theta, theta, atol=0.35)
