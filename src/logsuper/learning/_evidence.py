@@ -85,7 +85,9 @@ class Evidence:
             share = len(rows) / self.examples.count
             value += share * float((part.values.mean(axis=1) + constant).mean())
             phi += share * self._statistics(group, rows, part)
-            counts.append(channel.count(_images(group, rows), part.mean.reshape(-1, *group.shape)))
+            # rounding can take a certain element past 1
+            mean = np.clip(part.mean, 0.0, 1.0).reshape(-1, *group.shape)
+            counts.append(channel.count(_images(group, rows), mean))
             cuts += part.values.size
         return Side(value, phi, np.sum(counts, axis=0), cuts)
 
