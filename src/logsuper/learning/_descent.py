@@ -34,7 +34,7 @@ from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import RULES, Steps, make_steps, units
 from logsuper.solvers._inputs import check_integer
 
-__all__ = ["Descent", "State", "descend", "logistic"]
+__all__ = ["Descent", "State", "batch_size", "converged", "descend", "logistic"]
 
 Path = str | os.PathLike[str]
 
@@ -301,7 +301,7 @@ def descend(
     if check_number(tol, "tol") < 0.0:
         raise ValueError(f"tol = {tol:g} must be at least 0")
     limit = check_integer(max_steps, "max_steps", 1, _ESTIMATE)
-    most = _batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
+    most = batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
     if checkpoint is not None and seed is None:
         raise ValueError("checkpoint needs a seed: without one, no run can be continued")
     key = int(as_generator(seed).integers(2**64, dtype=np.uint64))
@@ -452,7 +452,7 @@ def _draws(examples: Examples) -> int:
     return max(_SAMPLES, min(_MOST, _SAMPLES * _BATCH // max(1, _largest(examples))))
 
 
-def _batch_size(objective: Objective) -> int:
+def batch_size(objective: Objective) -> int:
     """Return the examples of a step: all where the cuts do not depend on them."""
     if objective.alike and objective.convex:
         return objective.examples.count

@@ -20,6 +20,7 @@ from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._decoding import check_theta, make_model
 from logsuper.learning._engines import Engine, Partition
 from logsuper.learning._examples import Examples, Group, Moments
+from logsuper.learning._features import Context
 
 __all__ = ["Evidence", "Side", "bracket_log_evidence", "log_evidence"]
 
@@ -130,7 +131,7 @@ class Evidence:
     def _statistics(self, group: Group, rows: IntArray, part: Partition) -> FloatArray:
         """Return the mean statistics of some examples, (P,)."""
         moments = Moments(part.stats, part.mean, np.zeros(len(rows)))
-        return np.asarray(self.examples.statistics(group, rows, moments).mean(axis=0))
+        return self.examples.mean_statistics(group, rows, moments)
 
     def _pieces(self) -> Iterator[tuple[Group, IntArray]]:
         """Split all examples by shape, and such that their fields fit into memory."""
@@ -233,6 +234,8 @@ def bracket_log_evidence(
 
 def check_observed(examples: Examples) -> None:
     """Refuse data that have no likelihood of observations."""
+    if any(isinstance(group.features, Context) for group in examples.groups):
+        raise ValueError("context describes observations, which the prior does not know of")
     if examples.channel is None or any(group.observed is None for group in examples.groups):
         raise ValueError("observed is missing; the likelihood of observations needs them")
     if examples.layout.scale:

@@ -17,9 +17,11 @@ from logsuper.learning._engines import FixedNoise, step_key
 from logsuper.learning._evidence import Evidence, check_observed
 from logsuper.learning._exact_engines import Exact
 from logsuper.learning._examples import Examples, Group
+from logsuper.learning._latent_descent import descend_evidence
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import check_start
+from logsuper.learning._steps import units
 from logsuper.solvers._inputs import check_integer
 
 __all__ = ["latent"]
@@ -41,11 +43,12 @@ def latent(
     prior_samples: int | None = None,
     window: int = 6,
     steps: int = 5,
+    batch: int | None = None,
     start: FloatArray | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
     callback: Callback | None = None,
-    tol: float = 1e-5,
+    tol: float | None = None,
     max_iterations: int = 200,
 ) -> Learned:
     r"""Fit a model of x to noisy observations z, by maximum likelihood.
@@ -64,10 +67,11 @@ def latent(
     penalty : Penalty
         Some on the modular term is advised: without coupling it alone explains the means of the
         observations, whatever the noise.
-    method : {"em"}
+    method : {"em", "subgradient"}
         "em" alternates between expected statistics of the posterior and a few steps to match them.
         Its perturbations are fixed, a Latin hypercube, so that no iteration makes the objective
-        worse.
+        worse. "subgradient" is the paper's: steps on a few images with fresh perturbations, for
+        the logistic engine only; an iteration of it is four passes over the images.
     noise : {"fixed", "learned"}
         Whether the parameters of the channel are learned too. They then start from those of
         `examples.channel`: rather a rate too large, such as 0.3, than one too small.
@@ -83,15 +87,19 @@ def latent(
         Of the strips.
     steps : int
         Steps of L-BFGS in each M step.
+    batch : int, optional
+        Images of a step of "subgradient"; about 20 thousand pixels by default.
     start : ndarray of shape (P,), optional
-        All couplings .5 and all else 0 by default.
+        Couplings of half a unit, and all else 0, by default.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; the result does not depend on them.
     callback : callable, optional
         Called with a `Record` after every iteration.
-    tol : float
-        The fit has converged when an iteration lowers the objective by less than this share.
+    tol : float, optional
+        "em" has converged when an iteration lowers the objective by less than this share,
+        1e-5 by default; "subgradient" when the second half of all steps has changed it by less
+        than this share, 1e-3 by default.
     max_iterations : int
 
     Returns
@@ -118,37 +126,61 @@ def latent(
     >>> found.converged, bool((found.parameters.alpha > 0.5).all())
     (True, True)
     """
-    check_choice(method, "method", ("em",))
+    stochastic = check_choice(method, "method", ("em", "subgradient")) == "subgradient"
     learn = check_choice(noise, "noise", ("fixed", "learned")) == "learned"
-    check_choice(engine, "engine", ("logistic", "exact"))
+    exact = check_choice(engine, "engine", ("logistic", "exact")) == "exact"
+    if stochastic and exact:
+        raise ValueError("method='subgradient' perturbs: it has engine='logistic' only")
     check_observed(examples)
     if any(group.labels is not None for group in examples.groups):
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
     _check_channel(examples, learn)
-    if check_number(tol, "tol") <= 0:
-        raise ValueError(f"tol = {tol:g} must be positive")
+    tolerance = check_number((1e-3 if stochastic else 1e-5) if tol is None else tol, "tol")
+    if tolerance <= 0:
+        raise ValueError(f"tol = {tolerance:g} must be positive")
     most = check_integer(max_iterations, "max_iterations", 0, 2**31)
     count = check_integer(samples, "samples", 1, 2**31)
     inner = check_integer(steps, "steps", 1, 2**31)
-    layout = examples.layout
-    theta = check_start(layout.fill(alpha=0.5) if start is None else start, layout)
-    evidence = _make_evidence(examples, engine, count, prior_samples, window, seed, n_jobs)
-    assert examples.channel is not None
-    found = expectation_maximization(
-        evidence,
-        penalty,
-        theta,
-        examples.channel,
-        learn_channel=learn,
-        callback=callback,
-        tol=tol,
-        max_iterations=most,
-        steps=inner,
+    size = None if batch is None else check_integer(batch, "batch", 1, 2**31)
+    theta = check_start(_half_a_unit(examples) if start is None else start, examples.layout)
+    key = as_key(seed)
+    evidence = (
+        Evidence(examples, Exact(window, n_jobs), Exact(window, n_jobs))
+        if exact
+        else _perturbed(examples, count, prior_samples, key, n_jobs)
     )
+    assert examples.channel is not None
+    if stochastic:
+        found = descend_evidence(
+            evidence,
+            penalty,
+            theta,
+            examples.channel,
+            learn_channel=learn,
+            callback=callback,
+            tol=tolerance,
+            max_iterations=most,
+            batch=size,
+            samples=count,
+            key=step_key(key, 2),
+            n_jobs=n_jobs,
+        )
+    else:
+        found = expectation_maximization(
+            evidence,
+            penalty,
+            theta,
+            examples.channel,
+            learn_channel=learn,
+            callback=callback,
+            tol=tolerance,
+            max_iterations=most,
+            steps=inner,
+        )
     if not found.converged:
         warnings.warn(
-            f"latent stopped after {most} iterations, the last of which still lowered the "
-            f"objective by more than {tol:g} of it; raise max_iterations or tol",
+            f"latent stopped after {most} iterations while the objective still changed by more "
+            f"than tol = {tolerance:g} of it; raise max_iterations or tol",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -175,18 +207,18 @@ class _KeptNoise(FixedNoise):
         return self.kept[key]
 
 
-def _make_evidence(
-    examples: Examples,
-    engine: str,
-    samples: int,
-    prior_samples: int | None,
-    window: int,
-    seed: Seed,
-    n_jobs: int | None,
+def _half_a_unit(examples: Examples) -> FloatArray:
+    """Return the default start: without coupling, the noise could not be told from the signal."""
+    theta = examples.layout.fill()
+    where = examples.layout.blocks["alpha"]
+    theta[where] = 0.5 * units(examples)[where]
+    return theta
+
+
+def _perturbed(
+    examples: Examples, samples: int, prior_samples: int | None, key: int, n_jobs: int | None
 ) -> Evidence:
-    """Return the two terms of the likelihood with an engine each."""
-    if engine == "exact":
-        return Evidence(examples, Exact(window, n_jobs), Exact(window, n_jobs))
+    """Return the two terms of the likelihood by the logistic bound, with fixed perturbations."""
     alike = all(g.features is None and g.edge_weights is None for g in examples.groups)
     if prior_samples is not None:
         shared = check_integer(prior_samples, "prior_samples", 1, 2**31)
@@ -195,7 +227,6 @@ def _make_evidence(
         shared = max(samples, min(_PRIOR, _NOISE // max(1, largest)))
     else:
         shared = samples
-    key = as_key(seed)
     prior = _KeptNoise(shared, step_key(key, 0), n_jobs)
     posterior = _KeptNoise(samples, step_key(key, 1), n_jobs)
     return Evidence(examples, prior, posterior, copies=max(samples, 1 if alike else shared))
