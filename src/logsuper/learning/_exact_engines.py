@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from logsuper.bounds._windows import chain_odds, edge_fields, outside_fields
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._engines import Engine, Partition
-from logsuper.learning._examples import Group
+from logsuper.learning._examples import UNKNOWN, Group
 from logsuper.learning._pairs import Pairs, Reduced, grid_shape
 from logsuper.solvers._inputs import check_integer, count_threads
 
@@ -92,8 +92,12 @@ class Elimination:
 class Strips:
     r"""The strip lower bound on log Z of 4-neighbour grids, with its gradient.
 
-    The bound is smooth while its reference images stay the same. They are the modes of the models
-    that were first evaluated; `refreshed` forgets them, for when the parameters have moved.
+    Every example has a reference image, on which the bound depends a little: less than its width.
+    By default it is the mode given what is labelled, under the parameters at hand. With all labels
+    the loss then is :math:`-\sum_d\log p(x_d\mid x_{<d})` with each factor bounded from above; it
+    is smooth, and never negative. With few labels it jumps by less than the width where a mode
+    changes. An engine that is anchored takes modes at its first evaluation and keeps them: the
+    tightest bound, and a smooth one, but only for parameters near those; far away it is loose.
 
     Attributes
     ----------
@@ -101,47 +105,48 @@ class Strips:
         Columns that are summed over at once. A grid whose short side is no longer is exact.
     n_jobs : int or None
         Threads over the examples.
+    anchored : bool
     """
 
     window: int = 6
     n_jobs: int | None = None
-    _grids: dict[Group, _Lattice] = dataclasses.field(default_factory=dict)
+    anchored: bool = False
+    _lattices: dict[Group, _Lattice] = dataclasses.field(default_factory=dict)
     _anchors: dict[tuple[Group, int], _Anchors] = dataclasses.field(default_factory=dict)
 
-    def refreshed(self, window: int | None = None) -> Strips:
-        """Return the engine without its references, and perhaps with another window."""
-        size = self.window if window is None else check_integer(window, "window", 1, 2**31)
-        return dataclasses.replace(self, window=size, _anchors={})
+    def anchor(self, window: int) -> Strips:
+        """Return an engine that will keep the references of its first evaluation."""
+        return dataclasses.replace(self, window=window, anchored=True, _anchors={})
 
     def evaluate(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
     ) -> Partition:
         """Bound log Z of each example, several at a time."""
         lattice = self._lattice(group)
-        anchors = self._anchor(group, rows, alpha, fields, step)
+        references = self._references(group, rows, alpha, fields, step)
 
-        def one(row: int, field: FloatArray) -> Row:
+        def one(row: int, field: FloatArray, reference: Bits) -> Row:
             def infer(reduced: Reduced) -> Row:
-                grid, x = lattice.grid(reduced, anchors, row)
-                value, dt, dacross, ddown = strips_gradient(grid, x, self.window)
-                mean, apart = lattice.gather(dt, dacross, ddown, anchors.transposed)
-                return value, mean, -apart
+                grid, x, transposed = lattice.lay(reduced, reference, self.window)
+                value, *gradient = strips_gradient(grid, x, self.window)
+                mean, by_weight = lattice.gather(gradient, transposed)
+                return value, mean, -by_weight
 
             weights = lattice.pairs.scaled(group, row)
             return _solve(lattice.pairs, weights, alpha, field, infer)
 
-        return _stack(self._map(one, rows, fields))
+        return _stack(self._map(one, rows, fields, references))
 
     def widths(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
     ) -> FloatArray:
         """Return by how much log Z can be above what `evaluate` returns, (B,)."""
         lattice = self._lattice(group)
-        anchors = self._anchor(group, rows, alpha, fields, step)
+        references = self._references(group, rows, alpha, fields, step)
 
-        def one(row: int, field: FloatArray) -> float:
+        def one(row: int, field: FloatArray, reference: Bits) -> float:
             reduced = lattice.pairs.reduce(lattice.pairs.scaled(group, row), alpha, field)
-            grid, x = lattice.grid(reduced, anchors, row)
+            grid, x, _ = lattice.lay(reduced, reference, self.window)
             size = min(self.window, grid.shape[1])
             if size == grid.shape[1]:
                 return 0.0
@@ -155,12 +160,13 @@ class Strips:
             ]
             return float(surprise[1] - surprise[0])
 
-        return np.array(self._map(one, rows, fields))
+        return np.array(self._map(one, rows, fields, references))
 
     def _map(
-        self, one: Callable[[int, FloatArray], Any], rows: IntArray, fields: FloatArray
+        self, one: Callable[..., Any], rows: IntArray, fields: FloatArray, references: Bits
     ) -> list[Any]:
-        tasks = zip(rows.tolist(), fields, strict=True)
+        """Do something for each example, on the threads."""
+        tasks = zip(rows.tolist(), fields, references, strict=True)
         threads = count_threads(self.n_jobs)
         if threads == 1:
             return [one(*task) for task in tasks]
@@ -168,7 +174,8 @@ class Strips:
         return list(Parallel(threads, require="sharedmem")(delayed(one)(*task) for task in tasks))
 
     def _lattice(self, group: Group) -> _Lattice:
-        if group not in self._grids:
+        """Return the edges of a group on their image; refuse what is none."""
+        if group not in self._lattices:
             pairs = _need_pairs(group, "strips")
             shape = grid_shape(group, pairs)
             if shape is None:
@@ -176,27 +183,38 @@ class Strips:
                     "strips needs 4-neighbour cuts of one image (grid_cuts), got "
                     f"{list(group.prepared.functions)!r}"
                 )
-            self._grids[group] = _Lattice(pairs, shape)
-        return self._grids[group]
+            self._lattices[group] = _Lattice(pairs, shape)
+        return self._lattices[group]
 
-    def _anchor(
+    def _references(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> _Anchors:
-        """Return the reference of each example, found now where there is none yet."""
+    ) -> Bits:
+        """Return the reference of each example, (B, n)."""
+        if not self.anchored:
+            return self._modes(group, rows, alpha, fields)
         # the free side of an objective has even steps, the held side odd ones
         key = group, step % 2
         if key not in self._anchors:
-            lattice = self._grids[group]
-            transposed = lattice.better_transposed(alpha, self.window)
-            self._anchors[key] = _Anchors(group.count, group.prepared.n, transposed)
+            self._anchors[key] = _Anchors(group.count, group.prepared.n)
         anchors = self._anchors[key]
         new = ~anchors.known[rows]
         if new.any():
-            anchors.x[rows[new]] = group.prepared.maximize(
-                fields[new], alpha, edge_weights=group.factors(rows[new]), n_jobs=self.n_jobs
-            )[0]
+            anchors.x[rows[new]] = self._modes(group, rows[new], alpha, fields[new])
             anchors.known[rows[new]] = True
-        return anchors
+        return anchors.x[rows]
+
+    def _modes(self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray) -> Bits:
+        """Return the mode of each example, given its labels unless this is anchored."""
+        alike = group.observed is None and group.features is None and group.edge_weights is None
+        # where examples are alike, one of them stands for all, whatever its labels are
+        if group.labels is not None and not self.anchored and not alike:
+            x = group.labels[rows]
+            if not (x == UNKNOWN).any():
+                return x
+            fields = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, fields))
+        return group.prepared.maximize(
+            fields, alpha, edge_weights=group.factors(rows), n_jobs=self.n_jobs
+        )[0]
 
 
 class Exact:
@@ -222,13 +240,14 @@ class Exact:
 
     def __init__(self, window: int = 6, n_jobs: int | None = None) -> None:
         self.strips = Strips(check_integer(window, "window", 1, 2**31), n_jobs)
-        self._elimination, self._enumeration = Elimination(), Enumeration()
+        self._others = Elimination(), Enumeration()
         self._chosen: dict[Group, Engine] = {}
 
-    def refresh(self, window: int | None = None) -> None:
-        """Forget the references of the strips, and perhaps change their window."""
-        self.strips = self.strips.refreshed(window)
-        self._chosen = {}
+    def anchor(self, window: int) -> Exact:
+        """Return the same with strips that will keep the references of their first evaluation."""
+        other = Exact(window)
+        other.strips, other._others = self.strips.anchor(window), self._others
+        return other
 
     def choose(self, group: Group) -> Engine:
         """Return the engine for a group; refuse one that would take too long."""
@@ -237,14 +256,15 @@ class Exact:
         return self._chosen[group]
 
     def _choose(self, group: Group) -> Engine:
+        elimination, enumeration = self._others
         n, functions = group.prepared.n, list(group.prepared.functions)
         if n <= _TINY:
-            return self._enumeration
+            return enumeration
         pairs = Pairs.of(group)
         if pairs is not None and grid_shape(group, pairs) is not None:
             return self.strips
         if n <= _LARGEST:
-            return self._enumeration
+            return enumeration
         if pairs is None:
             raise NotApplicable(
                 f"exact needs pairwise functions, or at most {_LARGEST} elements, got n = {n} and "
@@ -257,7 +277,7 @@ class Exact:
                 f"{_BUDGET:.0e}; use method='samples'",
                 cost,
             )
-        return self._elimination
+        return elimination
 
     def evaluate(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
@@ -281,17 +301,12 @@ class _Lattice:
         i, j = self.pairs.edges.T
         return np.asarray((j == i + 1) & (j % self.shape[1] > 0))
 
-    def better_transposed(self, alpha: FloatArray, window: int) -> bool:
-        """Return whether windows should be of rows: they end at the weaker edges."""
-        rows, columns = self.shape
-        if min(rows, columns) <= window:
-            return rows < columns
-        strength = alpha @ self.pairs.weights
-        across = self.is_across
-        return bool(strength[~across].sum() < strength[across].sum())
+    def lay(self, reduced: Reduced, reference: Bits, window: int) -> tuple[GridForm, Bits, bool]:
+        """Return an example's function as a grid, its reference, and whether it is transposed.
 
-    def grid(self, reduced: Reduced, anchors: _Anchors, row: int) -> tuple[GridForm, Bits]:
-        """Return an example's function as a grid, and its reference."""
+        Windows of rows or columns: those that end at the weaker edges, which more often have
+        different ends in the reference.
+        """
         rows, columns = self.shape
         at, is_across = self.pairs.edges[:, 0], self.is_across
         planes = np.zeros((2, rows * columns))
@@ -304,32 +319,33 @@ class _Lattice:
             np.ascontiguousarray(planes[1].reshape(self.shape)[:-1]),
             np.flatnonzero(~reduced.fixed),
         )
-        # a pixel that is fixed stands alone: its reference does not matter
-        x = anchors.x[row].reshape(self.shape)
-        if anchors.transposed:
-            return grid.transposed(), np.ascontiguousarray(x.T)
-        return grid, x
+        x = reference.reshape(self.shape)
+        transposed = rows < columns
+        if min(rows, columns) > window:
+            transposed = bool(np.mean(x[1:] != x[:-1]) > np.mean(x[:, 1:] != x[:, :-1]))
+        if transposed:
+            return grid.transposed(), np.ascontiguousarray(x.T), True
+        return grid, x, False
 
     def gather(
-        self, dt: FloatArray, dacross: FloatArray, ddown: FloatArray, transposed: bool
+        self, gradient: Sequence[FloatArray], transposed: bool
     ) -> tuple[FloatArray, FloatArray]:
         """Return derivatives in the fields (n,) and in the weights of the edges (E,)."""
+        dt, dacross, ddown = gradient
         if transposed:
             dt, dacross, ddown = dt.T, ddown.T, dacross.T
         planes = np.zeros((2, *self.shape))
         planes[0, :, :-1], planes[1, :-1] = dacross, ddown
-        at = self.pairs.edges[:, 0]
-        across, down = planes.reshape(2, -1)[:, at]
+        across, down = planes.reshape(2, -1)[:, self.pairs.edges[:, 0]]
         return dt.ravel(), np.where(self.is_across, across, down)
 
 
 class _Anchors:
-    """The reference images of a group, and the direction of the strips."""
+    """Reference images of a group that stay."""
 
-    def __init__(self, count: int, n: int, transposed: bool) -> None:
+    def __init__(self, count: int, n: int) -> None:
         self.x = np.zeros((count, n), dtype=np.uint8)
         self.known = np.zeros(count, dtype=bool)
-        self.transposed = transposed
 
 
 def _solve(
