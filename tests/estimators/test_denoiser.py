@@ -20,6 +20,11 @@ def _short():
         yield
 
 
+def quick(*args, **params):
+    """Return a denoiser that stops early."""
+    return ls.MaskDenoiser(*args, **{"max_iter": 60, "samples": 40, "context": 0, **params})
+
+
 def make_pairs(count, shape=SHAPE, rate=0.1, seed=0):
     clean = ls.make_silhouettes(count, shape=shape, seed=seed)
     return ls.Flips(rate).sample(clean, seed=seed + 100).astype(np.uint8), clean
@@ -35,7 +40,7 @@ def fitted(pairs):
     noisy, clean = pairs
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ls.ConvergenceWarning)
-        return ls.MaskDenoiser(noise=0.1).fit(noisy[:20], clean[:20])
+        return quick(noise=0.1, context=2).fit(noisy[:20], clean[:20])
 
 
 # ------------------------------------------------------------------------------------- what it does
@@ -50,7 +55,7 @@ def test_removes_noise_with_clean_images(pairs, fitted):
 
 def test_removes_noise_without_clean_images(pairs):
     noisy, clean = pairs
-    denoiser = ls.MaskDenoiser().fit(noisy)
+    denoiser = quick().fit(noisy)
     assert denoiser.learner_ == "moments"
     assert abs(denoiser.noise_ - 0.1) < 0.03
     assert denoiser.score(noisy, clean) > (noisy == clean).mean() + 0.03
@@ -65,10 +70,21 @@ def test_fitted_attributes(fitted):
     assert fitted.parameters_.alpha is fitted.alpha_
 
 
+@pytest.mark.parametrize(
+    ("count", "shape", "radius"), [(1, (20, 20), 0), (1, (100, 100), 1), (3, (100, 100), 2)]
+)
+def test_filter_grows_with_the_data(count, shape, radius):
+    clean = np.zeros((count, *shape))
+    clean[:, 30:60, 30:60] = 1
+    noisy = ls.Flips(0.1).sample(clean, seed=0)
+    denoiser = quick(noise=0.1, context="auto", max_iter=2).fit(noisy, clean)
+    assert denoiser.filter_.shape == (2 * radius + 1,) * 2
+
+
 def test_filter_is_applied_as_a_window(pairs):
     # a filter that copies the right neighbour, and nothing else
     noisy, _ = pairs
-    denoiser = ls.MaskDenoiser(noise=0.1, context=1, marginals="exact").fit(*pairs)
+    denoiser = quick(noise=0.1, context=1, marginals="exact").fit(*pairs)
     found = denoiser.parameters_
     beta = np.zeros(8)
     beta[4] = 50.0  # row by row without the middle: (0, +1) comes fifth
@@ -84,9 +100,7 @@ def test_probabilities_are_those_of_the_posterior(modular, seed):
     clean = rng.integers(0, 2, (6, 2, 4))
     noisy = ls.Flips(0.2).sample(clean, seed=rng)
     noisy[0, 0, 0] = np.nan
-    denoiser = ls.MaskDenoiser(
-        noise=0.2, modular=modular, scale=False, context=0, marginals="exact"
-    ).fit(noisy, clean)
+    denoiser = quick(noise=0.2, modular=modular, scale=False, marginals="exact").fit(noisy, clean)
     assert denoiser.scale_ == 1
     X = oracles.enumerate_x(8)
     fh, fv = ls.grid_cuts((2, 4))
@@ -132,7 +146,7 @@ def test_labels_may_be_missing(pairs):
     noisy, clean = pairs
     rng = np.random.default_rng(0)
     partial = np.where(rng.random(clean.shape) < 0.5, np.nan, clean)
-    denoiser = ls.MaskDenoiser(noise=0.1).fit(noisy, partial)
+    denoiser = quick(noise=0.1).fit(noisy, partial)
     assert denoiser.score(noisy, clean) > 0.93
     # only labelled pixels count
     wrong = denoiser.predict(noisy) != clean
@@ -144,7 +158,7 @@ def test_images_of_different_shapes():
     shapes = [(16, 20), (18, 16), (16, 20)]
     made = [make_pairs(1, shape, seed=k) for k, shape in enumerate(shapes)]
     noisy, clean = [z[0] for z, _ in made], [x[0] for _, x in made]
-    denoiser = ls.MaskDenoiser(noise=0.1).fit(noisy, clean)
+    denoiser = quick(noise=0.1).fit(noisy, clean)
     assert denoiser.shape_ is None and isinstance(denoiser.modular_, float)
     found = denoiser.predict(noisy)
     assert isinstance(found, list) and [y.shape for y in found] == [x.shape for x in clean]
@@ -157,7 +171,7 @@ def test_images_of_different_shapes():
 def test_volumes():
     clean = np.repeat(ls.make_silhouettes(4, shape=(16, 16), seed=0)[:, None], 3, axis=1)
     noisy = ls.Flips(0.15).sample(clean, seed=1)
-    denoiser = ls.MaskDenoiser(noise=0.15).fit(noisy, clean)
+    denoiser = quick(noise=0.15, context=1).fit(noisy, clean)
     assert denoiser.alpha_.shape == (3,) and denoiser.filter_.shape == (3, 3, 3)
     assert denoiser.predict(noisy).shape == clean.shape
     assert denoiser.score(noisy, clean) > 0.93
@@ -166,7 +180,7 @@ def test_volumes():
 def test_grey_levels(seed):
     clean = ls.make_silhouettes(4, shape=SHAPE, seed=seed)
     grey = ls.Gaussian(mean=(60.0, 120.0), scale=(20.0, 30.0)).sample(clean, seed=seed)
-    denoiser = ls.MaskDenoiser().fit(grey, clean)
+    denoiser = quick().fit(grey, clean)
     assert isinstance(denoiser.channel_, ls.Gaussian)
     np.testing.assert_allclose(denoiser.channel_.mean, [60, 120], atol=5)
     np.testing.assert_allclose(denoiser.noise_, [20, 30], rtol=0.2)
@@ -175,7 +189,7 @@ def test_grey_levels(seed):
 
 def test_decode_by_the_mode_picks_a_factor(pairs):
     noisy, clean = pairs
-    denoiser = ls.MaskDenoiser(noise=0.1, decode="map", modular="shared").fit(noisy, clean)
+    denoiser = quick(noise=0.1, decode="map", modular="shared").fit(noisy, clean)
     picked = denoiser.score(noisy, clean)
     for factor in (0.5, 0.8, 1.0, 1.2):
         denoiser.decode_factor_ = factor
@@ -185,9 +199,9 @@ def test_decode_by_the_mode_picks_a_factor(pairs):
 def test_functions_of_ones_own(pairs):
     noisy, clean = pairs
     cuts = ls.grid_cuts(SHAPE, neighbors=8)
-    given = ls.MaskDenoiser(noise=0.1, neighbors=8, modular="shared").fit(noisy[:4], clean[:4])
-    listed = ls.MaskDenoiser(noise=0.1, neighbors=list(cuts), modular="shared")
-    called = ls.MaskDenoiser(
+    given = quick(noise=0.1, neighbors=8, modular="shared").fit(noisy[:4], clean[:4])
+    listed = quick(noise=0.1, neighbors=list(cuts), modular="shared")
+    called = quick(
         noise=0.1, neighbors=lambda shape: ls.grid_cuts(shape, neighbors=8), modular="shared"
     )
     for other in (listed, called):
@@ -204,7 +218,7 @@ def test_same_seed_same_result(pairs, learner):
     noisy, clean = pairs
     runs = []
     for n_jobs in (1, 1, 2):
-        denoiser = ls.MaskDenoiser(learner=learner, random_state=3, n_jobs=n_jobs)
+        denoiser = quick(learner=learner, random_state=3, n_jobs=n_jobs)
         denoiser.fit(noisy[:6], clean[:6])
         runs.append((denoiser.alpha_, denoiser.modular_, denoiser.predict_proba(noisy)))
     for other in runs[1:]:
@@ -214,7 +228,7 @@ def test_same_seed_same_result(pairs, learner):
 
 def test_without_a_seed_a_fitted_estimator_decodes_the_same_twice(pairs):
     noisy, clean = pairs
-    denoiser = ls.MaskDenoiser(noise=0.1, random_state=None).fit(noisy[:4], clean[:4])
+    denoiser = quick(noise=0.1, random_state=None).fit(noisy[:4], clean[:4])
     np.testing.assert_array_equal(denoiser.predict_proba(noisy), denoiser.predict_proba(noisy))
 
 
@@ -223,9 +237,7 @@ def test_without_a_seed_a_fitted_estimator_decodes_the_same_twice(pairs):
 )
 def test_generators_are_seeds_too(pairs, make):
     noisy, clean = pairs
-    first, second = (
-        ls.MaskDenoiser(noise=0.1, random_state=make(5)).fit(noisy[:4], clean[:4]) for _ in "ab"
-    )
+    first, second = (quick(noise=0.1, random_state=make(5)).fit(noisy[:4], clean[:4]) for _ in "ab")
     np.testing.assert_array_equal(first.predict_proba(noisy), second.predict_proba(noisy))
 
 
@@ -233,7 +245,7 @@ def test_decoding_in_pieces_changes_only_the_noise(pairs, monkeypatch):
     from logsuper.estimators import _images
 
     noisy, _ = pairs
-    fitted = ls.MaskDenoiser(noise=0.1, marginals="exact").fit(*pairs)
+    fitted = quick(noise=0.1, marginals="exact").fit(*pairs)
     whole = fitted.predict_proba(noisy)
     monkeypatch.setattr(_images, "_PIECE", 700)
     np.testing.assert_allclose(fitted.predict_proba(noisy), whole, rtol=1e-12)
@@ -242,7 +254,7 @@ def test_decoding_in_pieces_changes_only_the_noise(pairs, monkeypatch):
 def test_callback_sees_the_history(pairs):
     noisy, clean = pairs
     lines = []
-    denoiser = ls.MaskDenoiser(noise=0.1, callback=lines.append).fit(noisy[:4], clean[:4])
+    denoiser = quick(noise=0.1, callback=lines.append).fit(noisy[:4], clean[:4])
     assert lines and all(isinstance(line, Record) for line in lines)
     assert lines[-1] in denoiser.history_
 
@@ -250,7 +262,7 @@ def test_callback_sees_the_history(pairs):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ls.MaskDenoiser(noise=0.1, callback=stop).fit(noisy[:4], clean[:4])
+        quick(noise=0.1, callback=stop).fit(noisy[:4], clean[:4])
 
 
 # ------------------------------------------------------------------------------------------- noise
@@ -258,11 +270,11 @@ def test_callback_sees_the_history(pairs):
 
 def test_noise_is_counted_against_labels(pairs):
     noisy, clean = pairs
-    kwargs = {"modular": "none", "context": 0}
+    kwargs = {"modular": "none"}
     wrong = int((noisy != clean).sum())
-    denoiser = ls.MaskDenoiser(**kwargs).fit(noisy, clean)
+    denoiser = quick(**kwargs).fit(noisy, clean)
     assert denoiser.noise_ == pytest.approx((wrong + 0.5) / (noisy.size + 1))
-    on, off = ls.MaskDenoiser("asymmetric", **kwargs).fit(noisy, clean).noise_
+    on, off = quick("asymmetric", **kwargs).fit(noisy, clean).noise_
     zeros = clean == 0
     assert on == pytest.approx((noisy[zeros].sum() + 0.5) / (zeros.sum() + 1))
     assert off == pytest.approx(((1 - noisy[~zeros]).sum() + 0.5) / ((~zeros).sum() + 1))
@@ -273,9 +285,9 @@ def test_a_rate_for_each_pixel(pairs):
     rate = np.full(SHAPE, 0.02)
     rate[:, 8:] = 0.3
     noisy = ls.Flips(rate).sample(clean, seed=0)
-    denoiser = ls.MaskDenoiser(noise=rate, modular="shared").fit(noisy, clean)
+    denoiser = quick(noise=rate, modular="shared").fit(noisy, clean)
     np.testing.assert_array_equal(denoiser.noise_, rate)
-    plain = ls.MaskDenoiser(modular="shared").fit(noisy, clean)
+    plain = quick(modular="shared").fit(noisy, clean)
     assert denoiser.score(noisy, clean) > plain.score(noisy, clean)
 
 
@@ -295,7 +307,7 @@ def test_shapes_and_dtypes(dtype, count, shape, as_list, labelled):
     noisy = ls.Flips(0.1).sample(clean, seed=0).astype(dtype)
     if as_list:
         clean, noisy = list(clean.astype(dtype)), list(noisy)
-    denoiser = ls.MaskDenoiser(noise=0.1, samples=10, max_iter=5)
+    denoiser = quick(noise=0.1, samples=10, max_iter=5, context="auto")
     denoiser.fit(noisy, clean if labelled else None)
     proba, masks = denoiser.predict_proba(noisy), denoiser.predict(noisy)
     assert isinstance(proba, list) == isinstance(masks, list) == as_list

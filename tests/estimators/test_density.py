@@ -15,6 +15,11 @@ def _short():
         yield
 
 
+def quick(*args, **params):
+    """Return a density that stops early."""
+    return ls.LogSupermodularDensity(*args, **{"max_iter": 300, **params})
+
+
 def make_rows(seed, count=150, n=6):
     rng = np.random.default_rng(seed)
     return (rng.random((count, n)) < rng.choice([0.15, 0.75], (count, 1))).astype(np.uint8)
@@ -22,7 +27,7 @@ def make_rows(seed, count=150, n=6):
 
 def test_probabilities_sum_to_one(seed):
     X = make_rows(seed)
-    density = ls.LogSupermodularDensity().fit(X)
+    density = quick().fit(X)
     every = oracles.enumerate_x(6)
     lower, upper = density.score_samples(every, return_bracket=True)
     assert np.exp(lower).sum() == pytest.approx(1.0, abs=1e-9)  # log Z is exact by default
@@ -33,7 +38,7 @@ def test_probabilities_sum_to_one(seed):
 
 def test_learns_that_features_go_together(seed):
     X = make_rows(seed)
-    density = ls.LogSupermodularDensity().fit(X)
+    density = quick().fit(X)
     independent = X.mean(axis=0)
     rival = np.log(np.where(X == 1, independent, 1 - independent)).sum(axis=1).mean()
     assert density.score(X) > rival + 0.1
@@ -45,7 +50,7 @@ def test_score_is_below_the_truth_for_any_function(name):
     rng = np.random.default_rng(0)
     f = oracles.FAMILIES[name](rng, 5)
     X = make_rows(0, 20, 5)
-    density = ls.LogSupermodularDensity([f], max_iter=20).fit(X)
+    density = quick([f], max_iter=20).fit(X)
     total = density.alpha_[0] * f(X) - X @ density.modular_
     every = oracles.enumerate_x(5)
     log_z = np.logaddexp.reduce(every @ density.modular_ - density.alpha_[0] * f(every))
@@ -56,7 +61,7 @@ def test_score_is_below_the_truth_for_any_function(name):
 
 def test_unknown_entries_are_summed_over(seed):
     X = make_rows(seed).astype(float)
-    density = ls.LogSupermodularDensity().fit(X)
+    density = quick().fit(X)
     row = X[:1].copy()
     row[0, [1, 4]] = np.nan
     filled = np.repeat(row, 4, axis=0)
@@ -67,16 +72,14 @@ def test_unknown_entries_are_summed_over(seed):
     # and learning from rows with holes comes out near learning from the whole
     rng = np.random.default_rng(seed)
     holes = np.where(rng.random(X.shape) < 0.1, np.nan, X)
-    partial = ls.LogSupermodularDensity().fit(holes)
+    partial = quick().fit(holes)
     assert partial.score(X) > density.score(X) - 0.1
     masked = np.ma.masked_array(X, np.isnan(holes))
-    np.testing.assert_array_equal(
-        ls.LogSupermodularDensity().fit(masked).modular_, partial.modular_
-    )
+    np.testing.assert_array_equal(quick().fit(masked).modular_, partial.modular_)
 
 
 def test_samples_are_of_the_model():
-    density = ls.LogSupermodularDensity().fit(make_rows(0))
+    density = quick().fit(make_rows(0))
     every = oracles.enumerate_x(6)
     p = np.exp(density.score_samples(every))
     drawn = density.sample(5000, random_state=1)
@@ -88,50 +91,47 @@ def test_samples_are_of_the_model():
 
 def test_bracket_is_that_of_the_model():
     f = ls.Cut(6, [(i, j) for i in range(6) for j in range(i)])
-    density = ls.LogSupermodularDensity([f], modular="shared").fit(make_rows(0))
+    density = quick([f], modular="shared").fit(make_rows(0))
     assert np.unique(density.modular_).size == 1
     found = density.bracket(budget=1e6)
     every = oracles.enumerate_x(6)
     truth = np.logaddexp.reduce(-density.model_.f(every))
     assert found.lower - 1e-9 <= truth <= found.upper + 1e-9
-    assert (
-        ls.LogSupermodularDensity([f], modular="none").fit(make_rows(0)).modular_.tolist()
-        == [0] * 6
-    )
+    assert quick([f], modular="none").fit(make_rows(0)).modular_.tolist() == [0] * 6
 
 
 def test_functions_may_depend_on_the_number_of_features():
     X = make_rows(0)
-    listed = ls.LogSupermodularDensity(list(ls.grid_cuts((6,)))).fit(X)
-    called = ls.LogSupermodularDensity(lambda n: ls.grid_cuts((n,))).fit(X)
+    listed = quick(list(ls.grid_cuts((6,)))).fit(X)
+    called = quick(lambda n: ls.grid_cuts((n,))).fit(X)
     np.testing.assert_array_equal(listed.modular_, called.modular_)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 9])
 def test_any_number_of_features(n):
-    density = ls.LogSupermodularDensity().fit(make_rows(0, 30, n))
+    density = quick().fit(make_rows(0, 30, n))
     assert np.isfinite(density.score(make_rows(1, 30, n)))
 
 
 def test_constant_features_stay_finite():
     X = make_rows(0)
     X[:, 2], X[:, 3] = 0, 1
-    density = ls.LogSupermodularDensity().fit(X)
+    density = quick().fit(X)
     assert np.isfinite(density.modular_).all() and density.score(X) > -4
 
 
 def test_binarize():
     X = make_rows(0)
-    plain = ls.LogSupermodularDensity().fit(X)
-    level = ls.LogSupermodularDensity(binarize=7.0).fit(5.0 + 4.0 * X)
+    plain = quick().fit(X)
+    level = quick(binarize=7.0).fit(5.0 + 4.0 * X)
     np.testing.assert_array_equal(plain.modular_, level.modular_)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_same_seed_same_result(n_jobs):
     X = make_rows(0)
-    a = ls.LogSupermodularDensity(random_state=4).fit(X)
-    b = ls.LogSupermodularDensity(random_state=4, n_jobs=n_jobs).fit(X)
+    a = quick(random_state=4).fit(X)
+    b = quick(random_state=4, n_jobs=n_jobs).fit(X)
     np.testing.assert_array_equal(a.alpha_, b.alpha_)
     np.testing.assert_array_equal(a.modular_, b.modular_)
 
@@ -172,7 +172,7 @@ def test_one_clear_error(case):
 
 
 def test_errors_after_the_fit():
-    density = ls.LogSupermodularDensity().fit(make_rows(0))
+    density = quick().fit(make_rows(0))
     with pytest.raises(ValueError, match="5 features"):
         density.score_samples(make_rows(0, 3, 5))
     with pytest.raises(TypeError, match="n_samples must be an integer"):

@@ -39,7 +39,9 @@ DENOISERS = {
 
 @pytest.mark.parametrize("name", DENOISERS)
 def test_denoiser_round_trip(name, tmp_path):
-    denoiser = ls.MaskDenoiser(**{"samples": 20, **DENOISERS[name]}).fit(NOISY, CLEAN)
+    denoiser = ls.MaskDenoiser(**{"samples": 20, "max_iter": 5, **DENOISERS[name]}).fit(
+        NOISY, CLEAN
+    )
     denoiser.save(tmp_path / "model")
     loaded = ls.load_model(tmp_path / "model")
     assert type(loaded) is ls.MaskDenoiser
@@ -60,7 +62,7 @@ def test_denoiser_round_trip(name, tmp_path):
 
 def test_different_shapes_round_trip(tmp_path):
     images = [NOISY[0], NOISY[1][:, :12]]
-    denoiser = ls.MaskDenoiser(noise=0.1).fit(images, [CLEAN[0], CLEAN[1][:, :12]])
+    denoiser = ls.MaskDenoiser(noise=0.1, max_iter=5).fit(images, [CLEAN[0], CLEAN[1][:, :12]])
     denoiser.save(tmp_path / "model")
     for a, b in zip(
         ls.load_model(tmp_path / "model").predict(images), denoiser.predict(images), strict=True
@@ -74,7 +76,7 @@ def test_different_shapes_round_trip(tmp_path):
     ids=["default", "cut", "cardinality"],
 )
 def test_density_round_trip(functions, tmp_path):
-    density = ls.LogSupermodularDensity(functions).fit(ROWS)
+    density = ls.LogSupermodularDensity(functions, max_iter=50).fit(ROWS)
     density.save(tmp_path / "model")
     loaded = ls.LogSupermodularDensity.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.score_samples(ROWS), density.score_samples(ROWS))
@@ -85,7 +87,7 @@ def test_density_round_trip(functions, tmp_path):
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
 def test_generators_and_callbacks_are_left_out(make, tmp_path):
-    density = ls.LogSupermodularDensity(random_state=make(0), callback=lambda _: None)
+    density = ls.LogSupermodularDensity(max_iter=50, random_state=make(0), callback=lambda _: None)
     density.fit(ROWS).save(tmp_path / "model")
     loaded = ls.load_model(tmp_path / "model")
     assert loaded.random_state is None and loaded.callback is None
@@ -93,11 +95,11 @@ def test_generators_and_callbacks_are_left_out(make, tmp_path):
 
 REFUSED = {
     "callable": (
-        ls.MaskDenoiser(neighbors=ls.grid_cuts),
+        ls.MaskDenoiser(max_iter=5, neighbors=ls.grid_cuts),
         "neighbors is a function, which a file without code",
     ),
     "family": (
-        ls.MaskDenoiser(neighbors=[ls.PnPotts(256, [[0, 1, 2]])]),
+        ls.MaskDenoiser(max_iter=5, neighbors=[ls.PnPotts(256, [[0, 1, 2]])]),
         r"neighbors\[0\] is PnPotts.*pickle the estimator",
     ),
 }
@@ -121,14 +123,14 @@ def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "model"
     with pytest.raises(FileNotFoundError):
         ls.load_model(path)
-    ls.LogSupermodularDensity().fit(ROWS).save(path)
+    ls.LogSupermodularDensity(max_iter=50).fit(ROWS).save(path)
     data = path.read_bytes()
     for cut in (0, 10, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:cut])
         with pytest.raises(ValueError, match="truncated or corrupted"):
             ls.load_model(path)
     rng = np.random.default_rng(0)
-    expected = ls.LogSupermodularDensity().fit(ROWS).score_samples(ROWS)
+    expected = ls.LogSupermodularDensity(max_iter=50).fit(ROWS).score_samples(ROWS)
     for _ in range(100):
         broken = bytearray(data)
         broken[rng.integers(len(data))] ^= 1 << rng.integers(8)
@@ -142,7 +144,7 @@ def test_damaged_files_are_refused(tmp_path):
 
 def test_newer_and_foreign_files_are_refused(tmp_path):
     path = tmp_path / "model"
-    ls.LogSupermodularDensity().fit(ROWS).save(path)
+    ls.LogSupermodularDensity(max_iter=50).fit(ROWS).save(path)
     header, arrays = load_arrays(path, "model", 1)
     save_arrays(path, "model", 2, header, arrays)
     with pytest.raises(ValueError, match="written by a newer logsuper"):

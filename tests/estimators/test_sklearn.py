@@ -58,7 +58,7 @@ _EXPECTED = dict.fromkeys(
 
 
 @parametrize_with_checks(
-    [ls.LogSupermodularDensity(binarize=0.0), ls.LogSupermodularDensity()],
+    [ls.LogSupermodularDensity(binarize=0.0, max_iter=20), ls.LogSupermodularDensity()],
     expected_failed_checks=lambda estimator: {} if estimator.binarize is not None else _EXPECTED,
 )
 def test_checks_of_scikit_learn(estimator, check):
@@ -85,7 +85,7 @@ def test_arguments_are_stored_untouched():
 
 def test_grid_search_over_denoisers():
     search = GridSearchCV(
-        ls.MaskDenoiser(noise=0.1, modular="shared", samples=20),
+        ls.MaskDenoiser(noise=0.1, modular="shared", context=0, samples=20, max_iter=50),
         {"penalty": [0.01, 1e4], "neighbors": [4, 8]},
         cv=2,
     ).fit(NOISY, CLEAN)
@@ -97,14 +97,18 @@ def test_grid_search_over_denoisers():
 def test_cross_validation_of_lists():
     images = [image[:, : 14 + i % 3] for i, image in enumerate(NOISY)]
     labels = [image[:, : 14 + i % 3] for i, image in enumerate(CLEAN)]
-    scores = cross_val_score(ls.MaskDenoiser(noise=0.1, samples=20), images, labels, cv=3)
+    scores = cross_val_score(
+        ls.MaskDenoiser(noise=0.1, context=0, samples=20, max_iter=50), images, labels, cv=3
+    )
     assert scores.shape == (3,) and (scores > 0.85).all()
 
 
 def test_pipelines():
     grey = ls.Gaussian((50.0, 200.0), 30.0).sample(CLEAN, seed=2)
     threshold = FunctionTransformer(lambda images: images > 125.0)
-    pipeline = Pipeline([("threshold", threshold), ("denoise", ls.MaskDenoiser())])
+    pipeline = Pipeline(
+        [("threshold", threshold), ("denoise", ls.MaskDenoiser(context=0, max_iter=50))]
+    )
     assert pipeline.fit(grey, CLEAN).score(grey, CLEAN) > 0.95
     rows = make_pipeline(Binarizer(threshold=0.5), ls.LogSupermodularDensity()).fit(ROWS * 0.9)
     assert np.isfinite(rows.score(ROWS * 0.9))
@@ -116,7 +120,9 @@ def test_grid_search_over_densities():
 
 
 def test_pickles():
-    denoiser = ls.MaskDenoiser(noise=0.1, neighbors=list(ls.grid_cuts((16, 16)))).fit(NOISY, CLEAN)
+    denoiser = ls.MaskDenoiser(noise=0.1, max_iter=5, neighbors=list(ls.grid_cuts((16, 16)))).fit(
+        NOISY, CLEAN
+    )
     copy = pickle.loads(pickle.dumps(denoiser))
     np.testing.assert_array_equal(copy.predict_proba(NOISY), denoiser.predict_proba(NOISY))
     density = ls.LogSupermodularDensity().fit(ROWS)

@@ -36,8 +36,11 @@ __all__ = ["MaskDenoiser"]
 _ENOUGH = 20
 """Images from which on a modular term of each pixel is worth its numbers."""
 
-_RADIUS = {2: 2, 3: 1}
-"""How far the learned filter reaches by default, in images and in volumes."""
+_RADII = {2: (2, 1), 3: (1,)}
+"""How far the learned filter may reach by default, in images and in volumes."""
+
+_SUPPORT = 1000
+"""Training pixels that each coefficient of it should have."""
 
 
 class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
@@ -72,15 +75,16 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
         :math:`f_k` themselves; or what returns them for the shape of an image.
     context : int or "auto"
-        How far the filter h reaches along each axis; 0 for none. "auto" is 2 for images and 1 for
-        volumes, and 0 for "latent", which cannot learn one.
+        How far the filter h reaches along each axis; 0 for none. "auto" is 2, or 1 for volumes,
+        as far as there are a thousand training pixels for each of its coefficients, and 0 for
+        "latent", which cannot learn one.
     scale : bool, default True
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats an image, for all parameters or for each kind
         ("alpha", "modular", "filter", "scale", 0 where not given). By default that of the modular
-        term is 3 over the number of images (30 for "moments"), a Gaussian prior, and the others'
-        are small.
+        term is 3 over the number of images (30 for "moments"), that of the filter 30 over it, both
+        Gaussian priors, and the others' are small.
     decode : {"auto", "mean", "map"}
         How `predict` decides: each pixel by its probability, or all by the most probable mask.
         "auto" is "map" for "max_margin", whose probabilities mean nothing, else "mean".
@@ -240,13 +244,13 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         name = self._choose_learner(images[0].shape, labels)
         if not LEARNERS[name].supervised:
             labels = None
-        channel = find_channel(self.noise, images, labels)
         self._functions = self.neighbors
         self._term = self._choose_term(shapes, len(images))
         self._axes = images[0].ndim
-        self._radius = self._choose_radius(name)
+        self._radius = self._choose_radius(name, sum(image.size for image in images))
         self._learned_scale = bool(self.scale) and name != "latent"
         self._key = as_key(as_seed(self.random_state))
+        channel = find_channel(self.noise, images, labels)
         examples = self._gather(images, channel, labels)
         learned = run(self, name, examples, self._key)
         self.parameters_ = learned.parameters
@@ -284,9 +288,11 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             )
         return self.modular
 
-    def _choose_radius(self, name: str) -> int:
+    def _choose_radius(self, name: str, pixels: int) -> int:
         if self.context == "auto":
-            return 0 if name == "latent" else _RADIUS[self._axes]
+            radii = () if name == "latent" else _RADII[self._axes]
+            affordable = [r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** self._axes]
+            return max(affordable, default=0)
         if isinstance(self.context, str):
             raise ValueError(f"context must be an integer >= 0 or 'auto', got {self.context!r}")
         radius = 0 if self.context == 0 else check_count(self.context, "context")

@@ -14,6 +14,9 @@ from logsuper.learning import Layout, Learned, Penalty
 
 __all__ = ["LEARNERS", "find_penalty", "is_pairwise"]
 
+# The inverse variance of the prior on a coefficient of the filter.
+_FILTER = 30.0
+
 _KINDS = {"alpha": "alpha", "modular": "modular", "filter": "beta", "scale": "scale"}
 
 
@@ -74,7 +77,7 @@ def find_penalty(
             layout,
             alpha=learner.ridge,
             modular=max(learner.prior / count, learner.ridge),
-            beta=learner.ridge,
+            beta=max(_FILTER / count, learner.ridge),
             scale=learner.ridge,
         )
     if not isinstance(penalty, dict):
