@@ -28,9 +28,9 @@ from logsuper.learning._checkpoint import State, fingerprint, load_state, save_s
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
-from logsuper.learning._objective import Objective
+from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
-from logsuper.learning._smooth import check_start
+from logsuper.learning._smooth import check_start, minimize
 from logsuper.learning._steps import RULES, Steps, make_steps, units
 from logsuper.solvers._inputs import check_integer
 
@@ -47,6 +47,9 @@ _PIXELS, _EXAMPLES, _DRAWS, _SHARE = 1 << 22, 100, 128, 1 / 8
 _GROWTH = 1.2
 # Estimates are numbered from here: no step has the same noise.
 _ESTIMATE = 1 << 40
+# Before the descent on features: iterations of L-BFGS, the pixels they look at, and the steps of
+# descent that they count for, whose gradients are taken to be those of a few batches.
+_WARM_ITERATIONS, _WARM_PIXELS, _WARM_STEPS, _WARM_BATCHES = 20, 1 << 17, 100, 8
 # Seconds between checkpoints.
 _SECONDS = 30.0
 
@@ -156,7 +159,7 @@ class Descent:
         done = state.history[-1].step
         cost = state.estimated / len(state.history)
         worth = _SHARE * (state.cuts - state.estimated)
-        return state.step >= max(done + 1, _GROWTH * done) and state.estimated + cost <= worth
+        return state.step >= max(done + 10, _GROWTH * done) and state.estimated + cost <= worth
 
     def run(
         self,
@@ -244,7 +247,8 @@ def descend(
     penalty : Penalty
     start : ndarray of shape (P,), optional
         By default half a unit of each function, t = 0, beta = 0 and w = 1; all of alpha is 0 for
-        the rule "printed".
+        the rule "printed". With features, a few iterations of L-BFGS on a fixed draw follow:
+        features are correlated, which slows a descent that looks at each alone.
     seed : int, Generator or None
         For the order of the examples; the engine has its own key.
     callback : callable, optional
@@ -305,6 +309,7 @@ def descend(
     if checkpoint is not None and seed is None:
         raise ValueError("checkpoint needs a seed: without one, no run can be continued")
     key = int(as_generator(seed).integers(2**64, dtype=np.uint64))
+    warm = start is None and rule == "adaptive" and _can_warm(objective)
     if start is None:
         start = examples.layout.fill()
         if rule != "printed":
@@ -325,6 +330,8 @@ def descend(
         options = (rule, rate, most, key, descent.average, start, penalty.weights, penalty.center)
         problem = fingerprint(objective, options)
         state = load_state(checkpoint, problem) or state
+    if warm and not state.step:
+        state = _warm(descent, state)
     state = descent.run(
         state,
         tol=tol,
@@ -440,6 +447,49 @@ def logistic(
 
 
 # ------------------------------------------------------------------------------------------ inside
+
+
+@dataclasses.dataclass(eq=False)
+class _Snapshot:
+    """An objective on some examples and one draw of the noise: a function of theta alone."""
+
+    objective: Objective
+    index: IntArray
+    cuts: int = 0
+
+    @property
+    def examples(self) -> Examples:
+        return self.objective.examples
+
+    def loss(self, theta: FloatArray) -> Loss:
+        found = self.objective.loss(theta, self.index, _ESTIMATE - 1)
+        self.cuts += found.cuts
+        return found
+
+
+def _can_warm(objective: Objective) -> bool:
+    """Whether there are features, and values to compare, without which there is no line search."""
+    perturbs = isinstance(objective.engine, FreshNoise | FixedNoise)
+    return perturbs and objective.convex and objective.examples.layout.features > 0
+
+
+def _warm(descent: Descent, state: State) -> State:
+    """Return a better state to start from."""
+    examples = descent.objective.examples
+    most = max(1, _WARM_PIXELS // _largest(examples))
+    index = np.sort(_draw_order(descent.key, 0, examples.count)[:most])
+    snapshot = _Snapshot(descent.objective, index)
+    found = minimize(
+        snapshot, descent.penalty, start=state.theta, max_iterations=_WARM_ITERATIONS, warn=False
+    )
+    squares, cuts = np.zeros_like(found.theta), snapshot.cuts
+    for number in range(_WARM_BATCHES):
+        batch = _draw_batch(descent.key, number + 1, descent.batch, examples.count)
+        loss = descent.objective.loss(found.theta, batch, _ESTIMATE - 2 - number)
+        squares += (loss.gradient + descent.penalty.gradient(found.theta)) ** 2
+        cuts += loss.cuts
+    squares *= _WARM_STEPS / _WARM_BATCHES
+    return dataclasses.replace(descent.init(found.theta), cuts=cuts, squares=squares)
 
 
 def _largest(examples: Examples) -> int:
