@@ -480,7 +480,12 @@ def _warm(descent: Descent, state: State) -> State:
     index = np.sort(_draw_order(descent.key, 0, examples.count)[:most])
     snapshot = _Snapshot(descent.objective, index)
     found = minimize(
-        snapshot, descent.penalty, start=state.theta, max_iterations=_WARM_ITERATIONS, warn=False
+        snapshot,
+        descent.penalty,
+        start=state.theta,
+        max_iterations=_WARM_ITERATIONS,
+        units=units(examples),
+        warn=False,
     )
     squares, cuts = np.zeros_like(found.theta), snapshot.cuts
     for number in range(_WARM_BATCHES):

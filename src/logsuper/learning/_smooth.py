@@ -52,6 +52,7 @@ def minimize(
     tol: float = 1e-6,
     max_iterations: int = 500,
     curvature: FloatArray | None = None,
+    units: FloatArray | None = None,
     warn: bool = True,
 ) -> Learned:
     r"""Minimise a smooth loss plus a penalty under the bounds of the layout.
@@ -76,6 +77,8 @@ def minimize(
     max_iterations : int
     curvature : ndarray of shape (P,), optional
         The :math:`h_j` of an earlier, similar fit, to save measuring them.
+    units : ndarray of shape (P,), optional
+        What counts as one of each parameter when curvatures are measured; 1 by default.
     warn : bool
         Whether to warn; not for a few steps of many.
 
@@ -109,7 +112,9 @@ def minimize(
     most = check_integer(max_iterations, "max_iterations", 0, 2**31)
     run = _Run(objective, penalty, callback)
     first = run.evaluate(check_start(start, layout))
-    measured = run.curvature(first) if curvature is None else curvature
+    measured = curvature
+    if measured is None:
+        measured = run.curvature(first, np.ones(layout.size) if units is None else units)
     size = np.sqrt(measured)
     run.accept(first)
 
@@ -214,21 +219,22 @@ class _Run:
         if self.callback is not None:
             self.callback(record)
 
-    def curvature(self, at: _Point) -> FloatArray:
+    def curvature(self, at: _Point, units: FloatArray) -> FloatArray:
         """Measure the second derivative along each function's weight and each other kind."""
         layout = self.objective.examples.layout
-        result = np.ones(layout.size)
+        result = units**-2.0
         kinds = [slice(k, k + 1) for k in range(layout.functions)]
         kinds += [layout.blocks[name] for name in ("modular", "beta", "scale")]
         for where in kinds:
-            slope = at.gradient[where]
+            slope = at.gradient[where] * units[where]
             steepest = np.max(np.abs(slope), initial=0.0)
             if steepest == 0.0:
                 continue
             step = np.zeros(layout.size)
             # single parameters move up, which no bound forbids
             step[where] = _PROBE * (1.0 if len(slope) == 1 else -slope / steepest)
-            change = self.evaluate(at.theta + step).gradient - at.gradient
-            measured = abs(float(step @ change)) / float(step @ step)
-            result[where] = measured if measured > _FLAT else 1.0
+            change = self.evaluate(at.theta + step * units).gradient - at.gradient
+            measured = abs(float((step * units) @ change)) / float(step @ step)
+            if measured > _FLAT:
+                result[where] *= measured
         return np.maximum(result, self.penalty.weights)
