@@ -10,6 +10,8 @@ from logsuper.functions import ConcaveCardinality
 from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
 from logsuper.learning._latent import latent
 
+CASES = [("flips", "fixed"), *((name, "learned") for name in CHANNELS)]
+
 
 def objectives(found):
     return np.array([record.objective for record in found.history])
@@ -23,8 +25,7 @@ def assert_monotone(found):
 
 
 @pytest.mark.filterwarnings("ignore:latent stopped")
-@pytest.mark.parametrize("noise", ["fixed", "learned"])
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize(("name", "noise"), CASES)
 def test_monotone_with_fixed_perturbations(name, noise, seed):
     rng = np.random.default_rng(seed)
     data = random_data(rng, CHANNELS[name], count=8)
@@ -58,8 +59,7 @@ def test_monotone_on_other_problems(method, seed):
 
 
 @pytest.mark.filterwarnings("ignore:latent stopped")
-@pytest.mark.parametrize("noise", ["fixed", "learned"])
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize(("name", "noise"), CASES)
 def test_exact_em_increases_the_true_likelihood(name, noise, seed):
     rng = np.random.default_rng(seed)
     data = random_data(rng, CHANNELS[name], count=8)
