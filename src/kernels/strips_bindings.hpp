@@ -92,7 +92,7 @@ inline void strip_windows(Numbers t, Numbers across, Numbers down, int64_t windo
 
 inline void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t window,
                            Array<const uint8_t> reference, int threads, Array<double> grad_t,
-                           Array<double> grad_across, Array<double> grad_down) {
+                           Array<double> grad_across, Array<double> grad_down, bool upper) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
     const uint8_t* labels = check_reference(reference, grid);
@@ -104,8 +104,8 @@ inline void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t wind
     same(grad_across, across);
     same(grad_down, down);
     nb::gil_scoped_release release;
-    chain_gradient(Model(grid), window, labels, threads, grad_t.data(), grad_across.data(),
-                   grad_down.data());
+    chain_gradient(Model(grid), window, labels, upper ? -1.0 : 1.0, threads, grad_t.data(),
+                   grad_across.data(), grad_down.data());
 }
 
 inline double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object odds) {
@@ -129,7 +129,7 @@ inline void bind_strips(nb::module_& m) {
           nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
     m.def("strip_gradient", &strip_gradient, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("window"), nb::arg("reference"), nb::arg("threads"), nb::arg("grad_t").noconvert(),
-          nb::arg("grad_across").noconvert(), nb::arg("grad_down").noconvert());
+          nb::arg("grad_across").noconvert(), nb::arg("grad_down").noconvert(), nb::arg("upper") = false);
     m.def("strip_transfer", &strip_transfer, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("odds").none());
 }

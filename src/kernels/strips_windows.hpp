@@ -337,13 +337,14 @@ inline void bound_chain(const Model& model, int64_t window, const uint8_t* refer
 }
 
 // The gradient of -sum_d log p(reference_d | reference before d), each probability the upper one of its
-// window when column c + window is all 0 or all 1: by monotony the one with the pixel's own value there.
+// window when column c + window is all 0 or all 1, or the lower one: by monotony the one with the pixel's
+// own value there (sign = 1), or with the other value (sign = -1).
 //
 // Over a run of equal values in a column the probabilities multiply up to a ratio of two sums over the
 // window, with the column clamped down to the end and to the beginning of the run; the derivatives of
 // their logarithms are moments. grad_t, grad_across and grad_down have the shapes of the grid's parts.
-inline void chain_gradient(const Model& model, int64_t window, const uint8_t* reference, int threads,
-                           double* grad_t, double* grad_across, double* grad_down) {
+inline void chain_gradient(const Model& model, int64_t window, const uint8_t* reference, double sign,
+                           int threads, double* grad_t, double* grad_across, double* grad_down) {
     const Grid& g = model.grid;
     struct Part {
         std::vector<Moments> moments;
@@ -378,8 +379,9 @@ inline void chain_gradient(const Model& model, int64_t window, const uint8_t* re
             const uint8_t value = reference[begin * g.w + c];
             // without a border the ratios cancel over the whole column
             while (end < g.h && (last + 1 == g.w || reference[end * g.w + c] == value)) ++end;
-            add(1.0, value ? 1 : -1, begin);
-            add(-1.0, value ? 1 : -1, end);
+            const double side = value ? sign : -sign;
+            add(1.0, side, begin);
+            add(-1.0, side, end);
         }
     });
     for (int64_t c = 0; c < g.w; ++c) {  // in this order, whoever did the parts

@@ -273,12 +273,16 @@ def affordable(f: SubmodularFunction, window: int, budget: float) -> bool:
 
 
 def strips_gradient(
-    grid: GridForm, reference: NDArray[np.uint8], window: int, n_jobs: int | None = None
+    grid: GridForm,
+    reference: NDArray[np.uint8],
+    window: int,
+    n_jobs: int | None = None,
+    side: Literal["lower", "upper"] = "lower",
 ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-    """Return a strip lower bound on log Z and its gradient, for learners.
+    """Return a strip bound on log Z and its gradient, for learners.
 
-    The bound is the one with what lies beyond a window clamped at all 0 or all 1, a little below
-    that of `log_partition`: a smooth function of the weights while the reference stays fixed.
+    The bound is the one with what lies beyond a window clamped at all 0 or all 1, a little wider
+    than that of `log_partition`: a smooth function of the weights while the reference stays fixed.
 
     Parameters
     ----------
@@ -287,6 +291,7 @@ def strips_gradient(
         Any image of 0 and 1; the mode gives the best bound.
     window : int
     n_jobs : int, optional
+    side : {"lower", "upper"}
 
     Returns
     -------
@@ -297,9 +302,10 @@ def strips_gradient(
     threads = count_threads(n_jobs)
     size = min(check_integer(window, "window", 1, 2**31), grid.shape[1])
     plan = _Plan(grid, False, size, size, threads).fitting()
-    low, high = chain_odds(grid, size, reference, edge_fields(grid), plan.threads)
-    value = _score(grid, reference, _surprise(reference, low, high))
-    dt, dacross, ddown = chain_gradient(grid, size, reference, plan.threads)
+    odds = chain_odds(grid, size, reference, edge_fields(grid), plan.threads)
+    upper = side == "upper"
+    value = _score(grid, reference, _surprise(reference, *(odds[::-1] if upper else odds)))
+    dt, dacross, ddown = chain_gradient(grid, size, reference, plan.threads, upper)
     x = reference.astype(np.float64)
     return (
         value,

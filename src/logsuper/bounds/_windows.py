@@ -116,19 +116,19 @@ def chain_odds(
 
 
 def chain_gradient(
-    grid: GridForm, window: int, reference: NDArray[np.uint8], threads: int
+    grid: GridForm, window: int, reference: NDArray[np.uint8], threads: int, upper: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Differentiate :math:`-\sum_d\log p(\hat x_d\mid\hat x_{<d})` in t, across and down.
 
     Each probability is the upper one of its window with `edge_fields`: the reference likes best the
-    border that has its own value.
+    border that has its own value. With `upper`, for an upper bound on log Z, it is the lower one.
     """
     native = kernels()
     if native is None:
-        return _windows_numpy.chain_gradient(grid, window, reference)
+        return _windows_numpy.chain_gradient(grid, window, reference, upper)
     parts = (grid.t, grid.across, grid.down)
     dt, dacross, ddown = (np.zeros_like(part) for part in parts)
-    native.strip_gradient(*parts, window, reference, threads, dt, dacross, ddown)
+    native.strip_gradient(*parts, window, reference, threads, dt, dacross, ddown, upper)
     return dt, dacross, ddown
 
 

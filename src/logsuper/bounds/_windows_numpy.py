@@ -226,7 +226,7 @@ def chain_odds(
 
 
 def chain_gradient(
-    grid: GridForm, window: int, reference: NDArray[np.uint8]
+    grid: GridForm, window: int, reference: NDArray[np.uint8], upper: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """See `logsuper.bounds._windows.chain_gradient`."""
     h, w = grid.shape
@@ -234,7 +234,7 @@ def chain_gradient(
     padded[:, 1:w] = grid.across
     sign = 2.0 * reference - 1.0
     runs = [
-        (c, sign[begin, c], begin, end)
+        (c, -sign[begin, c] if upper else sign[begin, c], begin, end)
         for c in range(w)
         for begin, end in _runs(reference[:, c], whole=c + window >= w)
     ]

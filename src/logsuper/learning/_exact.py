@@ -1,0 +1,193 @@
+"""Maximum likelihood itself, where the log-partition function can be computed or sampled from."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from logsuper._random import Seed
+from logsuper.bounds._draws import check_choice
+from logsuper.functions._checks import FloatArray
+from logsuper.learning._exact_engines import Elimination, Enumeration, Exact, Strips
+from logsuper.learning._examples import Examples
+from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._objective import Objective
+from logsuper.learning._penalty import Penalty
+from logsuper.learning._samples import fit_samples
+from logsuper.learning._smooth import minimize
+from logsuper.solvers._inputs import check_integer
+
+__all__ = ["METHODS", "Elimination", "Enumeration", "Exact", "Strips", "exact", "fit_exactly"]
+
+METHODS = ("auto", "sums", "samples")
+
+# Windows of the strips: the first, and the widest that is tried where none was asked for.
+_FIRST, _WIDEST = 5, 8
+# The uncertainty of the loss, in nats an example, with which a window is wide enough.
+_WIDTH = 0.1
+# Examples that it is measured on.
+_MEASURED = 20
+# How near the first round comes to the optimum.
+_ROUGH = 1e-2
+
+
+def exact(
+    examples: Examples,
+    penalty: Penalty,
+    *,
+    start: FloatArray | None = None,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+    tol: float | None = None,
+    max_iterations: int | None = None,
+    method: str = "auto",
+    window: int | None = None,
+) -> Learned:
+    r"""Maximise the likelihood, :math:`\log p(x)` or :math:`\log p(x\mid z)`, with exact gradients.
+
+    Sums are exact for small ground sets, for pairwise functions of small treewidth and for grids
+    with a short side. On other 4-neighbour grids log Z is bounded by strips from above, tightly: an
+    upper bound on the loss is minimised, and how far it can be from the loss itself is reported.
+    Elsewhere exact samples, by coupling from the past, give unbiased gradients.
+
+    Parameters
+    ----------
+    examples : Examples
+        With labels; some of them may be missing.
+    penalty : Penalty
+    start : ndarray of shape (P,), optional
+    seed : int, Generator or None
+        For samples.
+    n_jobs : int, optional
+        Threads over the examples.
+    callback : callable, optional
+    tol : float, optional
+        As of `_smooth.minimize`, 1e-4 by default, for sums; for samples the largest standard error
+        of a statistic, in units of its spread, .02 by default.
+    max_iterations : int, optional
+        Of L-BFGS, 200 by default, or steps with samples, 20000 by default.
+    method : {"auto", "sums", "samples"}
+        "auto" takes sums where they can be had.
+    window : int, optional
+        Columns of the strips. By default from 5 up to 8, until the width is below a tenth of a nat
+        an example.
+
+    Returns
+    -------
+    Learned
+        With the ``method``; for strips also their ``window`` and ``width``: the mean distance, of
+        some examples, between the bounds on their losses.
+
+    Raises
+    ------
+    NotApplicable, TooLarge
+        With method "sums", where they cannot be had.
+
+    Examples
+    --------
+    >>> import numpy as np, logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples
+    >>> from logsuper.learning._exact import exact
+    >>> fh, fv = ls.grid_cuts((8, 8))
+    >>> x = ls.LogSupermodular(0.6 * fh + 0.4 * fv).sample(2000, "cftp", seed=0)
+    >>> data = make_examples([fh, fv], labels=x.reshape(-1, 8, 8), modular="shared")
+    >>> found = exact(data, Penalty.of(data.layout))
+    >>> np.round(found.parameters.alpha, 1)
+    array([0.6, 0.4])
+    """
+    check_choice(method, "method", METHODS)
+    first = _FIRST if window is None else check_integer(window, "window", 1, 2**31)
+    engine = Exact(first, n_jobs)
+    if method == "samples" or (method == "auto" and not engine.applies(examples)):
+        return fit_samples(
+            examples,
+            penalty,
+            start=start,
+            seed=seed,
+            n_jobs=n_jobs,
+            callback=callback,
+            tol=0.02 if tol is None else tol,
+            max_steps=20_000 if max_iterations is None else max_iterations,
+        )
+    return fit_exactly(
+        Objective.supervised(examples, engine),
+        penalty,
+        start=start,
+        callback=callback,
+        tol=1e-4 if tol is None else tol,
+        max_iterations=200 if max_iterations is None else max_iterations,
+        widen=window is None,
+    )
+
+
+def fit_exactly(
+    objective: Objective,
+    penalty: Penalty,
+    *,
+    start: FloatArray | None = None,
+    callback: Callback | None = None,
+    tol: float = 1e-4,
+    max_iterations: int = 200,
+    widen: bool = True,
+) -> Learned:
+    """Minimise an objective whose engine is `Exact`; see `exact`.
+
+    On grids the first round, with references that are labels or follow the parameters, comes near
+    the optimum from anywhere. Then references are modes that stay, and the window grows while
+    `widen` allows it.
+    """
+    engine, examples = objective.engine, objective.examples
+    assert isinstance(engine, Exact)
+    theta = examples.layout.fill(alpha=0.5) if start is None else start
+    strips = [isinstance(engine.choose(group), Strips) for group in examples.groups]
+    history: list[Record] = []
+
+    def note(record: Record) -> None:
+        before = history[-1].cuts if history else 0
+        history.append(dataclasses.replace(record, step=len(history), cuts=before))
+        if callback is not None:
+            callback(history[-1])
+
+    def run(engine: Exact, tolerance: float, warn: bool) -> Learned:
+        return minimize(
+            dataclasses.replace(objective, engine=engine),
+            penalty,
+            start=theta,
+            callback=note,
+            tol=tolerance,
+            max_iterations=max_iterations,
+            warn=warn,
+        )
+
+    details: dict[str, object] = {"method": "sums"}
+    if any(strips):
+        theta = run(engine, max(tol, _ROUGH), warn=False).theta
+        size = engine.strips.window
+        while True:
+            engine = engine.anchor(size)
+            width = _width(dataclasses.replace(objective, engine=engine), theta)
+            if width <= _WIDTH or not widen or size == _WIDEST:
+                break
+            size += 1
+    found = run(engine, tol, warn=True)
+    if any(strips):
+        width = _width(dataclasses.replace(objective, engine=engine), found.theta)
+        details |= {"window": engine.strips.window, "width": width}
+    return dataclasses.replace(found, history=tuple(history), details={**found.details, **details})
+
+
+def _width(objective: Objective, theta: FloatArray) -> float:
+    """Return the mean distance between the bounds on the losses of some examples."""
+    examples, engine = objective.examples, objective.engine
+    assert isinstance(engine, Exact)
+    index = np.unique(np.linspace(0, examples.count - 1, _MEASURED).astype(np.int64))
+    alpha = theta[examples.layout.blocks["alpha"]]
+    total = 0.0
+    for group, rows in examples.parts(index):
+        chosen = engine.choose(group)
+        if isinstance(chosen, Strips):
+            fields = examples.fields(theta, group, rows, observed=not objective.latent)
+            total += float(chosen.widths(group, rows, alpha, fields, 0).sum())
+    return total / len(index)

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -21,11 +21,11 @@ from logsuper.bounds import _elimination
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._pairwise import GridForm
 from logsuper.bounds._strips import strips_gradient
-from logsuper.bounds._windows import chain_odds, edge_fields, outside_fields
+from logsuper.bounds._windows import chain_odds, edge_fields
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._engines import Engine, Partition
-from logsuper.learning._examples import UNKNOWN, Group
+from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._pairs import Pairs, Reduced, grid_shape
 from logsuper.solvers._inputs import check_integer, count_threads
 
@@ -40,6 +40,7 @@ _HELD = 1 << 22
 _BUDGET = 1e9
 
 Bits = NDArray[np.uint8]
+Side = Literal["lower", "upper"]
 Row = tuple[float, FloatArray, FloatArray]
 """Of one example: log Z, the expected functions and the expected x."""
 
@@ -78,7 +79,7 @@ class Elimination:
     ) -> Partition:
         """Sum out the elements of each example in turn."""
         if group not in self._pairs:
-            self._pairs[group] = _need_pairs(group, "elimination")
+            self._pairs[group] = Pairs.need(group, "elimination")
         pairs = self._pairs[group]
         return _stack(
             [
@@ -90,14 +91,17 @@ class Elimination:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Strips:
-    r"""The strip lower bound on log Z of 4-neighbour grids, with its gradient.
+    r"""Strip bounds on log Z of 4-neighbour grids, with their gradients.
 
-    Every example has a reference image, on which the bound depends a little: less than its width.
-    By default it is the mode given what is labelled, under the parameters at hand. With all labels
-    the loss then is :math:`-\sum_d\log p(x_d\mid x_{<d})` with each factor bounded from above; it
-    is smooth, and never negative. With few labels it jumps by less than the width where a mode
-    changes. An engine that is anchored takes modes at its first evaluation and keeps them: the
-    tightest bound, and a smooth one, but only for parameters near those; far away it is loose.
+    The free side of an objective is bounded from above, the held side from below: the loss is an
+    upper bound on that of exact inference, by less than the widths. A lower bound on the free side
+    would not do: it has spurious minima, at couplings that are strong enough to make it loose.
+
+    Every example has a reference image, on which its bound depends a little. By default it is the
+    mode given what is labelled, under the parameters at hand. With all labels the loss then is
+    :math:`-\sum_d\log p(x_d\mid x_{<d})` with each factor bounded from below, a smooth function;
+    with few it jumps a little where a mode changes. An engine that is anchored takes the modes at
+    its first evaluation and keeps them: bounds that are tighter near there, and smooth.
 
     Attributes
     ----------
@@ -122,13 +126,15 @@ class Strips:
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
     ) -> Partition:
         """Bound log Z of each example, several at a time."""
+        # the free side of an objective has even steps, the held side odd ones
+        side: Side = "lower" if step % 2 else "upper"
         lattice = self._lattice(group)
         references = self._references(group, rows, alpha, fields, step)
 
         def one(row: int, field: FloatArray, reference: Bits) -> Row:
             def infer(reduced: Reduced) -> Row:
                 grid, x, transposed = lattice.lay(reduced, reference, self.window)
-                value, *gradient = strips_gradient(grid, x, self.window)
+                value, *gradient = strips_gradient(grid, x, self.window, side=side)
                 mean, by_weight = lattice.gather(gradient, transposed)
                 return value, mean, -by_weight
 
@@ -140,25 +146,18 @@ class Strips:
     def widths(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
     ) -> FloatArray:
-        """Return by how much log Z can be above what `evaluate` returns, (B,)."""
+        """Return how far log Z can be from what `evaluate` returns, (B,)."""
         lattice = self._lattice(group)
         references = self._references(group, rows, alpha, fields, step)
 
         def one(row: int, field: FloatArray, reference: Bits) -> float:
             reduced = lattice.pairs.reduce(lattice.pairs.scaled(group, row), alpha, field)
             grid, x, _ = lattice.lay(reduced, reference, self.window)
-            size = min(self.window, grid.shape[1])
-            if size == grid.shape[1]:
-                return 0.0
-            better = outside_fields(grid, size // 2 + 1, 1)
-            surprise = [
-                np.logaddexp(0.0, np.where(x == 1, -one, zero)).sum()
-                for zero, one in (
-                    chain_odds(grid, size, x, edge_fields(grid), 1),
-                    chain_odds(grid, size, x, better, 1)[::-1],
-                )
-            ]
-            return float(surprise[1] - surprise[0])
+            low, high = chain_odds(
+                grid, min(self.window, grid.shape[1]), x, edge_fields(grid), threads=1
+            )
+            above, below = np.where(x == 1, (-low, -high), (high, low))
+            return float(np.sum(np.logaddexp(0.0, above) - np.logaddexp(0.0, below)))
 
         return np.array(self._map(one, rows, fields, references))
 
@@ -176,7 +175,7 @@ class Strips:
     def _lattice(self, group: Group) -> _Lattice:
         """Return the edges of a group on their image; refuse what is none."""
         if group not in self._lattices:
-            pairs = _need_pairs(group, "strips")
+            pairs = Pairs.need(group, "strips")
             shape = grid_shape(group, pairs)
             if shape is None:
                 raise NotApplicable(
@@ -192,7 +191,6 @@ class Strips:
         """Return the reference of each example, (B, n)."""
         if not self.anchored:
             return self._modes(group, rows, alpha, fields)
-        # the free side of an objective has even steps, the held side odd ones
         key = group, step % 2
         if key not in self._anchors:
             self._anchors[key] = _Anchors(group.count, group.prepared.n)
@@ -248,6 +246,15 @@ class Exact:
         other = Exact(window)
         other.strips, other._others = self.strips.anchor(window), self._others
         return other
+
+    def applies(self, examples: Examples) -> bool:
+        """Return whether all examples can be evaluated."""
+        try:
+            for group in examples.groups:
+                self.choose(group)
+        except (NotApplicable, TooLarge):
+            return False
+        return True
 
     def choose(self, group: Group) -> Engine:
         """Return the engine for a group; refuse one that would take too long."""
@@ -365,15 +372,6 @@ def _solve(
 def _stack(parts: list[Row]) -> Partition:
     values, stats, means = zip(*parts, strict=True)
     return Partition(np.array(values)[:, None], np.array(stats), np.array(means))
-
-
-def _need_pairs(group: Group, method: str) -> Pairs:
-    pairs = Pairs.of(group)
-    if pairs is None:
-        raise NotApplicable(
-            f"{method} needs pairwise functions, got {list(group.prepared.functions)!r}"
-        )
-    return pairs
 
 
 def _pairwise(pairs: Pairs, weights: FloatArray, field: FloatArray) -> SubmodularFunction:

@@ -7,17 +7,22 @@ only changes numbers: its edges become fields on its neighbours, and a constant.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._pairwise import as_grid, as_pairwise
+from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, add_up
 from logsuper.learning._examples import Group
 from logsuper.solvers._graph import split
 
-__all__ = ["Pairs", "Reduced", "grid_shape"]
+__all__ = ["Pairs", "Reduced", "combine", "grid_shape"]
 
 
 class Reduced(NamedTuple):
@@ -88,6 +93,32 @@ class Pairs:
         edges = np.stack(np.divmod(union, n), axis=1)
         return cls(edges, weights, np.array([form.t for form in forms]), place)
 
+    @classmethod
+    def need(cls, group: Group, method: str) -> Pairs:
+        """Return the functions of a group; refuse, in the name of a method, others."""
+        pairs = cls.of(group)
+        if pairs is None:
+            raise NotApplicable(
+                f"{method} needs pairwise functions, got {list(group.prepared.functions)!r}"
+            )
+        return pairs
+
+    def function(self, group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
+        """Return the function of an example, without its field."""
+        cut = Cut(self.tilt.shape[1], self.edges, alpha @ self.scaled(group, row))
+        return cut - Modular(alpha @ self.tilt)
+
+    def gains(self, group: Group, rows: IntArray, x: NDArray[np.uint8]) -> FloatArray:
+        """Return the gains of each function at x (B, n), as (K, B, n)."""
+        i, j = self.edges.T
+        result = np.empty((len(self.weights), *x.shape))
+        toward = 1.0 - 2.0 * x
+        for b, row in enumerate(rows.tolist()):
+            for k, w in enumerate(self.scaled(group, row)):
+                sums = (add_up(a, w * toward[b, o], x.shape[1]) for a, o in ((i, j), (j, i)))
+                result[k, b] = sum(sums) - self.tilt[k]
+        return result
+
     def scaled(self, group: Group, row: int) -> FloatArray:
         """Return the weights (K, E) of an example, with its factors."""
         if group.edge_weights is None:
@@ -125,11 +156,18 @@ class Pairs:
         return weights @ differ - self.tilt @ full, full
 
 
+def combine(alpha: FloatArray, functions: Sequence[SubmodularFunction]) -> SubmodularFunction:
+    """Return the sum of the functions with their weights."""
+    first, *rest = (a * f for a, f in zip(alpha.tolist(), functions, strict=True))
+    return functools.reduce(operator.add, rest, first)
+
+
 def grid_shape(group: Group, pairs: Pairs) -> tuple[int, int] | None:
     """Return rows and columns of the image whose 4-neighbour grid has all edges, or None."""
     n = group.prepared.n
     shapes = [tuple(size for size in group.shape if size > 1)]
-    known = as_grid(sum(group.prepared.functions[1:], group.prepared.functions[0]))
+    functions = group.prepared.functions
+    known = as_grid(combine(np.ones(len(functions)), functions))
     if known is not None and len(known.pixels) == known.t.size:
         shapes.append(known.shape)
     for shape in shapes:

@@ -1,0 +1,190 @@
+"""Maximum likelihood by exact samples: unbiased gradients where log Z is out of reach."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper._random import Seed, as_generator, as_key
+from logsuper.bounds._pairwise import as_pairwise
+from logsuper.functions import Modular, SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._descent import descend
+from logsuper.learning._engines import FixedNoise, Partition, step_key
+from logsuper.learning._examples import Examples, Group
+from logsuper.learning._learned import Callback, Learned
+from logsuper.learning._objective import Objective
+from logsuper.learning._pairs import Pairs, combine
+from logsuper.learning._penalty import Penalty
+from logsuper.sampling import NotCoalesced, sample, sample_fields
+
+__all__ = ["Samples", "fit_samples"]
+
+# No sum of weights and noise gets the better of a field of this size, which fixes an element.
+_FIXING = 1e12
+# Steps of the cluster chains: at first, and from one call to the next.
+_BURN_IN, _STEPS = 100, 5
+# Samples of the one model of examples that are alike.
+_ALIKE = 32
+# Perturbations an example by which the progress of a fit is judged.
+_DRAWS = 16
+
+
+class Samples:
+    r"""Moments of exact samples, by coupling from the past: unbiased gradients of the likelihood.
+
+    Where chains do not coalesce in time, as in strongly coupled priors, pairwise functions go by
+    Swendsen-Wang chains that persist from one step to the next (T. Tieleman, "Training restricted
+    Boltzmann machines using approximations to the likelihood gradient", ICML 2008).
+
+    Samples know no log-partition function: the values are those of :math:`-f` at the samples, less
+    than log Z by the entropy on average. They are no loss, and no fit should be judged by them.
+
+    Parameters
+    ----------
+    key : int
+        The samples of step h are a function of (key, h) as long as none comes from a chain.
+    draws : int
+        Samples of each example.
+    n_jobs : int, optional
+    max_sweeps : int
+        How far coupling from the past goes.
+    """
+
+    def __init__(
+        self, key: int, draws: int = 1, n_jobs: int | None = None, max_sweeps: int = 2**10
+    ) -> None:
+        self.key, self.draws, self.n_jobs, self.max_sweeps = key, draws, n_jobs, max_sweeps
+        self._chains: dict[tuple[Group, int, int], NDArray[np.uint8]] = {}
+        self._slow: set[tuple[Group, int]] = set()
+        self._pairs: dict[Group, Pairs] = {}
+
+    def evaluate(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> Partition:
+        """Draw samples of each example and average their statistics."""
+        theta = np.clip(fields, -_FIXING, _FIXING)
+        rng = np.random.default_rng(step_key(self.key, step))
+        x = self._draw(group, rows, alpha, theta, rng, step % 2)
+        flat = x.reshape(-1, group.prepared.n)
+        factors = group.factors(rows)
+        if factors is not None:
+            factors = np.repeat(factors, self.draws, axis=0)
+        # with every element fixed, maximising only evaluates
+        point = np.where(flat == 1, np.inf, -np.inf)
+        _, _, stats = group.prepared.maximize(point, alpha, edge_weights=factors)
+        stats = stats.reshape(len(rows), self.draws, -1)
+        finite = np.where(np.isinf(fields), 0.0, fields)
+        values = np.einsum("bsd,bd->bs", x, finite) - stats @ alpha
+        return Partition(values, stats.mean(axis=1), x.mean(axis=1))
+
+    def _draw(
+        self,
+        group: Group,
+        rows: IntArray,
+        alpha: FloatArray,
+        theta: FloatArray,
+        rng: np.random.Generator,
+        side: int,
+    ) -> NDArray[np.uint8]:
+        """Return samples of each example, (B, draws, n)."""
+        if (group, side) not in self._slow:
+            try:
+                return self._couple(group, rows, alpha, theta, rng)
+            except NotCoalesced:
+                if any(as_pairwise(f) is None for f in group.prepared.functions):
+                    raise
+                self._slow.add((group, side))
+        return np.stack(
+            [
+                self._walk(
+                    self._function(group, row, alpha) - Modular(field), (group, side, row), rng
+                )
+                for row, field in zip(rows.tolist(), theta, strict=True)
+            ]
+        )
+
+    def _couple(
+        self,
+        group: Group,
+        rows: IntArray,
+        alpha: FloatArray,
+        theta: FloatArray,
+        rng: np.random.Generator,
+    ) -> NDArray[np.uint8]:
+        """Return exact samples; all examples at once unless their edges differ."""
+        parts = [slice(None)]
+        if group.edge_weights is not None:
+            parts = [slice(i, i + 1) for i in range(len(rows))]
+        drawn = [
+            sample_fields(
+                self._function(group, int(rows[part][0]), alpha),
+                np.repeat(theta[part], self.draws, axis=0),
+                seed=rng,
+                n_jobs=self.n_jobs,
+                max_sweeps=self.max_sweeps,
+            )
+            for part in parts
+        ]
+        return np.concatenate(drawn).reshape(len(rows), self.draws, -1)
+
+    def _walk(
+        self,
+        f: SubmodularFunction,
+        field: FloatArray,
+        key: tuple[Group, int, int],
+        rng: np.random.Generator,
+    ) -> NDArray[np.uint8]:
+        """Return the states of the chains of an example after some more steps."""
+        before = self._chains.get(key)
+        self._chains[key] = sample(
+            f - Modular(field),
+            self.draws,
+            "swendsen_wang",
+            seed=rng,
+            n_jobs=self.n_jobs,
+            burn_in=_BURN_IN if before is None else _STEPS,
+            start=before,
+        )
+        return self._chains[key]
+
+    def _function(self, group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
+        """Return the function of an example, without its field."""
+        if group.edge_weights is None:
+            return combine(alpha, group.prepared.functions)
+        if group not in self._pairs:
+            self._pairs[group] = Pairs.need(group, "samples with edge_weights")
+        return self._pairs[group].function(group, row, alpha)
+
+
+def fit_samples(
+    examples: Examples,
+    penalty: Penalty,
+    *,
+    start: FloatArray | None,
+    seed: Seed,
+    n_jobs: int | None,
+    callback: Callback | None,
+    tol: float,
+    max_steps: int,
+) -> Learned:
+    """Follow unbiased gradients of the likelihood by averaged, projected, adaptive steps.
+
+    Progress is judged by the logistic bound on the loss, which a fit does not minimise but which
+    comes to rest when the parameters do.
+    """
+    rng = as_generator(seed)
+    engine = Samples(as_key(rng), n_jobs=n_jobs)
+    objective = Objective.supervised(examples, engine)
+    if objective.alike:
+        engine.draws = _ALIKE
+    return descend(
+        objective,
+        penalty,
+        start=start,
+        seed=rng,
+        callback=callback,
+        tol=tol,
+        max_steps=max_steps,
+        estimate=FixedNoise(_DRAWS, as_key(rng), n_jobs),
+    )
