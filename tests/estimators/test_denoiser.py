@@ -133,13 +133,13 @@ def test_predictions_are_thresholded_probabilities(pairs, fitted):
 
 def test_missing_pixels_are_filled_in(pairs, fitted):
     noisy, clean = pairs
-    holes = noisy.astype(float)
-    holes[:, 6:9, 6:9] = np.nan
+    lost = np.random.default_rng(0).random(noisy.shape) < 0.1
+    holes = np.where(lost, np.nan, noisy)
     filled = fitted.predict(holes)
     assert set(np.unique(filled)) <= {0, 1}
-    masked = np.ma.masked_array(noisy, np.isnan(holes))
+    masked = np.ma.masked_array(noisy, lost)
     np.testing.assert_array_equal(fitted.predict(masked), filled)
-    assert (filled == clean)[:, 6:9, 6:9].mean() > 0.7
+    assert (filled == clean)[lost].mean() > 0.85  # zeros alone would be right on three quarters
 
 
 def test_labels_may_be_missing(pairs):
@@ -261,8 +261,11 @@ def test_callback_sees_the_history(pairs):
     def stop(line):
         raise KeyboardInterrupt
 
+    before = denoiser.predict(noisy)
+    denoiser.set_params(callback=stop, modular="none", context=1)
     with pytest.raises(KeyboardInterrupt):
-        quick(noise=0.1, callback=stop).fit(noisy[:4], clean[:4])
+        denoiser.fit(noisy[:4], clean[:4])
+    np.testing.assert_array_equal(denoiser.predict(noisy), before)  # the fit before still stands
 
 
 # ------------------------------------------------------------------------------------------- noise

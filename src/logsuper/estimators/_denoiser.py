@@ -130,8 +130,9 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Steps that the learner took.
     converged_ : bool
     decode_factor_ : float
-        By which alpha and t are multiplied for "map": what maximum likelihood finds is too smooth
-        for it. Picked on the training images where `decode` is "map" and they have labels, else 1.
+        By which all but w is multiplied for "map": what maximum likelihood finds is too smooth for
+        it. Picked on the training images where `decode` is "map" and they have labels, else 1; and
+        1 for "max_margin", which is made for it.
     shape_ : tuple of int or None
         The shape of the training images, None where they differ.
 
@@ -165,11 +166,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         "converged_",
         "decode_factor_",
         "shape_",
-        "_functions",
-        "_term",
-        "_axes",
-        "_radius",
-        "_learned_scale",
+        "_design",
         "_key",
     )
 
@@ -180,6 +177,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     converged_: bool
     decode_factor_: float
     shape_: tuple[int, ...] | None
+    _design: dict[str, Any]
+    _key: int
 
     def __init__(
         self,
@@ -244,15 +243,19 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         name = self._choose_learner(images[0].shape, labels)
         if not LEARNERS[name].supervised:
             labels = None
-        self._functions = self.neighbors
-        self._term = self._choose_term(shapes, len(images))
-        self._axes = images[0].ndim
-        self._radius = self._choose_radius(name, sum(image.size for image in images))
-        self._learned_scale = bool(self.scale) and name != "latent"
-        self._key = as_key(as_seed(self.random_state))
+        design = {
+            "neighbors": self.neighbors,
+            "axes": images[0].ndim,
+            "modular": self._choose_term(shapes, len(images)),
+            "context": self._choose_radius(name, images),
+            "scale": bool(self.scale) and name != "latent",
+        }
+        key = as_key(as_seed(self.random_state))
         channel = find_channel(self.noise, images, labels)
-        examples = self._gather(images, channel, labels)
-        learned = run(self, name, examples, self._key)
+        examples = _gather(design, images, channel, labels)
+        learned = run(self, name, examples, key)
+        # nothing is kept of a fit that failed, or was interrupted
+        self._design, self._key = design, key
         self.parameters_ = learned.parameters
         self.channel_ = channel if learned.channel is None else learned.channel
         self.learner_ = name
@@ -260,7 +263,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         self.converged_ = bool(learned.converged)
         self.shape_ = images[0].shape if len(shapes) == 1 else None
         self.decode_factor_ = 1.0
-        if labels is not None and self.decode == "map":
+        if labels is not None and self.decode == "map" and name != "max_margin":
             theta = examples.layout.pack(self.parameters_)
             self.decode_factor_ = decoding.best_factor(examples, theta, n_jobs=self.n_jobs)
         self._refit()
@@ -288,11 +291,11 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             )
         return self.modular
 
-    def _choose_radius(self, name: str, pixels: int) -> int:
+    def _choose_radius(self, name: str, images: list[Image]) -> int:
         if self.context == "auto":
-            radii = () if name == "latent" else _RADII[self._axes]
-            affordable = [r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** self._axes]
-            return max(affordable, default=0)
+            axes, pixels = images[0].ndim, sum(image.size for image in images)
+            radii = () if name == "latent" else _RADII[axes]
+            return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
         if isinstance(self.context, str):
             raise ValueError(f"context must be an integer >= 0 or 'auto', got {self.context!r}")
         radius = 0 if self.context == 0 else check_count(self.context, "context")
@@ -303,32 +306,19 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             )
         return radius
 
-    def _gather(
-        self, images: list[Image], channel: Channel, labels: list[Image] | None = None
-    ) -> Examples:
-        """Return images as the learners and decoders see them."""
-        functions = self._functions
-        return make_examples(
-            lambda shape: _functions_on(functions, shape),
-            labels=labels,
-            observed=images,
-            channel=channel,
-            modular=self._term,
-            context=self._radius,
-            scale=self._learned_scale,
-        )
-
     def _refit(self) -> None:
         found = self.parameters_
         self.alpha_: FloatArray = found.alpha
         self.scale_: float = found.scale
-        if self._term == "pixel":
+        if self._design["modular"] == "pixel":
             assert self.shape_ is not None
             self.modular_: Any = found.modular.reshape(self.shape_)
         else:
             self.modular_ = float(found.modular[0]) if found.modular.size else 0.0
         window = np.insert(found.beta, len(found.beta) // 2, 0.0)
-        self.filter_: FloatArray = window.reshape((2 * self._radius + 1,) * self._axes)
+        self.filter_: FloatArray = window.reshape(
+            (2 * self._design["context"] + 1,) * self._design["axes"]
+        )
         self.noise_: Any = noise_of(self.channel_)
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
@@ -452,18 +442,19 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         if isinstance(noisy, np.ndarray) and noisy.dtype != object:
             out = np.empty((len(images), *copies, *images[0].shape), dtype=dtype)
         for piece in pieces(images):
-            examples = self._gather(images[piece], self.channel_)
+            examples = _gather(self._design, images[piece], self.channel_)
             found = find(examples, examples.layout.pack(self.parameters_))
             for i, image in zip(range(len(images))[piece], found, strict=True):
                 out[i] = finish(image).astype(dtype, copy=False)
         return out
 
     def _check_shapes(self, images: list[Image]) -> None:
-        if images[0].ndim != self._axes:
+        axes = self._design["axes"]
+        if images[0].ndim != axes:
             raise ValueError(
-                f"noisy[0] has {images[0].ndim} axes, but the training images have {self._axes}"
+                f"noisy[0] has {images[0].ndim} axes, but the training images have {axes}"
             )
-        if self._term != "pixel":
+        if self._design["modular"] != "pixel":
             return
         for i, image in enumerate(images):
             if image.shape != self.shape_:
@@ -492,6 +483,24 @@ def _read_labels(clean: Any, noisy: list[Image]) -> list[Image]:
     if all(x.dtype.kind == "f" and bool(np.isnan(x).all()) for x in labels):
         raise ValueError("clean has no label at all; leave it out to learn from noisy images alone")
     return labels
+
+
+def _gather(
+    design: dict[str, Any],
+    images: list[Image],
+    channel: Channel,
+    labels: list[Image] | None = None,
+) -> Examples:
+    """Return images as the learners and decoders see them."""
+    return make_examples(
+        lambda shape: _functions_on(design["neighbors"], shape),
+        labels=labels,
+        observed=images,
+        channel=channel,
+        modular=design["modular"],
+        context=design["context"],
+        scale=design["scale"],
+    )
 
 
 def _functions_on(neighbors: Any, shape: tuple[int, ...]) -> tuple[SubmodularFunction, ...]:
