@@ -139,7 +139,7 @@ def test_missing_pixels_are_filled_in(pairs, fitted):
     assert set(np.unique(filled)) <= {0, 1}
     masked = np.ma.masked_array(noisy, lost)
     np.testing.assert_array_equal(fitted.predict(masked), filled)
-    assert (filled == clean)[lost].mean() > 0.85  # zeros alone would be right on three quarters
+    assert (filled == clean)[lost].mean() > 0.85  # zeros alone would be right on four fifths
 
 
 def test_labels_may_be_missing(pairs):
