@@ -15,7 +15,7 @@ from logsuper.learning._max_margin import max_margin
 from logsuper.learning._selection import cross_validate, path, score_map, score_mean
 
 
-def silhouettes(seed: int = 0, count: int = 9) -> Examples:
+def silhouettes(seed: int = 0, count: int = 6) -> Examples:
     x = ls.make_silhouettes(count, shape=(16, 16), seed=seed).astype(float)
     z = ls.Flips(0.1).sample(x, seed=seed)
     return make_examples(
@@ -23,7 +23,7 @@ def silhouettes(seed: int = 0, count: int = 9) -> Examples:
     )
 
 
-def penalties(data: Examples, weights: tuple[float, ...] = (10.0, 1.0, 0.1)) -> list[Penalty]:
+def penalties(data: Examples, weights: tuple[float, ...] = (10.0, 1.0)) -> list[Penalty]:
     return [Penalty.of(data.layout, alpha=0.01, modular=m, scale=0.01) for m in weights]
 
 
@@ -31,11 +31,11 @@ def penalties(data: Examples, weights: tuple[float, ...] = (10.0, 1.0, 0.1)) -> 
 def test_a_path_starts_each_fit_where_the_last_ended(learner) -> None:
     data = silhouettes()
     listed = penalties(data)
-    fits = path(learner, data, listed, tol=1e-6)
+    fits = path(learner, data, listed, tol=1e-5)
     for penalty, fit in zip(listed, fits, strict=True):
-        cold = learner(data, penalty, tol=1e-6)
-        assert fit.history[-1].objective == pytest.approx(cold.history[-1].objective, rel=2e-6)
-    again = learner(data, listed[1], start=fits[0].theta, tol=1e-6)
+        cold = learner(data, penalty, tol=1e-5)
+        assert fit.history[-1].objective == pytest.approx(cold.history[-1].objective, rel=2e-5)
+    again = learner(data, listed[1], start=fits[0].theta, tol=1e-5)
     np.testing.assert_array_equal(again.theta, fits[1].theta)
 
 
@@ -43,7 +43,7 @@ def test_scores_are_those_of_fits_on_the_other_folds() -> None:
     data = silhouettes()
     listed = penalties(data)
     found = cross_validate(max_margin, data, listed, folds=KFold(3))
-    for column, (train, test) in enumerate(KFold(3).split(np.zeros(9))):
+    for column, (train, test) in enumerate(KFold(3).split(np.zeros(6))):
         fits = path(max_margin, data.subset(train), listed)
         x = data.groups[0].labels[test].reshape(-1, 16, 16)
         right = [np.mean(decoding.modes(data.subset(test), f.theta) == x) for f in fits]
@@ -58,12 +58,12 @@ def test_scores_are_those_of_fits_on_the_other_folds() -> None:
 def test_folds_are_drawn_from_the_seed_and_processes_do_not_matter() -> None:
     data = silhouettes()
     listed = penalties(data)
-    one = cross_validate(max_margin, data, listed, folds=3, seed=4)
+    one = cross_validate(max_margin, data, listed, folds=2, seed=4)
     with joblib.parallel_config("threading"):  # processes take seconds to start
-        two = cross_validate(max_margin, data, listed, folds=3, seed=4, n_jobs=2)
+        two = cross_validate(max_margin, data, listed, folds=2, seed=4, n_jobs=2)
     np.testing.assert_array_equal(one.scores, two.scores)
     np.testing.assert_array_equal(one.learned.theta, two.learned.theta)
-    other = cross_validate(max_margin, data, listed, folds=3, seed=5)
+    other = cross_validate(max_margin, data, listed, folds=2, seed=5)
     assert not np.array_equal(one.scores, other.scores)
 
 
@@ -128,7 +128,7 @@ def test_the_channel_that_was_learned_is_the_one_to_decode_with() -> None:
     [
         ({"penalties": []}, "penalties is empty"),
         ({"folds": 1}, "folds"),
-        ({"folds": 10}, "folds = 10, but there are only 9"),
+        ({"folds": 10}, "folds = 10, but there are only 6"),
         ({"folds": ShuffleSplit(1)}, "two at least"),
         ({"score": "accuracy"}, "map, mean"),
         ({"score": lambda examples, learned: float("nan")}, "NaN"),
