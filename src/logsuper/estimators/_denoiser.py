@@ -82,9 +82,9 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats an image, for all parameters or for each kind
-        ("alpha", "modular", "filter", "scale", 0 where not given). By default that of the modular
-        term is 3 over the number of images (30 for "moments"), that of the filter 30 over it, both
-        Gaussian priors, and the others' are small.
+        ("alpha", "modular", "filter", "scale", 0 where not given). By default a Gaussian prior: 3
+        over the number of images for the modular term (30 for "moments"), 30 over it for the
+        filter, and little, .1 over it, for the others.
     decode : {"auto", "mean", "map"}
         How `predict` decides: each pixel by its probability, or all by the most probable mask.
         "auto" is "map" for "max_margin", whose probabilities mean nothing, else "mean".

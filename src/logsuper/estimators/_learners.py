@@ -31,9 +31,10 @@ class Learner:
     cap : str
         What it calls the most iterations that it may take.
     prior : float
-        The inverse variance of a Gaussian prior on the modular term, by default.
-    ridge : float
-        The weight of the penalty on the other parameters, by default, in nats an example.
+        Inverse variance of the Gaussian prior on the modular term, by default.
+    coupling : float
+        The same for the weights of the functions, and of the observations. Without it, features
+        that always agree would have an infinite weight.
     supervised : bool
         Whether it learns from labels; else from observations alone.
     exact : bool
@@ -43,7 +44,7 @@ class Learner:
     home: str
     cap: str
     prior: float = 3.0
-    ridge: float = 0.0
+    coupling: float = 0.1
     supervised: bool = True
     exact: bool = False
 
@@ -56,14 +57,14 @@ class Learner:
 
 LEARNERS: dict[str, Learner] = {
     "logistic": Learner("_descent", "max_steps"),
-    "saa": Learner("_frank_wolfe", "max_rounds", ridge=1e-4),
+    "saa": Learner("_frank_wolfe", "max_rounds"),
     "exact": Learner("_exact", "max_iterations", exact=True),
     "pseudo": Learner("_pseudo", "max_iterations", exact=True),
     "lfield": Learner("_lfield", "max_iterations", exact=True),
-    "max_margin": Learner("_max_margin", "max_rounds", ridge=1e-4),
+    "max_margin": Learner("_max_margin", "max_rounds"),
     # estimated statistics are noisy, and can leave the polytope of what a model can have
-    "moments": Learner("_moments", "max_steps", prior=30.0, ridge=1e-4, supervised=False),
-    "latent": Learner("_latent", "max_iterations", prior=3.0, ridge=1e-2, supervised=False),
+    "moments": Learner("_moments", "max_steps", prior=30.0, supervised=False),
+    "latent": Learner("_latent", "max_iterations", coupling=1.0, supervised=False),
 }
 
 
@@ -73,12 +74,13 @@ def find_penalty(
     """Return the regulariser that was asked for, or the learner's own for so many examples."""
     if penalty is None:
         learner = LEARNERS[name]
+        # a prior weighs the less on an example the more of them there are
         return Penalty.of(
             layout,
-            alpha=learner.ridge,
-            modular=max(learner.prior / count, learner.ridge),
-            beta=max(_FILTER / count, learner.ridge),
-            scale=learner.ridge,
+            alpha=learner.coupling / count,
+            modular=learner.prior / count,
+            beta=_FILTER / count,
+            scale=learner.coupling / count,
         )
     if not isinstance(penalty, dict):
         weight = check_number(penalty, "penalty")
