@@ -36,6 +36,17 @@ def test_probabilities_sum_to_one(seed):
     assert density.score(X) == pytest.approx(lower[(X @ (1 << np.arange(6))).astype(int)].mean())
 
 
+@pytest.mark.parametrize(("n", "learner"), [(6, "exact"), (20, "logistic")])
+def test_likelihood_is_exact_where_that_is_cheap(n, learner):
+    assert quick().fit(make_rows(0, 20, n)).learner_ == learner
+
+
+def test_exact_likelihood_beats_its_bound(seed):
+    X = make_rows(seed)
+    exact, bound = (quick(learner=name, penalty=1e-3).fit(X) for name in ("exact", "logistic"))
+    assert exact.score(X) > bound.score(X)
+
+
 def test_learns_that_features_go_together(seed):
     X = make_rows(seed)
     density = quick().fit(X)
@@ -142,7 +153,7 @@ WRONG = {
     "nothing": ({}, ROWS * np.nan, ValueError, "X has no known entry"),
     "infinite": ({}, ROWS + np.inf, ValueError, "infinity"),
     "one row": ({}, ROWS[0], ValueError, "Expected 2D array"),
-    "learner": ({"learner": "moments"}, ROWS, ValueError, "learner must be one of logistic"),
+    "learner": ({"learner": "moments"}, ROWS, ValueError, "learner must be one of auto, exact"),
     "modular": ({"modular": "auto"}, ROWS, ValueError, "modular must be one of pixel"),
     "functions": ({"functions": 3}, ROWS, TypeError, "functions must be a list"),
     "one function": ({"functions": ls.Modular([0, 0])}, ROWS, TypeError, r"write \[f\]"),

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from logsuper._random import as_key
-from logsuper.bounds import Bracket
+from logsuper.bounds import Bracket, NotApplicable, TooLarge
 from logsuper.estimators._common import (
     as_seed,
     check_choice,
@@ -24,13 +24,14 @@ from logsuper.functions._cardinality import ConcaveCardinality
 from logsuper.functions._checks import FloatArray, check_number, first_index
 from logsuper.functions._modular import Modular, zero
 from logsuper.functions._sum import Sum
-from logsuper.learning import Parameters, Record, make_examples
+from logsuper.learning import Examples, Parameters, Record, make_examples
+from logsuper.learning._exact_engines import Exact
 from logsuper.learning._learned import Callback
 from logsuper.model import LogSupermodular
 
 __all__ = ["LogSupermodularDensity"]
 
-_LEARNERS = ("logistic", "saa", "exact", "pseudo", "lfield")
+_LEARNERS = ("auto", "exact", "logistic", "saa", "pseudo", "lfield")
 
 
 class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -48,14 +49,16 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         number n. By default :math:`\min(\sum_ix_i,j)` for j = 1, 2, 4, ... below n. Their sums with
         weights are concave functions of the number of ones, which couple all features alike with
         few parameters; the log-partition function is exact then.
-    learner : {"logistic", "saa", "exact", "pseudo", "lfield"}
-        How to learn; "logistic" is the paper's maximum likelihood of the logistic bound.
+    learner : {"auto", "exact", "logistic", "saa", "pseudo", "lfield"}
+        How to learn. "exact" is maximum likelihood, "logistic" the paper's, of the logistic bound,
+        which takes half of a weak coupling for granted. "auto" is "exact" where exact inference is
+        cheap (up to 16 features, and sparse pairwise functions), else "logistic".
     modular : {"pixel", "shared", "none"}
         The modular term t: one number for each feature, one for all, or none.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats a row, for all parameters or for each kind
-        ("alpha", "modular"). By default that of the modular term is 3 over the number of rows, a
-        Gaussian prior.
+        ("alpha", "modular", 0 where not given). By default a Gaussian prior: 3 over the number of
+        rows for the modular term, .1 over it for alpha.
     binarize : float, optional
         Values above it are ones, others zeros. By default X must hold zeros and ones.
     tol : float, optional
@@ -81,6 +84,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     alpha_ : ndarray of shape (K,)
     modular_ : ndarray of shape (n_features,)
     functions_ : tuple of SubmodularFunction
+    learner_ : str
+        The learner that ran.
     history_ : tuple of Record
     n_iter_ : int
     converged_ : bool
@@ -109,6 +114,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     _FITTED = (
         "parameters_",
         "functions_",
+        "learner_",
         "n_features_in_",
         "feature_names_in_",
         "history_",
@@ -117,6 +123,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     parameters_: Parameters
     functions_: tuple[SubmodularFunction, ...]
+    learner_: str
     n_features_in_: int
     history_: tuple[Record, ...]
     converged_: bool
@@ -124,7 +131,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     def __init__(
         self,
         functions: Any = None,
-        learner: str = "logistic",
+        learner: str = "auto",
         *,
         modular: str = "pixel",
         penalty: float | dict[str, float] | None = None,
@@ -168,7 +175,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
             raise ValueError("X has no known entry at all")
         self.functions_ = _functions_on(self.functions, rows.shape[1])
         examples = make_examples(self.functions_, labels=rows, modular=self.modular)
-        learned = run(self, self.learner, examples, as_key(as_seed(self.random_state)))
+        self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
+        learned = run(self, self.learner_, examples, as_key(as_seed(self.random_state)))
         self.parameters_ = learned.parameters
         self.history_ = tuple(learned.history)
         self.converged_ = bool(learned.converged)
@@ -293,6 +301,15 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
 
 # ------------------------------------------------------------------------------------------ inside
+
+
+def _choose(examples: Examples) -> str:
+    """Return the learner for examples of one shape: exact where that is affordable."""
+    try:
+        Exact().choose(examples.groups[0])
+    except (NotApplicable, TooLarge):
+        return "logistic"
+    return "exact"
 
 
 def _functions_on(functions: Any, n: int) -> tuple[SubmodularFunction, ...]:
