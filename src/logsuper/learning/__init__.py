@@ -1,13 +1,37 @@
-"""Learning the parameters of log-supermodular models."""
+"""Learning the parameters of log-supermodular models.
 
-from logsuper.learning._engines import FixedNoise, FreshNoise
+A learner takes `Examples` and a `Penalty` and returns `Learned`; decoders take `Examples` and the
+parameters. `logsuper.MaskDenoiser` and `logsuper.LogSupermodularDensity` put all of it behind the
+interface of scikit-learn.
+"""
+
+from logsuper.learning._decoding import best_factor, means, modes, samples
+from logsuper.learning._descent import Descent, State, descend, logistic
+from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
+from logsuper.learning._evidence import bracket_log_evidence, log_evidence
+from logsuper.learning._exact import exact
+from logsuper.learning._exact_engines import Exact, Strips
 from logsuper.learning._examples import Examples, make_examples
+from logsuper.learning._features import Context
+from logsuper.learning._frank_wolfe import saa
+from logsuper.learning._latent import latent
 from logsuper.learning._layout import Layout, Parameters
 from logsuper.learning._learned import Learned, Record
+from logsuper.learning._lfield import lfield
+from logsuper.learning._max_margin import max_margin
+from logsuper.learning._moments import moment_targets, moments
+from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
+from logsuper.learning._pseudo import pseudo
+from logsuper.learning._selection import Selection, cross_validate, path
+from logsuper.learning._smooth import minimize
 
 __all__ = [
+    "Context",
+    "Descent",
+    "Engine",
+    "Exact",
     "Examples",
     "FixedNoise",
     "FreshNoise",
@@ -18,5 +42,28 @@ __all__ = [
     "Parameters",
     "Penalty",
     "Record",
+    "Selection",
+    "State",
+    "Strips",
+    "best_factor",
+    "bracket_log_evidence",
+    "cross_validate",
+    "descend",
+    "estimate_noise",
+    "exact",
+    "latent",
+    "lfield",
+    "log_evidence",
+    "logistic",
     "make_examples",
+    "max_margin",
+    "means",
+    "minimize",
+    "modes",
+    "moment_targets",
+    "moments",
+    "path",
+    "pseudo",
+    "saa",
+    "samples",
 ]
