@@ -15,6 +15,10 @@ from logsuper.learning._exact_engines import Enumeration
 from logsuper.learning._examples import Moments
 from logsuper.learning._moments import check_penalty, moment_targets, moments
 from logsuper.learning._smooth import minimize
+from logsuper.solvers._native import kernels
+
+# Tens of thousands of cuts of images take minutes in the fallback.
+many_cuts = pytest.mark.skipif(kernels() is None, reason="needs the compiled kernels")
 
 NAN = float("nan")
 N = 5  # elements: all 2^5 observations are enumerated
@@ -257,7 +261,7 @@ def test_without_a_penalty_the_loss_has_no_minimum_and_is_refused():
     far = [objective.loss(data.layout.fill(modular=t)).value for t in (1e2, 1e3, 1e4)]
     assert far[0] < 0 and far[2] < 50 * far[0] and far[1] < 5 * far[0]
     lengths = []
-    for steps in (50, 800):
+    for steps in (20, 320):
         with pytest.warns(ls.ConvergenceWarning):
             fit = descend(objective, Penalty.of(data.layout), tol=0.0, max_steps=steps)
         lengths.append(np.linalg.norm(fit.theta))
@@ -332,6 +336,7 @@ def small(layout, modular=0.5):
     return Penalty.of(layout, alpha=1e-4, modular=modular, scale=1e-4, beta=1e-4)
 
 
+@many_cuts
 def test_learns_without_labels_what_labels_teach(seed):
     x, data = silhouettes(seed, modular="shared")
     z = next(data.parts())[0].observed.reshape(x.shape)
@@ -399,6 +404,7 @@ def test_same_seed_same_result_whatever_the_threads(tmp_path):
         np.testing.assert_array_equal(fit.theta, fits[0].theta)
 
 
+@many_cuts
 def test_context_and_missing_entries_work_together(seed):
     x, _ = silhouettes(seed)
     channel = ls.Missing(0.2, ls.Flips(0.1))
