@@ -393,6 +393,28 @@ def test_outside_of_the_polytope_a_penalty_keeps_the_fit_finite():
     assert np.abs(far.theta).max() > 1000 * np.abs(optimum.theta).max()
 
 
+def test_exact_likelihood_of_a_chain_equals_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    z = np.sort(rng.integers(0, 2, (30, 8)), axis=1)
+    data = make_examples(
+        ls.grid_cuts((8,)), observed=z, channel=ls.Flips(0.1), modular="shared", scale=True
+    )
+    penalty = Penalty.of(data.layout, alpha=0.01, modular=0.01, scale=0.01)
+    found = moments(data, penalty, method="exact", tol=1e-6)
+    exact = minimize(Objective(data, Enumeration(), moment_targets(data)), penalty, tol=1e-6)
+    assert found.converged
+    np.testing.assert_allclose(found.theta, exact.theta, atol=1e-4)
+
+
+@many_cuts
+def test_exact_likelihood_of_images(seed):
+    x, data = silhouettes(seed, count=8, modular="shared")
+    found = moments(data, small(data.layout), method="exact", tol=1e-2)
+    assert found.converged and (found.parameters.alpha > 0.5).all()
+    wrong = np.mean((means(data, found.theta, method="logistic") > 0.5) != x)
+    assert wrong < 0.05
+
+
 def test_same_seed_same_result_whatever_the_threads(tmp_path):
     _, data = silhouettes(0, count=8)
     given = {"tol": 0.0, "max_steps": 30, "seed": 3}
@@ -415,7 +437,11 @@ def test_context_and_missing_entries_work_together(seed):
     assert wrong < 0.08  # a fifth of the pixels was lost
 
 
-def test_a_checkpoint_needs_a_seed(tmp_path):
+def test_arguments_are_checked(tmp_path):
     _, data = silhouettes(0, count=2)
+    with pytest.raises(ValueError, match="method must be one of"):
+        moments(data, small(data.layout), method="bethe")
+    with pytest.raises(ValueError, match="checkpoint is for method='logistic'"):
+        moments(data, small(data.layout), method="exact", checkpoint=tmp_path / "state.npz")
     with pytest.raises(ValueError, match="checkpoint needs a seed"):
         moments(data, small(data.layout), seed=None, checkpoint=tmp_path / "state.npz")

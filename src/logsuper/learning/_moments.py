@@ -19,11 +19,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from logsuper._random import Seed, as_generator
+from logsuper.bounds._draws import check_choice
 from logsuper.bounds._errors import NotApplicable
 from logsuper.functions import Cut
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._descent import Path, descend
 from logsuper.learning._engines import FreshNoise
+from logsuper.learning._exact import Exact, fit_exactly
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
@@ -167,11 +169,12 @@ def moments(
     callback: Callback | None = None,
     tol: float = 1e-3,
     max_steps: int = 10_000,
+    method: str = "logistic",
     samples: int = 4,
     batch: int | None = None,
     checkpoint: Path | None = None,
 ) -> Learned:
-    """Learn from noisy observations alone, by the logistic bound and estimated moments.
+    """Learn from noisy observations alone, by estimated moments.
 
     Parameters
     ----------
@@ -182,13 +185,18 @@ def moments(
         may be 0 where they provably are not: for cuts, with at most one modular term for all
         pixels, if the estimates allow it. Estimates are noisier than labels: a penalty of the
         modular term of 30 over the number of images does where 3 would with labels.
-    start, callback, tol, max_steps, batch, checkpoint
-        As in `descend`.
+    start, callback, tol, max_steps
+        As in `descend`; for "exact" as in `exact`, with at most `max_steps` iterations.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; it never changes the result.
+    method : {"logistic", "exact"}
+        The log-partition function of the model: its logistic bound, by stochastic descent; or what
+        `exact` takes, by L-BFGS.
     samples : int
-        Perturbations of each example of a step.
+        Perturbations of each example of a step, for "logistic".
+    batch, checkpoint
+        As in `descend`, for "logistic".
 
     Returns
     -------
@@ -208,6 +216,9 @@ def moments(
     >>> fit.converged, bool((fit.parameters.alpha > 0.5).all())
     (True, True)
     """
+    check_choice(method, "method", ("logistic", "exact"))
+    if checkpoint is not None and method == "exact":
+        raise ValueError("checkpoint is for method='logistic'; L-BFGS keeps none")
     if checkpoint is not None and seed is None:
         raise ValueError("checkpoint needs a seed: without one, no run can be continued")
     count = check_integer(samples, "samples", 1, 2**31)
@@ -215,6 +226,15 @@ def moments(
     keys = [int(key) for key in rng.integers(2**64, size=2, dtype=np.uint64)]
     targets = moment_targets(examples)
     check_penalty(targets, penalty)
+    if method == "exact":
+        return fit_exactly(
+            Objective(examples, Exact(n_jobs=n_jobs), targets),
+            penalty,
+            start=start,
+            callback=callback,
+            tol=tol,
+            max_iterations=max_steps,
+        )
     return descend(
         Objective(examples, FreshNoise(count, keys[0], n_jobs), targets),
         penalty,
