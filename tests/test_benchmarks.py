@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks import lfield, report, tuning
+from benchmarks import learning, lfield, report, tuning
 from benchmarks.__main__ import main
 from benchmarks.measure import Settings
 from benchmarks.outcome import Outcome
@@ -115,3 +115,32 @@ def test_entries_are_selected_by_name_prefix_or_wildcard(capsys):
     with pytest.raises(SystemExit):
         main(["--only", "nothing"])
     assert "no entry matches 'nothing'" in capsys.readouterr().err
+
+
+def test_learning_runs_and_draws(tmp_path, capsys):
+    path = tmp_path / "curves.png"
+    assert learning.main(["--quick", "--only", "curves", "--plot", str(path)]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+    printed = capsys.readouterr().out
+    assert all(method.name in printed for method in learning.METHODS)
+
+
+def test_learning_with_a_peer_takes_the_same_steps():
+    pytest.importorskip("maxflow")
+    problem = learning.make_problem(ls.make_silhouettes(10, shape=(16, 16), seed=0))
+    _, ours = learning.time_steps(problem, None, 3)
+    _, theirs = learning.time_steps(problem, "PyMaxflow", 3)
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_learning_counts_the_time_in_the_kernels():
+    problem = learning.make_problem(ls.make_silhouettes(10, shape=(16, 16), seed=0))
+    seconds, share, fit = learning.time_fit(problem, 1)
+    assert fit.converged and seconds > 0 and 0 < share < 1
+    assert learning.Prepared.perturb.__name__ == "perturb"  # all is as it was
+
+
+def test_slope_is_that_of_a_power():
+    cuts = np.geomspace(10, 1e4, 7)
+    curve = learning.Curve(learning.METHODS[0], 1.0, cuts, 3.0 / np.sqrt(cuts))
+    assert curve.slope == pytest.approx(-0.5)

@@ -189,7 +189,9 @@ class Examples:
         at, layout = self.layout.blocks, self.layout
         odds = self.log_odds(group, rows) if self._sees(group) else None
         if observed and odds is not None:
-            field = (theta[-1] if layout.scale else 1.0) * odds
+            scale = theta[-1] if layout.scale else 1.0
+            # log-odds are a copy; features still need them
+            field = np.multiply(odds, scale, out=odds if group.features is None else None)
         else:
             field = np.zeros((len(rows), group.prepared.n))
         if layout.modular:
