@@ -10,6 +10,9 @@ import logsuper as ls
 from logsuper._warnings import ConvergenceWarning
 from logsuper.learning import Objective, make_examples
 from logsuper.learning._engines import Partition
+from logsuper.solvers._native import kernels
+
+long = pytest.mark.skipif(kernels() is None, reason="takes long without compiled kernels")
 
 
 class Exact:

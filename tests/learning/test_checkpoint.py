@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from objective_oracles import quiet, same, silhouettes
+from objective_oracles import long, quiet, same, silhouettes
 
 import logsuper as ls
 from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
@@ -28,6 +28,7 @@ def stop_after(count):
     return callback
 
 
+@long
 @pytest.mark.parametrize("noise", ["fresh", "fixed"])
 @pytest.mark.parametrize("rule", ["adaptive", "printed"])
 def test_resumed_run_is_identical(tmp_path, noise, rule):
@@ -77,6 +78,7 @@ def test_interruption_at_any_step(tmp_path, monkeypatch):
     same(whole, resumed)
 
 
+@long
 def test_more_steps_continue(tmp_path):
     data = silhouettes()
     penalty = Penalty.of(data.layout, modular=0.1)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import oracles
 import pytest
-from objective_oracles import Exact, kinds, quiet, same, silhouettes
+from objective_oracles import Exact, kinds, long, quiet, same, silhouettes
 from scipy.special import logit
 
 import logsuper as ls
@@ -124,6 +124,7 @@ def objective_at(data, penalty, theta, samples=50):
     return exact.loss(theta).value + penalty.value(theta)
 
 
+@long
 @pytest.mark.parametrize("rule", ["adaptive", "separate"])
 def test_reaches_the_optimum(rule, seed):
     data = silhouettes(scale=True)
@@ -152,6 +153,7 @@ def test_reaches_the_optimum_of_an_exact_loss(seed):
     assert least - 1e-9 <= value <= least * (1 + 1e-4)
 
 
+@long
 def test_without_coupling_the_fields_are_known(seed):
     """Labels that are independent: t is the logit of the means, alpha is 0."""
     rng = np.random.default_rng(seed)
@@ -161,6 +163,7 @@ def test_without_coupling_the_fields_are_known(seed):
     np.testing.assert_allclose(found.parameters.modular, logit(x.mean(axis=0)), atol=0.15)
 
 
+@long
 def test_recovers_a_model_from_exact_samples():
     shape, channel = (12, 12), ls.Flips(0.1)
     cuts = ls.grid_cuts(shape)
@@ -175,6 +178,7 @@ def test_recovers_a_model_from_exact_samples():
     assert found.scale == pytest.approx(1.0, abs=0.15)
 
 
+@long
 def test_two_pixels_meet_the_biased_optimum_of_the_bound(seed):
     """P(x_1 != x_2) = 2 sigma(-alpha)^2 under the bound, and the fit matches this moment."""
     x = np.repeat([[0, 0], [1, 1], [0, 1], [1, 0]], [40, 40, 10, 10], axis=0)
@@ -207,6 +211,7 @@ def test_every_objective_descends(kind):
 # ------------------------------------------------------------------------- sameness and convergence
 
 
+@long
 @pytest.mark.parametrize("noise", ["fresh", "fixed"])
 def test_same_seed_same_result(noise):
     data = silhouettes(scale=True)
@@ -222,6 +227,7 @@ def test_same_seed_same_result(noise):
     assert not np.array_equal(first.theta, learned(seed=4).theta)
 
 
+@long
 def test_half_of_the_labels_tell_most():
     data = silhouettes()
     x = np.where(data.groups[0].labels == 1, 1.0, 0.0).reshape(-1, *SHAPE)
@@ -236,6 +242,7 @@ def test_half_of_the_labels_tell_most():
     assert least < value < least + 0.4 * (start - least)
 
 
+@long
 def test_history_and_callback():
     data = silhouettes()
     lines = []
@@ -283,6 +290,7 @@ def test_criterion_compares_with_half_the_steps():
     assert decided((5, 0.0), (10, 0.009))
 
 
+@long
 def test_fixed_noise_is_a_fixed_function():
     data = silhouettes(6)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
