@@ -219,7 +219,7 @@ def samples(
             pieces = list(pieces[0][:, None])
         drawn = []
         for piece in pieces:
-            f = _function(group, int(rows[piece[0]]), alpha)
+            f = make_function(group, int(rows[piece[0]]), alpha)
             repeated = np.repeat(_settled(f, fields[piece]), size, axis=0)
             drawn.append(sample_fields(f, repeated, seed=rng, n_jobs=n_jobs, max_sweeps=max_sweeps))
         return np.concatenate(drawn).reshape(len(rows), size, -1)
@@ -332,7 +332,7 @@ def _errors(group: Group, found: Images) -> int:
     )
 
 
-def _function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
+def make_function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
     r"""Return :math:`\sum_k\alpha_kf_k` of an example, with its factors on the edges."""
     functions = group.prepared.functions
     if group.edge_weights is None:
@@ -358,7 +358,7 @@ def _function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
 def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
     """Return the model of an example; infinite fields fix elements."""
     infinite = np.isinf(field)
-    f = _function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
+    f = make_function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
     fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(infinite)}
     return LogSupermodular(f).condition(fixed) if fixed else LogSupermodular(f)
 

@@ -20,11 +20,11 @@ from scipy.special import expit
 from logsuper._random import Seed
 from logsuper.functions import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._decoding import make_function
 from logsuper.learning._engines import Partition
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
-from logsuper.learning._pairs import Pairs, combine
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import minimize
 from logsuper.solvers._parametric import min_norm_point
@@ -42,7 +42,6 @@ class LField:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
-        self._pairs: dict[Group, Pairs] = {}
 
     def evaluate(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
@@ -52,10 +51,10 @@ class LField:
         fixed = np.isinf(fields)
         alone = fixed.any(axis=1) | (group.edge_weights is not None)
         if not alone.all():
-            f = self._function(group, 0, alpha)
+            f = make_function(group, 0, alpha)
             values[~alone], mean[~alone] = _solve(f, fields[~alone], self.n_jobs)
         for b in np.flatnonzero(alone):
-            f = self._function(group, int(rows[b]), alpha)
+            f = make_function(group, int(rows[b]), alpha)
             point = {int(i): int(fields[b, i] > 0) for i in np.flatnonzero(fixed[b])}
             g, constant = f.condition(point)
             free = ~fixed[b]
@@ -64,28 +63,18 @@ class LField:
             mean[b, fixed[b]] = fields[b, fixed[b]] > 0
         return Partition(values[:, None], self._stats(group, rows, mean), mean)
 
-    def _function(self, group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
-        """Return the function of an example, without its field."""
-        if group.edge_weights is None:
-            return combine(alpha, group.prepared.functions)
-        return self._need(group).function(group, row, alpha)
-
-    def _stats(self, group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
+    @staticmethod
+    def _stats(group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
         """Return the Lovász extensions of the functions, (B, K)."""
         if group.edge_weights is None:
             return np.stack([f.lovasz(mean) for f in group.prepared.functions], axis=1)
         each = np.eye(len(group.prepared.functions))
         return np.array(
             [
-                [self._need(group).function(group, row, one).lovasz(m) for one in each]
+                [make_function(group, row, one).lovasz(m) for one in each]
                 for row, m in zip(rows.tolist(), mean, strict=True)
             ]
         )
-
-    def _need(self, group: Group) -> Pairs:
-        if group not in self._pairs:
-            self._pairs[group] = Pairs.need(group, "lfield with edge_weights")
-        return self._pairs[group]
 
 
 def lfield(

@@ -7,9 +7,6 @@ only changes numbers: its edges become fields on its neighbours, and a constant.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import operator
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +14,12 @@ from numpy.typing import NDArray
 
 from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._pairwise import as_grid, as_pairwise
-from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, add_up
+from logsuper.functions._sum import Sum
 from logsuper.learning._examples import Group
 from logsuper.solvers._graph import split
 
-__all__ = ["Pairs", "Reduced", "combine", "grid_shape"]
+__all__ = ["Pairs", "Reduced", "grid_shape"]
 
 
 class Reduced(NamedTuple):
@@ -103,11 +100,6 @@ class Pairs:
             )
         return pairs
 
-    def function(self, group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
-        """Return the function of an example, without its field."""
-        cut = Cut(self.tilt.shape[1], self.edges, alpha @ self.scaled(group, row))
-        return cut - Modular(alpha @ self.tilt)
-
     def gains(self, group: Group, rows: IntArray, x: NDArray[np.uint8]) -> FloatArray:
         """Return the gains of each function at x (B, n), as (K, B, n)."""
         i, j = self.edges.T
@@ -156,18 +148,11 @@ class Pairs:
         return weights @ differ - self.tilt @ full, full
 
 
-def combine(alpha: FloatArray, functions: Sequence[SubmodularFunction]) -> SubmodularFunction:
-    """Return the sum of the functions with their weights."""
-    first, *rest = (a * f for a, f in zip(alpha.tolist(), functions, strict=True))
-    return functools.reduce(operator.add, rest, first)
-
-
 def grid_shape(group: Group, pairs: Pairs) -> tuple[int, int] | None:
     """Return rows and columns of the image whose 4-neighbour grid has all edges, or None."""
     n = group.prepared.n
     shapes = [tuple(size for size in group.shape if size > 1)]
-    functions = group.prepared.functions
-    known = as_grid(combine(np.ones(len(functions)), functions))
+    known = as_grid(Sum((1.0, f) for f in group.prepared.functions))
     if known is not None and len(known.pixels) == known.t.size:
         shapes.append(known.shape)
     for shape in shapes:

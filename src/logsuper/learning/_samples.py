@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,12 +11,12 @@ from logsuper._random import Seed, as_generator, as_key
 from logsuper.bounds._pairwise import as_pairwise
 from logsuper.functions import Modular, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._decoding import make_function
 from logsuper.learning._descent import descend
 from logsuper.learning._engines import FixedNoise, Partition, step_key
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
-from logsuper.learning._pairs import Pairs, combine
 from logsuper.learning._penalty import Penalty
 from logsuper.sampling import NotCoalesced, sample, sample_fields
 
@@ -57,7 +59,6 @@ class Samples:
         self.key, self.draws, self.n_jobs, self.max_sweeps = key, draws, n_jobs, max_sweeps
         self._chains: dict[tuple[Group, int, int], NDArray[np.uint8]] = {}
         self._slow: set[tuple[Group, int]] = set()
-        self._pairs: dict[Group, Pairs] = {}
 
     def evaluate(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
@@ -97,9 +98,7 @@ class Samples:
                 self._slow.add((group, side))
         return np.stack(
             [
-                self._walk(
-                    self._function(group, row, alpha) - Modular(field), (group, side, row), rng
-                )
+                self._walk(make_function(group, row, alpha), field, (group, side, row), rng)
                 for row, field in zip(rows.tolist(), theta, strict=True)
             ]
         )
@@ -118,7 +117,7 @@ class Samples:
             parts = [slice(i, i + 1) for i in range(len(rows))]
         drawn = [
             sample_fields(
-                self._function(group, int(rows[part][0]), alpha),
+                make_function(group, int(rows[part][0]), alpha),
                 np.repeat(theta[part], self.draws, axis=0),
                 seed=rng,
                 n_jobs=self.n_jobs,
@@ -148,14 +147,6 @@ class Samples:
         )
         return self._chains[key]
 
-    def _function(self, group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
-        """Return the function of an example, without its field."""
-        if group.edge_weights is None:
-            return combine(alpha, group.prepared.functions)
-        if group not in self._pairs:
-            self._pairs[group] = Pairs.need(group, "samples with edge_weights")
-        return self._pairs[group].function(group, row, alpha)
-
 
 def fit_samples(
     examples: Examples,
@@ -178,7 +169,7 @@ def fit_samples(
     objective = Objective.supervised(examples, engine)
     if objective.alike:
         engine.draws = _ALIKE
-    return descend(
+    found = descend(
         objective,
         penalty,
         start=start,
@@ -188,3 +179,4 @@ def fit_samples(
         max_steps=max_steps,
         estimate=FixedNoise(_DRAWS, as_key(rng), n_jobs),
     )
+    return dataclasses.replace(found, details={**found.details, "method": "samples"})
