@@ -522,3 +522,31 @@ def test_windows_in_several_calls_are_those_of_one(monkeypatch):
     parts = _strips.marginals(f, window=5)
     assert np.array_equal(whole.lower, parts.lower)
     assert np.array_equal(whole.upper, parts.upper)
+
+
+def test_gradient_of_the_upper_bound(seed):
+    rng = np.random.default_rng(seed)
+    across, down = ls.grid_cuts((5, 6))
+    grid = as_grid(0.9 * across + 0.6 * down)
+    grid = dataclasses.replace(grid, t=rng.normal(size=(5, 6)))
+    x = rng.integers(0, 2, (5, 6)).astype(np.uint8)
+    exactly = _strips.strips_gradient(grid, x, 6)[0]
+    assert _strips.strips_gradient(grid, x, 2)[0] < exactly
+    value, *gradient = _strips.strips_gradient(grid, x, 2, side="upper")
+    assert value > exactly
+    for name, found in zip(("t", "across", "down"), gradient, strict=True):
+        part = getattr(grid, name)
+        for at in ((0, 0), (2, 3), (3, 4)):
+            step = np.zeros_like(part)
+            step[at] = 1e-5
+            ahead, behind = (
+                _strips.strips_gradient(
+                    dataclasses.replace(grid, **{name: part + sign * step}), x, 2, side="upper"
+                )[0]
+                for sign in (1, -1)
+            )
+            assert found[at] == pytest.approx((ahead - behind) / 2e-5, abs=1e-6)
+    slow = _windows_numpy.chain_gradient(grid, 2, x, upper=True)
+    fast = _windows.chain_gradient(grid, 2, x, 1, upper=True)
+    for one, other in zip(slow, fast, strict=True):
+        assert one == pytest.approx(other, abs=1e-11)
