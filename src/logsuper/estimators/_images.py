@@ -15,7 +15,7 @@ __all__ = ["check_bits", "check_pairs", "pieces", "read_images"]
 Image = NDArray[Any]
 
 # Images of so many pixels in all are decoded at once.
-_PIECE = 1 << 22
+_PIECE = 1 << 20
 
 
 def read_images(images: Any, name: str) -> list[Image]:

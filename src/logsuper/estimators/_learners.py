@@ -14,9 +14,6 @@ from logsuper.learning import Layout, Learned, Penalty
 
 __all__ = ["LEARNERS", "find_penalty", "is_pairwise"]
 
-# The inverse variance of the prior on a coefficient of the filter.
-_FILTER = 30.0
-
 _KINDS = {"alpha": "alpha", "modular": "modular", "filter": "beta", "scale": "scale"}
 
 
@@ -35,6 +32,8 @@ class Learner:
     coupling : float
         The same for the weights of the functions, and of the observations. Without it, features
         that always agree would have an infinite weight.
+    filter : float
+        The same for the coefficients of the filter.
     supervised : bool
         Whether it learns from labels; else from observations alone.
     exact : bool
@@ -45,6 +44,7 @@ class Learner:
     cap: str
     prior: float = 3.0
     coupling: float = 0.1
+    filter: float = 30.0
     supervised: bool = True
     exact: bool = False
 
@@ -61,7 +61,7 @@ LEARNERS: dict[str, Learner] = {
     "exact": Learner("_exact", "max_iterations", exact=True),
     "pseudo": Learner("_pseudo", "max_iterations", exact=True),
     "lfield": Learner("_lfield", "max_iterations", exact=True),
-    "max_margin": Learner("_max_margin", "max_rounds"),
+    "max_margin": Learner("_max_margin", "max_rounds", prior=10.0, coupling=1.0, filter=1000.0),
     # estimated statistics are noisy, and can leave the polytope of what a model can have
     "moments": Learner("_moments", "max_steps", prior=30.0, supervised=False),
     "latent": Learner("_latent", "max_iterations", coupling=1.0, supervised=False),
@@ -79,7 +79,7 @@ def find_penalty(
             layout,
             alpha=learner.coupling / count,
             modular=learner.prior / count,
-            beta=_FILTER / count,
+            beta=learner.filter / count,
             scale=learner.coupling / count,
         )
     if not isinstance(penalty, dict):

@@ -41,7 +41,7 @@ FACTORS = tuple(round(0.05 * k, 2) for k in range(8, 27))
 """Factors that `best_factor` tries: .4, .45, ..., 1.3."""
 
 # Fields of that many pixels are made at once.
-_HELD = 1 << 22
+_HELD = 1 << 20
 
 Images = NDArray[Any] | list[NDArray[Any]]
 """An array with one entry an example, in the user's order; a list where shapes differ."""

@@ -423,7 +423,7 @@ def logistic(
     objective = Objective.supervised(examples, FreshNoise(1, 0))
     together = objective.alike and objective.convex
     if samples is None:
-        samples = _draws(examples) if together else _SAMPLES
+        samples = _draws(examples) if together else draws_of(examples)
     count = check_integer(samples, "samples", 1, 2**31)
     engine: Engine = FreshNoise(count, keys[0], n_jobs)
     estimate: Engine = FreshNoise(_DRAWS if together else 2, keys[1], n_jobs)
@@ -500,6 +500,11 @@ def _warm(descent: Descent, state: State) -> State:
 def _largest(examples: Examples) -> int:
     """Return the pixels of the largest example."""
     return max(group.prepared.n for group in examples.groups)
+
+
+def draws_of(examples: Examples) -> int:
+    """Return the perturbations of each example of a step: a large image is many draws in one."""
+    return max(1, min(_SAMPLES, _SAMPLES * _BATCH // max(1, _largest(examples))))
 
 
 def _draws(examples: Examples) -> int:

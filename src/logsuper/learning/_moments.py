@@ -23,7 +23,7 @@ from logsuper.bounds._draws import check_choice
 from logsuper.bounds._errors import NotApplicable
 from logsuper.functions import Cut
 from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.learning._descent import Path, descend
+from logsuper.learning._descent import Path, descend, draws_of
 from logsuper.learning._engines import FreshNoise
 from logsuper.learning._exact import Exact, fit_exactly
 from logsuper.learning._examples import Examples, Group, Moments
@@ -170,7 +170,7 @@ def moments(
     tol: float = 1e-3,
     max_steps: int = 10_000,
     method: str = "logistic",
-    samples: int = 4,
+    samples: int | None = None,
     batch: int | None = None,
     checkpoint: Path | None = None,
 ) -> Learned:
@@ -193,8 +193,9 @@ def moments(
     method : {"logistic", "exact"}
         The log-partition function of the model: its logistic bound, by stochastic descent; or what
         `exact` takes, by L-BFGS.
-    samples : int
-        Perturbations of each example of a step, for "logistic".
+    samples : int, optional
+        Perturbations of each example of a step, for "logistic"; by default four of small images,
+        one of large ones.
     batch, checkpoint
         As in `descend`, for "logistic".
 
@@ -221,7 +222,7 @@ def moments(
         raise ValueError("checkpoint is for method='logistic'; L-BFGS keeps none")
     if checkpoint is not None and seed is None:
         raise ValueError("checkpoint needs a seed: without one, no run can be continued")
-    count = check_integer(samples, "samples", 1, 2**31)
+    count = check_integer(draws_of(examples) if samples is None else samples, "samples", 1, 2**31)
     rng = as_generator(seed)
     keys = [int(key) for key in rng.integers(2**64, size=2, dtype=np.uint64)]
     targets = moment_targets(examples)
