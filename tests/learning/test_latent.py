@@ -11,6 +11,8 @@ from logsuper.learning._decoding import means
 from logsuper.learning._latent import latent
 
 METHODS = ("em", "subgradient")
+# few cuts, for they are slow where the kernels are missing
+FEW = {"samples": 2, "prior_samples": 40}
 
 
 def silhouettes(seed, count=20, rate=0.1, modular="pixel", start=None):
@@ -24,7 +26,7 @@ def silhouettes(seed, count=20, rate=0.1, modular="pixel", start=None):
 def test_denoises_without_having_seen_a_clean_image(method, seed):
     x, data = silhouettes(seed)
     penalty = Penalty.of(data.layout, modular=0.3)
-    found = latent(data, penalty, method=method, tol=1e-3, seed=seed)
+    found = latent(data, penalty, method=method, tol=1e-3, seed=seed, **FEW)
     assert found.converged and found.channel is data.channel
     wrong = np.mean((means(data, found.theta, method="logistic") > 0.5) != x)
     assert wrong < 0.5 * 0.1
@@ -35,7 +37,7 @@ def test_denoises_without_having_seen_a_clean_image(method, seed):
 def test_both_methods_reach_the_same_objective(seed):
     _, data = silhouettes(seed, modular="shared")
     penalty = Penalty.of(data.layout, alpha=0.01, modular=0.01)
-    options = {"samples": 10, "prior_samples": 500, "seed": seed}
+    options = {"samples": 5, "prior_samples": 200, "seed": seed}
     em = latent(data, penalty, **options)
     steps = latent(data, penalty, method="subgradient", tol=1e-5, **options)
     # both histories are of the same perturbations
@@ -50,7 +52,7 @@ def test_noise_that_is_learned_improves_the_objective(method, seed):
     _, data = silhouettes(seed, start=0.3)
     penalty = Penalty.of(data.layout, modular=0.3)
     # the objective favours ever less noise, slowly: the tolerance says when to stop
-    options = {"method": method, "tol": 1e-2, "seed": seed}
+    options = {"method": method, "tol": 1e-2, "seed": seed, **FEW}
     fixed, learned = (latent(data, penalty, noise=n, **options) for n in ("fixed", "learned"))
     assert learned.history[-1].objective < fixed.history[-1].objective - 1.0
     assert 0.0 < float(learned.channel.rate) < 0.2
@@ -62,7 +64,7 @@ def test_noise_that_is_learned_improves_the_objective(method, seed):
 def test_same_seed_same_result(method, noise):
     _, data = silhouettes(0, count=6, start=0.2)
     penalty = Penalty.of(data.layout, modular=0.3)
-    options = {"method": method, "noise": noise, "tol": 1e-2}
+    options = {"method": method, "noise": noise, "tol": 1e-2, **FEW}
     runs = [latent(data, penalty, n_jobs=n_jobs, **options) for n_jobs in (1, 2, 1)]
     for other in runs[1:]:
         np.testing.assert_array_equal(other.theta, runs[0].theta)
@@ -81,7 +83,7 @@ def test_images_of_different_shapes_and_missing_pixels(method, seed):
         ls.grid_cuts, observed=z, channel=ls.Missing(0.2, ls.Flips(0.2)), modular="shared"
     )
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
-    found = latent(data, penalty, method=method, noise="learned", tol=1e-2)
+    found = latent(data, penalty, method=method, noise="learned", tol=1e-2, **FEW)
     assert found.history[-1].objective < found.history[0].objective
     assert isinstance(found.channel, ls.Missing)
     assert float(found.channel.channel.rate) < 0.2
