@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logsuper as ls
+from logsuper.estimators._learners import LEARNERS
 from logsuper.learning import Record
 
 SHAPE = (16, 16)
@@ -22,7 +23,7 @@ def _short():
 
 def quick(*args, **params):
     """Return a denoiser that stops early."""
-    return ls.MaskDenoiser(*args, **{"max_iter": 60, "samples": 40, "context": 0, **params})
+    return ls.MaskDenoiser(*args, **{"max_iter": 25, "samples": 20, "context": 0, **params})
 
 
 def make_pairs(count, shape=SHAPE, rate=0.1, seed=0):
@@ -58,6 +59,14 @@ def test_removes_noise_without_clean_images(pairs):
     denoiser = quick().fit(noisy)
     assert denoiser.learner_ == "moments"
     assert abs(denoiser.noise_ - 0.1) < 0.03
+    assert denoiser.score(noisy, clean) > (noisy == clean).mean() + 0.03
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_removes_noise(learner):
+    noisy, clean = make_pairs(6, rate=0.15)
+    denoiser = quick(noise=0.15, learner=learner).fit(noisy, clean)
+    assert denoiser.learner_ == learner
     assert denoiser.score(noisy, clean) > (noisy == clean).mean() + 0.03
 
 
