@@ -45,11 +45,13 @@ _BATCH, _MOST, _SAMPLES = 20_000, 32, 5
 _PIXELS, _EXAMPLES, _DRAWS, _SHARE = 1 << 22, 100, 128, 1 / 8
 # Steps grow by this factor from one estimate to the next, at least.
 _GROWTH = 1.2
+# Nats a pixel below which an objective counts as that.
+_FLOOR = 0.01
 # Estimates are numbered from here: no step has the same noise.
 _ESTIMATE = 1 << 40
 # Before the descent on features: iterations of L-BFGS, the pixels they look at, and the steps of
 # descent that they count for, whose gradients are taken to be those of a few batches.
-_WARM_ITERATIONS, _WARM_PIXELS, _WARM_STEPS, _WARM_BATCHES = 20, 1 << 17, 100, 8
+_WARM_ITERATIONS, _WARM_PIXELS, _WARM_STEPS, _WARM_BATCHES = 20, 1 << 17, 30, 8
 # Seconds between checkpoints.
 _SECONDS = 30.0
 
@@ -174,7 +176,7 @@ class Descent:
         """Take steps until `converged`, or `max_steps` are done."""
         saved = time.monotonic()
         try:
-            while not converged(state, tol):
+            while not converged(state, tol, self.floor):
                 if self.due(state):
                     state = self.record(state)
                     if callback is not None:
@@ -192,6 +194,13 @@ class Descent:
         return state
 
     @functools.cached_property
+    def floor(self) -> float:
+        """A hundredth of a nat a pixel: of that, tol is small enough for very smooth images."""
+        examples = self.objective.examples
+        pixels = sum(group.count * group.prepared.n for group in examples.groups)
+        return max(1.0, _FLOOR * pixels / examples.count)
+
+    @functools.cached_property
     def _estimated_on(self) -> IntArray:
         """The examples that estimates look at: all if they are few and small."""
         examples = self.objective.examples
@@ -206,12 +215,13 @@ class Descent:
         return self.objective.alike and self.objective.convex
 
 
-def converged(state: State, tol: float) -> bool:
+def converged(state: State, tol: float, floor: float = 1.0) -> bool:
     r"""Whether the last estimate is as good as that of half the steps, up to tol of it.
 
     Where the error falls as 1/h it is as large as what the second half of the steps has brought;
     where it falls as :math:`1/\sqrt h`, two and a half times that. All estimates use the same
-    perturbations, which nearly cancel in the difference. Below one nat tol is absolute.
+    perturbations, which nearly cancel in the difference. Where the objective is below `floor`, tol
+    is of that instead.
     """
     if not state.history:
         return False
@@ -219,7 +229,7 @@ def converged(state: State, tol: float) -> bool:
     before = [line for line in state.history if 0 < line.step <= last.step / 2]
     if last.step < state.step or not before:
         return False
-    return abs(before[-1].objective - last.objective) <= tol * max(1.0, abs(last.objective))
+    return abs(before[-1].objective - last.objective) <= tol * max(floor, abs(last.objective))
 
 
 def descend(
@@ -255,7 +265,7 @@ def descend(
         Called with each estimate of the objective.
     tol : float
         The fit has converged when the second half of all steps has improved the objective by no
-        more than tol of it (or tol nats where it is below 1).
+        more than tol of it, or of a hundredth of a nat a pixel if that is more.
     max_steps : int
     batch : int, optional
         Examples of a step, each of them once in every pass over the data; by default about
@@ -340,7 +350,7 @@ def descend(
         checkpoint=checkpoint,
         problem=problem,
     )
-    done = converged(state, tol)
+    done = converged(state, tol, descent.floor)
     if not done:
         warnings.warn(
             f"descent: the objective still changed by more than tol = {tol:g} of it in the second "
@@ -493,8 +503,9 @@ def _warm(descent: Descent, state: State) -> State:
         loss = descent.objective.loss(found.theta, batch, _ESTIMATE - 2 - number)
         squares += (loss.gradient + descent.penalty.gradient(found.theta)) ** 2
         cuts += loss.cuts
-    squares *= _WARM_STEPS / _WARM_BATCHES
-    return dataclasses.replace(descent.init(found.theta), cuts=cuts, squares=squares)
+    return dataclasses.replace(
+        descent.init(found.theta), step=_WARM_STEPS, cuts=cuts, squares=squares / _WARM_BATCHES
+    )
 
 
 def _largest(examples: Examples) -> int:
