@@ -64,8 +64,8 @@ def exact(
         Threads over the examples.
     callback : callable, optional
     tol : float, optional
-        As of `_smooth.minimize`, 1e-4 by default, for sums; for samples the largest standard error
-        of a statistic, in units of its spread, .02 by default.
+        For sums as of `_smooth.minimize`, 1e-4 by default; for samples as of `_descent.descend`,
+        1e-3 by default.
     max_iterations : int, optional
         Of L-BFGS, 200 by default, or steps with samples, 20000 by default.
     method : {"auto", "sums", "samples"}
@@ -108,7 +108,7 @@ def exact(
             seed=seed,
             n_jobs=n_jobs,
             callback=callback,
-            tol=0.02 if tol is None else tol,
+            tol=1e-3 if tol is None else tol,
             max_steps=20_000 if max_iterations is None else max_iterations,
         )
     return fit_exactly(
@@ -145,8 +145,8 @@ def fit_exactly(
     history: list[Record] = []
 
     def note(record: Record) -> None:
-        before = history[-1].cuts if history else 0
-        history.append(dataclasses.replace(record, step=len(history), cuts=before))
+        # rounds follow one another, and sums solve no cuts
+        history.append(dataclasses.replace(record, step=len(history), cuts=0))
         if callback is not None:
             callback(history[-1])
 
