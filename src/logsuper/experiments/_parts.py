@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from logsuper.experiments._partial import Partial
 from logsuper.functions._checks import FloatArray
