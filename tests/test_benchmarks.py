@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks import learning, lfield, report, tuning
+from benchmarks import denoising, learning, lfield, report, tables, tuning
 from benchmarks.__main__ import main
 from benchmarks.measure import Settings
 from benchmarks.outcome import Outcome
@@ -128,8 +128,8 @@ def test_learning_runs_and_draws(tmp_path, capsys):
 def test_learning_with_a_peer_takes_the_same_steps():
     pytest.importorskip("maxflow")
     problem = learning.make_problem(ls.make_silhouettes(10, shape=(16, 16), seed=0))
-    _, ours = learning.time_steps(problem, None, 3)
-    _, theirs = learning.time_steps(problem, "PyMaxflow", 3)
+    _, ours = learning.time_steps(problem, problem.start("adaptive"), None, 3)
+    _, theirs = learning.time_steps(problem, problem.start("adaptive"), "PyMaxflow", 3)
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
@@ -144,3 +144,28 @@ def test_slope_is_that_of_a_power():
     cuts = np.geomspace(10, 1e4, 7)
     curve = learning.Curve(learning.METHODS[0], 1.0, cuts, 3.0 / np.sqrt(cuts))
     assert curve.slope == pytest.approx(-0.5)
+
+
+def test_page_names_its_command_but_no_folder(tmp_path):
+    table = tables.Measured("Times", ["what", "measured"], [["fit", "1 s"]])
+    path = tmp_path / "page.md"
+    given = ["--data", "/home/somebody", "--jobs", "2"]
+    tables.write_page(path, "Page", "benchmarks.x", given, "Text.", [table])
+    text = path.read_text()
+    assert "`python -m benchmarks.x --data DIR --jobs 2`" in text
+    assert "| fit | 1 s |" in text and "somebody" not in text
+
+
+def test_denoising_compares_with_its_ceilings():
+    results = [{"error": 1.0}, {"error": 2.0}]
+    assert denoising.cell(results, None) == "1.50 +- 0.50"
+    assert denoising.cell(results, 1.6).endswith("(<= 1.6)")
+    assert "ABOVE" in denoising.cell(results, 1.4)
+    assert set(denoising.CEILINGS) <= set(denoising.ROWS)
+
+
+def test_denoising_fits_and_scores():
+    found = denoising.run(
+        ls.make_silhouettes(12, shape=(20, 20), seed=0), denoising.UNKNOWN, 0.1, 0
+    )
+    assert 0 < found["error"] < 10 and abs(found["noise"] - 0.1) < 0.05

@@ -33,6 +33,16 @@ def test_readme_code_runs():
     assert (names["smaller"] <= names["larger"]).all()
 
 
+def test_learning_page_runs(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) >= 2
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec("\n".join(blocks), names)
+    assert abs(names["denoiser"].noise_ - 0.1) < 0.02 and names["fit"].converged
+
+
 def test_links_lead_somewhere():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     for page in pages:
