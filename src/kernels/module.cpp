@@ -6,6 +6,7 @@
 #include "batch.hpp"
 #include "bindings.hpp"
 #include "chains_bindings.hpp"
+#include "filters_bindings.hpp"
 #include "graph_structure.hpp"
 #include "grid_structure.hpp"
 #include "messages_bindings.hpp"
@@ -235,4 +236,5 @@ NB_MODULE(LOGSUPER_MODULE, m) {
     bind_strips(m);
     bind_chains(m);
     bind_messages(m);
+    bind_filters(m);
 }

@@ -3,12 +3,14 @@ r"""Features of pixels: what :math:`\Phi_i` is in the field :math:`t+\Phi_i\beta
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from itertools import product
 from typing import Protocol
 
 import numpy as np
 
 from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.solvers._native import kernels
 
 __all__ = ["Context", "Dense", "Features"]
 
@@ -83,40 +85,61 @@ class Context:
     def field(self, rows: IntArray, odds: FloatArray | None, beta: FloatArray) -> FloatArray:
         """Return the filtered observations."""
         padded = self._padded(odds)
-        field = np.zeros((len(padded), *self.shape))
-        term = np.empty_like(field)
-        for window, weight in zip(self._windows(), beta, strict=True):
-            np.multiply(padded[:, *window], weight, out=term)
-            field += term
+        field = np.zeros((len(padded), *self._size))
+        native = kernels()
+        if native is not None:
+            window = np.insert(beta, len(beta) // 2, 0.0)  # the pixel itself
+            native.filter_field(padded, window.reshape(self._taps), field)
+        else:
+            for place, weight in zip(self._places(), beta, strict=True):
+                field += weight * padded[place]
         return field.reshape(len(padded), -1)
 
     def statistics(self, rows: IntArray, odds: FloatArray | None, mean: FloatArray) -> FloatArray:
         """Return the sums of the neighbours over the ones."""
         padded = self._padded(odds)
-        axes = "izyx"[: len(self.shape) + 1]
-        x = mean.reshape(-1, *self.shape)
+        x = np.ascontiguousarray(mean, dtype=np.float64).reshape(-1, *self._size)
+        native = kernels()
+        if native is not None:
+            sums = np.zeros((len(padded), *self._taps))
+            native.filter_sums(padded, x, sums)
+            return np.delete(sums.reshape(len(padded), -1), self.size // 2, axis=1)
         result = np.empty((len(padded), self.size))
-        for k, window in enumerate(self._windows()):
-            result[:, k] = np.einsum(f"{axes},{axes}->i", padded[:, *window], x)
+        for k, place in enumerate(self._places()):
+            result[:, k] = np.einsum("izyx,izyx->i", padded[place], x)
         return result
 
     def subset(self, rows: IntArray) -> Context:
         """Return itself: it depends on the shape alone."""
         return self
 
+    @property
+    def _size(self) -> tuple[int, ...]:
+        """The shape with three axes."""
+        return (1,) * (3 - len(self.shape)) + self.shape
+
+    @property
+    def _taps(self) -> tuple[int, ...]:
+        """The shape of the window with three axes."""
+        flat = 3 - len(self.shape)
+        return (1,) * flat + (2 * self.radius + 1,) * len(self.shape)
+
     def _padded(self, odds: FloatArray | None) -> FloatArray:
+        """Return the features as images with a margin of zeros, (B, depth, height, width)."""
         assert odds is not None
-        r = self.radius
-        padded = np.zeros((len(odds), *(size + 2 * r for size in self.shape)))
-        inner = padded[:, *(slice(r, r + size) for size in self.shape)]
+        margins = [taps // 2 for taps in self._taps]
+        sizes = list(zip(margins, self._size, strict=True))
+        padded = np.zeros((len(odds), *(size + 2 * r for r, size in sizes)))
+        inner = padded[:, *(slice(r, r + size) for r, size in sizes)]
         np.tanh(odds.reshape(inner.shape) / 2.0, out=inner)
         return padded
 
-    def _windows(self) -> list[tuple[slice, ...]]:
-        steps = product(range(2 * self.radius + 1), repeat=len(self.shape))
-        center = (self.radius,) * len(self.shape)
-        return [
-            tuple(slice(o, o + size) for o, size in zip(step, self.shape, strict=True))
-            for step in steps
-            if step != center
-        ]
+    def _places(self) -> Iterator[tuple[slice, ...]]:
+        """Yield, for each neighbour, where all pixels' neighbours lie in padded images."""
+        center = tuple(taps // 2 for taps in self._taps)
+        for step in product(*(range(taps) for taps in self._taps)):
+            if step != center:
+                yield (
+                    slice(None),
+                    *(slice(o, o + size) for o, size in zip(step, self._size, strict=True)),
+                )

@@ -1,0 +1,64 @@
+// Linear filters of images: a small window of weights, and the sums that are their derivatives.
+#pragma once
+
+#include <cstdint>
+
+namespace LOGSUPER_ISA {
+
+// Images of shape size[0] x size[1] x size[2] inside margins of radius[...] on each side.
+struct Margins {
+    int64_t size[3];
+    int64_t radius[3];
+
+    int64_t padded(int axis) const { return size[axis] + 2 * radius[axis]; }
+    int64_t window(int axis) const { return 2 * radius[axis] + 1; }
+
+    // Calls visit(row of the image, row of the window, row of the padded image) for each row of each
+    // image and each row of neighbours that its window covers.
+    template <class Visit>
+    void visit_rows(int64_t images, Visit&& visit) const {
+        for (int64_t i = 0; i < images; ++i)
+            for (int64_t z = 0; z < size[0]; ++z)
+                for (int64_t y = 0; y < size[1]; ++y)
+                    for (int64_t dz = 0; dz < window(0); ++dz)
+                        for (int64_t dy = 0; dy < window(1); ++dy)
+                            visit(i, (i * size[0] + z) * size[1] + y, dz * window(1) + dy,
+                                  ((i * padded(0) + z + dz) * padded(1) + y + dy) * padded(2));
+    }
+};
+
+// field[i] = sum over the window of weights * neighbours; `field` starts at 0.
+inline void filter_images(const Margins& m, int64_t images, const double* padded, const double* weights,
+                          double* field) {
+    const int64_t width = m.size[2], taps = m.window(2);
+    m.visit_rows(images, [&](int64_t, int64_t row, int64_t window, int64_t start) {
+        double* out = field + row * width;
+        for (int64_t dx = 0; dx < taps; ++dx) {
+            const double w = weights[window * taps + dx];
+            const double* in = padded + start + dx;
+            for (int64_t x = 0; x < width; ++x) out[x] += w * in[x];
+        }
+    });
+}
+
+// sums[i] = for each place in the window, the sum over the image of x * neighbour; starts at 0.
+inline void correlate_images(const Margins& m, int64_t images, const double* padded, const double* x,
+                             double* sums) {
+    const int64_t width = m.size[2], taps = m.window(2), window_size = m.window(0) * m.window(1) * taps;
+    m.visit_rows(images, [&](int64_t i, int64_t row, int64_t window, int64_t start) {
+        const double* a = x + row * width;
+        for (int64_t dx = 0; dx < taps; ++dx) {
+            const double* b = padded + start + dx;
+            double lanes[8] = {};  // independent sums, which vector units can do side by side
+            int64_t k = 0;
+            for (; k + 8 <= width; k += 8)
+                for (int64_t j = 0; j < 8; ++j) lanes[j] += a[k + j] * b[k + j];
+            for (; k < width; ++k) lanes[0] += a[k] * b[k];
+            const double left = (lanes[0] + lanes[4]) + (lanes[1] + lanes[5]);
+            sums[i * window_size + window * taps + dx] +=
+                left + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+        }
+    });
+}
+
+}  // namespace LOGSUPER_ISA
