@@ -330,7 +330,7 @@ def make_examples(
                 None if x is None else _label_codes(x, index, n),
                 None if z is None else _observed_codes(z, index, n),
                 _features(phi, index, shape, radius),
-                None if factors is None else _stack(factors, index, "edge_weights", None),
+                None if factors is None else _edge_factors(factors, index, prepared),
             )
         )
     counts = {len(group.prepared.functions) for group in groups}
@@ -433,6 +433,25 @@ def _features(
     if given is not None:
         return Dense(_stack(given, index, "features", (math.prod(shape), -1)))
     return Context(shape, radius) if radius else None
+
+
+def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) -> FloatArray:
+    """Return the factors on the edges of some images, (N, E) or (N, K, E)."""
+    edges = len(prepared.edges)
+    legal = ((edges,), (len(prepared.functions), edges))
+    for i in index:
+        if not edges or given[i].shape not in legal:
+            raise ValueError(
+                f"edge_weights[{i}] has shape {given[i].shape}, but the functions on this image "
+                + (f"have {edges} edges: give {legal[0]} or {legal[1]}" if edges else "have none")
+            )
+        if (given[i] < 0).any():
+            at = first_index(given[i] < 0)
+            raise ValueError(
+                f"{entry(f'edge_weights[{i}]', at)} = {given[i][at]:g}: a negative weight is "
+                "repulsive, not submodular"
+            )
+    return _stack(given, index, "edge_weights", None)
 
 
 def _per_image(values: Any, name: str, count: int) -> list[FloatArray]:
