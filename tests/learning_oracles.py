@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 import logsuper as ls
 from logsuper.learning import Examples, Penalty, make_examples
+from logsuper.learning._examples import Group
 
 # Families without wide weights, whose statistics span ten orders of magnitude.
 LEARNABLE = ("cut", "grid", "coverage", "cardinality of a subset", "log-det", "robust P^n, side 1")
@@ -23,11 +24,19 @@ def small_examples(
     scale: bool = True,
     modular: str = "pixel",
     features: int = 0,
+    factors: str = "none",
 ) -> Examples:
-    """Return labelled examples of two functions of a family."""
+    """Return labelled examples of two functions of a family.
+
+    Each image has factors on the edges of its own for "image", and one for each function, too, for
+    "function".
+    """
     rng = np.random.default_rng([seed, n])
     functions = [oracles.FAMILIES[family](rng, n) for _ in range(2)]
     x = rng.integers(0, 2, (count, n))
+    edges = len(ls.prepare(functions).edges)
+    sizes = {"none": None, "image": (count, edges), "function": (count, 2, edges)}
+    size = sizes[factors]
     return make_examples(
         functions,
         labels=x,
@@ -36,6 +45,7 @@ def small_examples(
         modular=modular,
         scale=scale and observed,
         features=rng.normal(size=(count, n, features)) if features else None,
+        edge_weights=None if size is None else rng.exponential(size=size),
     )
 
 
@@ -47,11 +57,12 @@ def all_statistics(data: Examples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     (group,) = data.groups
     layout = data.layout
     y = oracles.enumerate_x(group.prepared.n).astype(float)
-    values = np.stack([f(y) for f in group.prepared.functions], axis=1)
     differences, constants = [], []
     for i in range(group.count):
         x = group.labels[i].astype(float)
-        own = np.stack([f(x) for f in group.prepared.functions])
+        functions = _functions_of(group, i)
+        values = np.stack([f(y) for f in functions], axis=1)
+        own = np.stack([f(x) for f in functions])
         columns = [own - values]
         if layout.modular == 1:
             columns.append((y - x).sum(axis=1, keepdims=True))
@@ -69,6 +80,21 @@ def all_statistics(data: Examples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         differences.append(np.concatenate(columns, axis=1))
         constants.append(constant)
     return np.array(differences), np.array(constants), y
+
+
+def _functions_of(group: Group, i: int) -> list[ls.SubmodularFunction]:
+    """Return the functions of an example, with its factors on their edges."""
+    functions = list(group.prepared.functions)
+    if group.edge_weights is None:
+        return functions
+    place = {tuple(edge): e for e, edge in enumerate(np.sort(group.prepared.edges).tolist())}
+    result = []
+    for k, cut in enumerate(functions):
+        where = [place[tuple(edge)] for edge in np.sort(cut.edges).tolist()]
+        factors = group.edge_weights[i]
+        own = factors[k] if factors.ndim == 2 else factors
+        result.append(ls.Cut(cut.n, cut.edges, cut.weights * own[where]))
+    return result
 
 
 class Enumerated:

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from learning_oracles import LEARNABLE, Enumerated, all_statistics, small_examples
+from objective_oracles import long, quiet
+from objective_oracles import silhouettes as images
 
 import logsuper as ls
 from logsuper._random import as_key
@@ -16,7 +18,8 @@ from logsuper.learning import (
     Record,
     make_examples,
 )
-from logsuper.learning._frank_wolfe import saa
+from logsuper.learning._descent import descend
+from logsuper.learning._frank_wolfe import minimize, saa
 
 TIGHT = 1e-11
 
@@ -34,7 +37,7 @@ def listed(data: Examples, penalty: Penalty, samples: int, seed: int) -> Enumera
     (group,) = data.groups
     slopes, constants, y = all_statistics(data)
     rows = np.arange(group.count)
-    alike = group.observed is None and group.features is None
+    alike = all(given is None for given in (group.observed, group.features, group.edge_weights))
     noise = FixedNoise(samples, as_key(seed)).draw(group, rows * 0 if alike else rows)
     offsets = constants[:, None] + noise @ y.T  # (N, S, 2^n)
     return Enumerated(
@@ -66,6 +69,9 @@ def test_the_optimum_is_that_of_a_generic_solver(family: str, seed: int) -> None
         {"scale": False},
         {"modular": "shared", "features": 2},
         {"modular": "none"},
+        {"factors": "image"},
+        {"factors": "function", "features": 2},
+        {"factors": "image", "observed": False},
     ],
     ids=str,
 )
@@ -139,6 +145,27 @@ def test_the_loss_is_that_of_fixed_noise(seed: int) -> None:
     objective = Objective.supervised(data, FixedNoise(4, as_key(seed)))
     value = penalty.value(found.theta) + objective.loss(found.theta).value
     assert found.history[-1].objective == pytest.approx(value, rel=1e-12)
+
+
+@long
+@pytest.mark.parametrize("options", [{"scale": True}, {"modular": "shared", "context": 1}], ids=str)
+def test_descent_reaches_the_same_optimum(options: dict, seed: int) -> None:
+    """One convex function, two ways down: stochastic subgradients and Frank-Wolfe."""
+    data = images(**options)
+    penalty = Penalty.of(data.layout, alpha=0.1, modular=0.3, beta=0.3, scale=0.1)
+    objective = Objective.supervised(data, FixedNoise(4, key=seed))
+    certified = minimize(objective, penalty, name="saa", tol=1e-6)
+    found = quiet(descend, objective, penalty, seed=seed, batch=5, tol=0.0, max_steps=400)
+    assert certified.converged
+    optimum = certified.history[-1].objective
+    value = objective.loss(found.theta).value + penalty.value(found.theta)
+    assert certified.details["dual"] <= value <= optimum * (1 + 1e-3)
+    # by strong convexity the parameters are then the same too
+    apart = found.theta - certified.theta
+    assert penalty.weights @ apart**2 <= 2 * (value - certified.details["dual"])
+    names = {"alpha": 0.02, "scale": 0.02, "modular": 0.1, "beta": 0.1}
+    for name, most in names.items():
+        assert np.abs(apart[data.layout.blocks[name]]).max(initial=0.0) < most
 
 
 def test_weights_of_no_use_are_zero() -> None:

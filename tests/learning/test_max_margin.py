@@ -49,6 +49,9 @@ def test_the_optimum_is_that_of_a_generic_solver(family: str, seed: int) -> None
         {"scale": False},
         {"modular": "shared", "features": 2},
         {"modular": "none"},
+        {"factors": "image"},
+        {"factors": "function", "features": 2},
+        {"factors": "image", "observed": False},
     ],
     ids=str,
 )
