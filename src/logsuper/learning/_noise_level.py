@@ -41,6 +41,8 @@ _LEAST = 1e-6
 _STEPS = 100
 _CLOSE = 1e-9
 _CLOSE_GROUP = 1e-6
+# Pixels that are counted at once.
+_PIECE = 1 << 20
 
 
 class _Rates(NamedTuple):
@@ -97,9 +99,10 @@ def estimate_noise(
     if kind == "gaussian":
         return fit_grey_levels(images)
     stacks = _stack(images)
-    found = _from_isolated(stacks, kind == "asymmetric")
+    pieces = [piece for stack in stacks for piece in _split(stack)]
+    found = _from_isolated(pieces, kind == "asymmetric")
     if kind == "flips" or found is None:
-        found = _combine(found, _from_pairs(stacks))
+        found = _combine(found, _from_pairs(pieces))
     overall = _settle(found)
     if kind == "asymmetric":
         return AsymmetricFlips(overall.on, overall.off)
@@ -117,6 +120,11 @@ def _stack(images: list[NDArray[Any]]) -> list[Codes]:
         codes = _codes(image, f"observed[{i}]", "grey levels need kind='gaussian'")
         stacks.setdefault(image.shape, []).append(codes)
     return [np.stack(stack) for stack in stacks.values()]
+
+
+def _split(images: Codes) -> list[Codes]:
+    """Return views of a few images each, so that counting them needs little memory."""
+    return np.array_split(images, min(len(images), max(1, images.size // _PIECE)))
 
 
 # ------------------------------------------------------------------- pixels between like neighbours
