@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import logsuper as ls
 from logsuper.estimators._learners import LEARNERS
+from logsuper.estimators._noise import noise_of
 from logsuper.learning import Record
 
 SHAPE = (16, 16)
@@ -235,6 +236,59 @@ def test_same_seed_same_result(pairs, learner):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_threads_change_no_learner(learner):
+    noisy, clean = make_pairs(5, rate=0.15)
+    one, two = (
+        quick(noise=0.15, learner=learner, max_iter=6, n_jobs=n_jobs).fit(noisy, clean)
+        for n_jobs in (1, 2)
+    )
+    assert one.parameters_.alpha.tobytes() == two.parameters_.alpha.tobytes()
+    assert repr(one.history_) == repr(two.history_)
+    np.testing.assert_array_equal(one.predict_proba(noisy), two.predict_proba(noisy))
+    np.testing.assert_array_equal(
+        one.sample_posterior(noisy[:2], 2, 0), two.sample_posterior(noisy[:2], 2, 0)
+    )
+
+
+@pytest.mark.parametrize("context", [0, 1])
+@pytest.mark.parametrize("learner", ["logistic", "moments"])
+def test_a_fit_goes_on_from_its_checkpoint(learner, context, tmp_path):
+    noisy, clean = make_pairs(6)
+    path = tmp_path / "fit"
+
+    def make(**params):
+        return quick(noise=0.1, learner=learner, context=context, max_iter=70, **params)
+
+    lines = []
+
+    def stop(line):
+        lines.append(line)
+        if len(lines) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(options={"checkpoint": path}, callback=stop, n_jobs=2).fit(noisy, clean)
+    assert 0 < lines[-1].step < 70
+    resumed = make(options={"checkpoint": path}).fit(noisy, clean)
+    whole = make().fit(noisy, clean)
+    assert repr(resumed.history_) == repr(whole.history_)
+    for name in ("alpha", "modular", "beta"):
+        found, expected = (getattr(d.parameters_, name) for d in (resumed, whole))
+        assert found.tobytes() == expected.tobytes()
+    np.testing.assert_array_equal(resumed.predict_proba(noisy), whole.predict_proba(noisy))
+    with pytest.raises(ValueError, match="written with other data"):
+        make(options={"checkpoint": path}, random_state=1).fit(noisy, clean)
+
+
+def test_fits_that_stop_early_warn_and_say_so(pairs):
+    noisy, clean = pairs
+    denoiser = quick(noise=0.1, max_iter=2)
+    with pytest.warns(ls.ConvergenceWarning, match="2 steps"):
+        denoiser.fit(noisy, clean)
+    assert not denoiser.converged_ and denoiser.n_iter_ == 2
+
+
 def test_without_a_seed_a_fitted_estimator_decodes_the_same_twice(pairs):
     noisy, clean = pairs
     denoiser = quick(noise=0.1, random_state=None).fit(noisy[:4], clean[:4])
@@ -301,6 +355,31 @@ def test_a_rate_for_each_pixel(pairs):
     np.testing.assert_array_equal(denoiser.noise_, rate)
     plain = quick(modular="shared").fit(noisy, clean)
     assert denoiser.score(noisy, clean) > plain.score(noisy, clean)
+
+
+@pytest.mark.parametrize(
+    ("start", "truth"),
+    [
+        (ls.Flips(0.3), ls.Flips(0.1)),
+        (
+            ls.Flips([0.3, 0.3], np.indices(SHAPE)[1] // 8),
+            ls.Flips([0.05, 0.2], np.indices(SHAPE)[1] // 8),
+        ),
+        (ls.AsymmetricFlips(0.2, 0.2), ls.AsymmetricFlips(0.05, 0.2)),
+        (ls.Gaussian((40.0, 140.0), 40.0), ls.Gaussian((60.0, 120.0), 20.0)),
+    ],
+    ids=["scalar", "grouped", "asymmetric", "grey"],
+)
+def test_noise_is_learned_with_the_model(start, truth, pairs):
+    noisy = truth.sample(pairs[1], seed=5)
+    options = {"noise": "learned", "engine": "exact", "window": 4}
+    denoiser = quick(start, "latent", modular="shared", options=options, max_iter=8).fit(noisy)
+    assert type(denoiser.channel_) is type(truth)
+    given, found, expected = (
+        np.ravel(noise_of(channel)) for channel in (start, denoiser.channel_, truth)
+    )
+    # silhouettes are smoother than any such model, which then takes some noise for signal
+    assert np.linalg.norm(found - expected) < 0.5 * np.linalg.norm(given - expected)
 
 
 # ------------------------------------------------------------------------------------------ input
@@ -455,6 +534,13 @@ WRONG = {
     "max_iter": ({"max_iter": 0}, ONE, ONE, ValueError, "max_iter must be at least 1"),
     "options": ({"options": [1]}, ONE, ONE, TypeError, "options must be a mapping"),
     "options twice": ({"options": {"seed": 1}}, ONE, ONE, ValueError, "options has the key 'seed'"),
+    "checkpoint without a seed": (
+        {"options": {"checkpoint": "a"}, "random_state": None},
+        ONE,
+        ONE,
+        ValueError,
+        "needs an integer as random_state",
+    ),
     "options key": ({"options": {"magic": 1}}, ONE, ONE, TypeError, "magic"),
     "seed": ({"random_state": -1}, ONE, ONE, ValueError, "at least 0"),
     "seed type": ({"random_state": "a"}, ONE, ONE, TypeError, "seed must be an integer"),

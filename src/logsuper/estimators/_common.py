@@ -37,6 +37,13 @@ def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
     twice = sorted(given.keys() & {*arguments, "tol"})
     if twice:
         raise ValueError(f"options has the key {twice[0]!r}; set it on the estimator itself")
+    if given.get("checkpoint") is not None and not isinstance(
+        estimator.random_state, int | np.integer
+    ):
+        raise ValueError(
+            "options has a checkpoint, which needs an integer as random_state: no other fit could "
+            "go on from it"
+        )
     penalty = find_penalty(estimator.penalty, name, examples.layout, examples.count)
     return learner.load(name)(examples, penalty, **arguments, **given)
 
