@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import oracles
@@ -14,6 +15,7 @@ from logsuper.learning import Examples, Objective, Penalty, make_examples
 from logsuper.learning._engines import Engine
 from logsuper.learning._exact import Elimination, Enumeration, Exact, Strips, exact
 from logsuper.learning._samples import Samples
+from logsuper.sampling import sample
 from logsuper.solvers._native import kernels
 
 SHAPES = [(3, 4), (1, 7), (7,), (4, 2)]
@@ -270,6 +272,46 @@ def test_learns_by_samples(seed: int) -> None:
     objective = Objective.supervised(data, Exact())
     losses = [objective.loss(t).value for t in (data.layout.fill(), found.theta, best.theta)]
     assert losses[1] - losses[2] < 0.02 * (losses[0] - losses[2])
+
+
+@pytest.mark.skipif(kernels() is None, reason="slow without kernels")
+def test_learns_a_strongly_coupled_prior_by_chains_that_persist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Below the critical temperature coupling from the past takes too long."""
+    walk, walks = Samples._walk, []
+    monkeypatch.setattr(Samples, "_walk", lambda *args: walks.append(args) or walk(*args))
+    functions, truth = ls.grid_cuts((12, 12), 8), np.array([0.8, 0.8, 0.3, 0.3])
+    model = ls.LogSupermodular(sum(a * f for a, f in zip(truth, functions, strict=True)))  # type: ignore[arg-type]
+    x = model.sample(200, "swendsen_wang", seed=0, burn_in=300).reshape(-1, 12, 12)
+    data = make_examples(functions, labels=x, modular="shared")
+    penalty = Penalty.of(data.layout, alpha=1e-3, modular=1e-3)
+    options = {"method": "samples", "tol": 5e-3}
+    one, two = (exact(data, penalty, n_jobs=jobs, **options) for jobs in (1, 2))  # type: ignore[arg-type]
+    assert np.array_equal(one.theta, two.theta)
+    assert one.converged and one.details["method"] == "samples" and len(walks) > 100
+    assert one.parameters.alpha == pytest.approx(truth, abs=0.2)
+    assert one.parameters.modular == pytest.approx([0.0], abs=0.03)
+
+
+def test_chains_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[object] = []
+    states: list[np.ndarray] = []
+
+    def spy(*args: Any, **options: Any) -> np.ndarray:
+        starts.append(options["start"])
+        states.append(sample(*args, **options))
+        return states[-1]
+
+    monkeypatch.setattr("logsuper.learning._samples.sample", spy)
+    data = make((3, 4), np.random.default_rng(0))
+    objective = Objective.supervised(data, Samples(1, draws=2, max_sweeps=1))
+    theta = data.layout.fill(alpha=2.0)
+    for step in (1, 2):
+        objective.loss(theta, step=step)
+    assert starts[:5] == [None] * 5
+    for before, start in zip(states[:5], starts[5:], strict=True):
+        assert start is before
 
 
 def test_refusals() -> None:

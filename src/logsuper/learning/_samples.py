@@ -28,8 +28,9 @@ _FIXING = 1e12
 _BURN_IN, _STEPS = 100, 5
 # Samples of the one model of examples that are alike.
 _ALIKE = 32
-# Perturbations an example by which the progress of a fit is judged.
-_DRAWS = 16
+# Perturbations by which the progress of a fit is judged: of each example, and of those alike. They
+# may take a small share of all cuts, and a step has few, so that more would be asked for too late.
+_DRAWS, _SHARED = 2, 128
 
 
 class Samples:
@@ -167,6 +168,7 @@ def fit_samples(
     rng = as_generator(seed)
     engine = Samples(as_key(rng), n_jobs=n_jobs)
     objective = Objective.supervised(examples, engine)
+    together = objective.alike and objective.convex
     if objective.alike:
         engine.draws = _ALIKE
     found = descend(
@@ -177,6 +179,6 @@ def fit_samples(
         callback=callback,
         tol=tol,
         max_steps=max_steps,
-        estimate=FixedNoise(_DRAWS, as_key(rng), n_jobs),
+        estimate=FixedNoise(_SHARED if together else _DRAWS, as_key(rng), n_jobs),
     )
     return dataclasses.replace(found, details={**found.details, "method": "samples"})
