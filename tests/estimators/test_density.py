@@ -182,6 +182,23 @@ def test_one_clear_error(case):
         ls.LogSupermodularDensity(**params).fit(X)
 
 
+def test_a_fit_that_is_interrupted_leaves_the_one_before(tmp_path):
+    X = np.random.default_rng(0).integers(0, 2, (30, 4))
+    density = ls.LogSupermodularDensity().fit(X)
+    before = density.score_samples(X)
+
+    def stop(line):
+        raise KeyboardInterrupt
+
+    density.set_params(functions=[ls.Cut(4, [(0, 1)])], learner="logistic", callback=stop)
+    with pytest.raises(KeyboardInterrupt):
+        density.fit(X)
+    assert density.learner_ == "exact" and len(density.functions_) == len(density.alpha_)
+    density.set_params(functions=None, learner="auto").save(tmp_path / "density")
+    same = ls.load_model(tmp_path / "density")
+    np.testing.assert_array_equal(same.score_samples(X), before)
+
+
 def test_errors_after_the_fit():
     density = quick().fit(make_rows(0))
     with pytest.raises(ValueError, match="5 features"):

@@ -173,10 +173,12 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         rows = self._read(X, reset=True)
         if np.isnan(rows).all():
             raise ValueError("X has no known entry at all")
-        self.functions_ = _functions_on(self.functions, rows.shape[1])
-        examples = make_examples(self.functions_, labels=rows, modular=self.modular)
-        self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
-        learned = run(self, self.learner_, examples, as_key(as_seed(self.random_state)))
+        functions = _functions_on(self.functions, rows.shape[1])
+        examples = make_examples(functions, labels=rows, modular=self.modular)
+        name = _choose(examples) if self.learner == "auto" else self.learner
+        learned = run(self, name, examples, as_key(as_seed(self.random_state)))
+        # nothing is kept of a fit that failed, or was interrupted
+        self.functions_, self.learner_ = functions, name
         self.parameters_ = learned.parameters
         self.history_ = tuple(learned.history)
         self.converged_ = bool(learned.converged)
