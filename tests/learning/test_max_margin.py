@@ -74,6 +74,30 @@ def test_pixels_may_weigh_differently(seed: int) -> None:
         assert found.history[-1].objective == pytest.approx(optimum, rel=1e-6, abs=1e-6)
 
 
+def test_pixels_of_images_of_different_shapes_may_weigh_differently(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shapes = [(2, 3), (3, 3), (2, 3)]
+    x = [rng.integers(0, 2, shape) for shape in shapes]
+    weights = [rng.exponential(size=shape) for shape in shapes]
+
+    def least(which: list[int], loss: object) -> float:
+        data = make_examples(ls.grid_cuts, labels=[x[i] for i in which], modular="shared")
+        penalty = Penalty.of(data.layout, alpha=0.3, modular=0.3)
+        found = max_margin(data, penalty, loss=loss, tol=TIGHT)  # type: ignore[arg-type]
+        return found.history[-1].objective
+
+    # the order of the images does not matter, their own weights do
+    found = least([0, 1, 2], weights)
+    assert least([1, 2, 0], [weights[i] for i in (1, 2, 0)]) == pytest.approx(found, rel=1e-9)
+    assert least([0, 1, 2], [weights[2], weights[1], weights[0]]) != pytest.approx(found, rel=1e-6)
+    ones = [np.ones(shape) for shape in shapes]
+    assert least([0, 1, 2], ones) == pytest.approx(least([0, 1, 2], "hamming"), rel=1e-9)
+    with pytest.raises(ValueError, match="a list of 3 arrays, one an image"):
+        least([0, 1, 2], weights[:2])
+    with pytest.raises(ValueError, match=r"loss\[1\] has shape \(2, 3\), but .* \(3, 3\)"):
+        least([0, 1, 2], [weights[0]] * 3)
+
+
 def silhouettes(seed: int, count: int = 8, modular: str = "pixel") -> Examples:
     x = ls.make_silhouettes(count, shape=(16, 16), seed=seed)
     z = ls.Flips(0.1).sample(x, seed=seed)

@@ -52,7 +52,8 @@ def max_margin(
     penalty : Penalty
         With a positive weight for every parameter, in wrong pixels an example.
     loss : "hamming" or array-like
-        One a wrong pixel; or the weight of each pixel, in the shape of an image, or of all images.
+        One a wrong pixel; or the weight of each pixel, in the shape of an image, or of all images;
+        a list with an array for each image where their shapes differ.
     start : ndarray of shape (P,), optional
         Where to begin.
     seed : int, Generator or None
@@ -150,13 +151,29 @@ def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, Float
         if loss != "hamming":
             raise ValueError(f"loss must be 'hamming' or the weights of pixels, got {loss!r}")
         return {id(group): np.ones(group.prepared.n) for group in examples.groups}
-    weights = as_float(loss, "loss")
-    refuse_negative(weights, "loss", "a wrong pixel must not be a gain")
-    shapes: list[Any] = [group.shape for group in examples.groups]
-    if len(shapes) == 1 and weights.shape in (shapes[0], (examples.count, *shapes[0])):
+    shapes = [group.shape for group in examples.groups]
+    if len(shapes) == 1:
         group = examples.groups[0]
+        weights = _as_weights(loss, "loss", shapes[0], (examples.count, *shapes[0]))
         one = weights.shape == group.shape
         return {id(group): weights.ravel() if one else weights.reshape(group.count, -1)}
-    raise ValueError(
-        f"loss has shape {weights.shape}, but images have {' and '.join(map(str, shapes))}"
-    )
+    if not isinstance(loss, list | tuple) or len(loss) != examples.count:
+        raise ValueError(
+            f"loss must be 'hamming' or a list of {examples.count} arrays, one an image, for "
+            f"images of {' and '.join(map(str, shapes))}"
+        )
+    return {
+        id(group): np.stack(
+            [_as_weights(loss[i], f"loss[{i}]", group.shape).ravel() for i in group.index]
+        )
+        for group in examples.groups
+    }
+
+
+def _as_weights(loss: Any, name: str, *shapes: tuple[int, ...]) -> FloatArray:
+    """Return weights of pixels, of one of the given shapes."""
+    weights = as_float(loss, name)
+    refuse_negative(weights, name, "a wrong pixel must not be a gain")
+    if weights.shape not in shapes:
+        raise ValueError(f"{name} has shape {weights.shape}, but the image has {shapes[0]}")
+    return weights
