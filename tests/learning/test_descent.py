@@ -10,7 +10,15 @@ from scipy.special import logit
 
 import logsuper as ls
 from logsuper._warnings import ConvergenceWarning
-from logsuper.learning import FixedNoise, FreshNoise, Objective, Penalty, make_examples
+from logsuper.learning import (
+    FixedNoise,
+    FreshNoise,
+    Objective,
+    Penalty,
+    Record,
+    make_examples,
+)
+from logsuper.learning import _descent as descent_module
 from logsuper.learning import _smooth as smooth
 from logsuper.learning._descent import Descent, converged, descend, logistic
 from logsuper.learning._steps import RULES, make_steps, units
@@ -291,6 +299,43 @@ def test_criterion_compares_with_half_the_steps():
 
 
 @long
+def test_many_examples_are_judged_by_others_than_the_start_has_fitted(monkeypatch, seed):
+    # as with thousands of images: the start, and the estimates, look at a few of them only
+    monkeypatch.setattr(descent_module, "_WARM_PIXELS", 5 * 42)
+    monkeypatch.setattr(descent_module, "_EXAMPLES", 6)
+    rng = np.random.default_rng(seed)
+    data = make_examples(
+        ls.grid_cuts(SHAPE), labels=rng.integers(0, 2, (20, *SHAPE)), features=np.ones((20, 42, 1))
+    )
+    seen = []
+
+    class Watched(FreshNoise):
+        def evaluate(self, group, rows, alpha, fields, step):
+            seen.append((step // 2, set(rows.tolist())))
+            return super().evaluate(group, rows, alpha, fields, step)
+
+    objective = Objective.supervised(data, Watched(1, key=seed))
+    quiet(descend, objective, Penalty.of(data.layout, beta=1.0), batch=3, max_steps=31)
+    estimates = [rows for step, rows in seen if step >= descent_module._ESTIMATE]
+    start = [rows for step, rows in seen if step == descent_module._ESTIMATE - 1]
+    assert start and estimates and not start[0] & set.union(*estimates)
+
+
+def test_converges_after_a_half_that_has_seen_all_examples(seed):
+    data = silhouettes()
+    objective = Objective.supervised(data, FreshNoise(1, key=seed))
+    steps = make_steps("adaptive", data, 1.0)
+    descent = Descent(objective, Penalty.of(data.layout), objective, steps, batch=1, key=seed)
+    at_rest = tuple(Record(h, h, 1.0) for h in (1, data.count - 1, 2 * data.count - 1))
+    state = dataclasses.replace(
+        descent.init(data.layout.fill()), step=at_rest[-1].step, history=at_rest
+    )
+    assert converged(state, 1e-3) and not descent.converged(state, 1e-3)
+    last = Record(2 * data.count, 0, 1.0)
+    state = dataclasses.replace(state, step=last.step, history=(*at_rest, last))
+    assert descent.converged(state, 1e-3)
+
+
 def test_fixed_noise_is_a_fixed_function():
     data = silhouettes(6)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)

@@ -176,7 +176,7 @@ class Descent:
         """Take steps until `converged`, or `max_steps` are done."""
         saved = time.monotonic()
         try:
-            while not converged(state, tol, self.floor):
+            while not self.converged(state, tol):
                 if self.due(state):
                     state = self.record(state)
                     if callback is not None:
@@ -193,6 +193,11 @@ class Descent:
                 save_state(checkpoint, state, problem)
         return state
 
+    def converged(self, state: State, tol: float) -> bool:
+        """Whether the objective has come to rest, and the second half of all steps saw all data."""
+        seen = state.step * self.batch >= 2 * self.objective.examples.count
+        return seen and converged(state, tol, self.floor)
+
     @functools.cached_property
     def floor(self) -> float:
         """A hundredth of a nat a pixel: of that, tol is small enough for very smooth images."""
@@ -202,12 +207,15 @@ class Descent:
 
     @functools.cached_property
     def _estimated_on(self) -> IntArray:
-        """The examples that estimates look at: all if they are few and small."""
+        """The examples that estimates look at: all if they are few and small.
+
+        Else those that a warm start has not fitted, as far as there are others.
+        """
         examples = self.objective.examples
         if self._shares_draws:
             return np.arange(examples.count)
         most = max(2, min(_EXAMPLES, _PIXELS // max(1, _largest(examples))))
-        return np.sort(_draw_order(self.key, 0, examples.count)[:most])
+        return np.sort(_draw_order(self.key, 0, examples.count)[-most:])
 
     @functools.cached_property
     def _shares_draws(self) -> bool:
@@ -264,8 +272,9 @@ def descend(
     callback : callable, optional
         Called with each estimate of the objective.
     tol : float
-        The fit has converged when the second half of all steps has improved the objective by no
-        more than tol of it, or of a hundredth of a nat a pixel if that is more.
+        The fit has converged when the second half of all steps, which has seen every example, has
+        improved the objective by no more than tol of it, or of a hundredth of a nat a pixel if that
+        is more.
     max_steps : int
     batch : int, optional
         Examples of a step, each of them once in every pass over the data; by default about
@@ -350,7 +359,7 @@ def descend(
         checkpoint=checkpoint,
         problem=problem,
     )
-    done = converged(state, tol, descent.floor)
+    done = descent.converged(state, tol)
     if not done:
         warnings.warn(
             f"descent: the objective still changed by more than tol = {tol:g} of it in the second "
