@@ -41,7 +41,8 @@ test: install $(VENV)/test.stamp
 	$(MAKE) --no-print-directory test-fallback
 
 test-fallback: install $(VENV)/test.stamp
-	$(BIN)/python -m pytest tests/solvers tests/bounds tests/sampling --no-kernels
+	$(BIN)/python -m pytest tests/solvers tests/bounds tests/sampling tests/learning/test_features.py \
+		tests/learning/test_objective.py tests/learning/test_moments.py --no-kernels
 
 check: install $(VENV)/test.stamp $(VENV)/dev.stamp
 	$(BIN)/ruff check
