@@ -5,6 +5,7 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from objective_oracles import long
 
 import logsuper as ls
 from logsuper.estimators._learners import LEARNERS
@@ -236,6 +237,7 @@ def test_same_seed_same_result(pairs, learner):
             np.testing.assert_array_equal(a, b)
 
 
+@long
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_threads_change_no_learner(learner):
     noisy, clean = make_pairs(5, rate=0.15)
@@ -357,6 +359,7 @@ def test_a_rate_for_each_pixel(pairs):
     assert denoiser.score(noisy, clean) > plain.score(noisy, clean)
 
 
+@long
 @pytest.mark.parametrize(
     ("start", "truth"),
     [
