@@ -576,3 +576,13 @@ def test_errors_after_the_fit(pairs, fitted):
         fitted.score(noisy, clean[:3])
     with pytest.raises(ValueError, match="n_samples must be at least 1"):
         fitted.sample_posterior(noisy, 0)
+
+
+def test_an_image_is_decoded_alike_in_any_company(pairs):
+    noisy, clean = pairs
+    denoiser = quick(0.1).fit(noisy[:8], clean[:8])
+    whole = denoiser.predict_proba(noisy[:6])
+    np.testing.assert_array_equal(denoiser.predict_proba(noisy[:6][::-1])[::-1], whole)
+    np.testing.assert_array_equal(denoiser.predict_proba(noisy[4:5]), whole[4:5])
+    mixed = denoiser.predict_proba([noisy[0][:10], noisy[4]])
+    np.testing.assert_array_equal(mixed[1], whole[4])

@@ -103,7 +103,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Called with each line of the learner's history while it runs; what it raises ends the fit.
     random_state : int, Generator, RandomState or None, default 0
         The same number gives the same result, whatever `n_jobs`. A fitted estimator decodes with
-        the same perturbations every time.
+        the same perturbations every time: what it makes of an image depends on no other image.
     n_jobs : int, optional
         Threads; -1 for all processors.
 

@@ -5,6 +5,7 @@ Everything runs group by group, in pieces of bounded memory, each one call of a 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -117,7 +118,8 @@ def means(
     samples : int, default 100
         Perturbations of each example, for "logistic".
     seed : int, Generator or None
-        Of the perturbations.
+        Of the perturbations. Those of an example depend on what was observed of it, and not on
+        the other examples.
     n_jobs : int, optional
         Threads; the result does not depend on them.
 
@@ -145,11 +147,19 @@ def means(
     key = as_key(seed)
 
     def perturb(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
-        piece = step_key(key, int(group.index[rows[0]]))  # the kernel numbers a piece from 0
-        factors = group.factors(rows)
-        return group.prepared.perturb(
-            fields, alpha, count, piece, edge_weights=factors, n_jobs=n_jobs
-        ).mean
+        # one call each: in a batch, the noise of an example would depend on its place there
+        parts = [
+            group.prepared.perturb(
+                field,
+                alpha,
+                count,
+                step_key(key, _checksum(group, row)),
+                edge_weights=group.factors(row),
+                n_jobs=n_jobs,
+            ).mean
+            for row, field in zip(rows[:, None], fields, strict=True)
+        ]
+        return np.concatenate(parts)
 
     def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
         found = np.empty(fields.shape)
@@ -321,6 +331,14 @@ def _collect(
         for i, image in zip(group.index, images, strict=True):
             found[i] = image
     return found
+
+
+def _checksum(group: Group, row: IntArray) -> int:
+    """Return a number that stands for what was observed of an example, in whatever type."""
+    if group.observed is None:
+        return 0
+    seen = group.read_observed(row) + 0.0  # no negative zeros
+    return zlib.crc32(np.where(np.isnan(seen), np.nan, seen).tobytes())
 
 
 def _errors(group: Group, found: Images) -> int:
