@@ -422,7 +422,8 @@ WRONG = {
     "None": ({}, None, None, TypeError, "noisy must be an array"),
     "text": ({}, [[["a"]]], None, TypeError, r"noisy\[0\] must hold real numbers"),
     "complex": ({}, ONE + 1j, None, TypeError, r"noisy\[0\] must hold real numbers"),
-    "infinite": ({}, ONE + np.inf, None, ValueError, r"noisy\[0\]\[0, 0\] is infinite"),
+    "infinite": ({}, ONE + np.inf, None, ValueError, r"noisy\[0\]\[0, 0\] = inf is infinite"),
+    "too large": ({}, ONE + 1e200, None, ValueError, r"so large that its square is"),
     "mixed": ({}, [ONE[0], ONE], None, ValueError, r"noisy\[1\] has 3 axes"),
     "0 and 255": ({}, [[[0, 255]]], None, ValueError, r"two levels 0 and 255.*noisy > 127.5"),
     "grey flips": ({"noise": 0.1}, ONE + 7, None, ValueError, r"noisy\[0\]\[0, 0\] = 7.*0 nor 1"),
@@ -586,3 +587,15 @@ def test_an_image_is_decoded_alike_in_any_company(pairs):
     np.testing.assert_array_equal(denoiser.predict_proba(noisy[4:5]), whole[4:5])
     mixed = denoiser.predict_proba([noisy[0][:10], noisy[4]])
     np.testing.assert_array_equal(mixed[1], whole[4])
+
+
+@pytest.mark.parametrize("factor, offset", [(1.0, 0.0), (1e-150, 0.0), (1e130, 0.0), (1.0, 1e11)])
+@pytest.mark.parametrize("supervised", [True, False])
+def test_grey_levels_have_no_scale_and_no_origin(factor, offset, supervised):
+    clean = ls.make_silhouettes(6, shape=SHAPE, seed=0)
+    grey = ls.Gaussian((50.0, 200.0), 40.0).sample(clean, seed=1)
+    labels = clean if supervised else None
+    plain = quick().fit(grey, labels)
+    other = quick().fit(factor * grey + offset, labels)
+    np.testing.assert_allclose(np.array(other.noise_) / factor, plain.noise_, rtol=1e-5)
+    np.testing.assert_allclose(other.alpha_, plain.alpha_, rtol=0.05)

@@ -16,6 +16,8 @@ Image = NDArray[Any]
 
 # Images of so many pixels in all are decoded at once.
 _PIECE = 1 << 20
+# The largest grey level: sums of its square, over many pixels, are finite.
+_LARGEST = 1e140
 
 
 def read_images(images: Any, name: str) -> list[Image]:
@@ -56,9 +58,14 @@ def _read_image(image: Any, name: str) -> Image:
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if not array.size:
         raise ValueError(f"{name} has shape {array.shape}, without a single pixel")
-    if array.dtype.kind == "f" and np.isinf(array).any():
-        at = first_index(np.isinf(array))
-        raise ValueError(f"{entry(name, at)} is infinite; NaN means missing")
+    if array.dtype.kind == "f":
+        large = np.abs(array) > min(_LARGEST, float(np.finfo(array.dtype).max))
+        if large.any():
+            at = first_index(large)
+            raise ValueError(
+                f"{entry(name, at)} = {array[at]:g} is infinite, or so large that its square is; "
+                "NaN means missing"
+            )
     return array
 
 

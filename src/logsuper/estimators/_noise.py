@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.estimators._images import Image, check_bits, is_binary
@@ -151,18 +151,14 @@ def _check_bits(noisy: list[Image]) -> None:
 
 def _count(noisy: list[Image], clean: list[Image], kind: str) -> Channel:
     """Return the channel that pairs of images show; half an error is added for those unseen."""
-    seen = np.zeros(2)
-    first, second = np.zeros(2), np.zeros(2)
-    for z, x in zip(noisy, clean, strict=True):
-        for value in (0, 1):
-            part: NDArray[Any] = z[x == value].astype(np.float64)
-            part = part[~np.isnan(part)]
-            seen[value] += part.size
-            first[value] += part.sum()
-            second[value] += (part**2).sum()
+    seen, mean = np.zeros(2), np.zeros(2)
+    for value, part in _by_label(noisy, clean):
+        seen[value] += part.size
+        # running means: sums of squares would cancel, or overflow, far from 0
+        mean[value] += np.sum((part - mean[value]) / max(seen[value], 1.0))
     if not seen.any():
         raise ValueError("clean has no label on a pixel that noisy observes; give noise a value")
-    wrong = np.array([first[0], seen[1] - first[1]])
+    wrong = seen * [mean[0], 1.0 - mean[1]]
     if kind == "flips":
         return Flips((wrong.sum() + 0.5) / (seen.sum() + 1.0))
     if not seen.all():
@@ -173,7 +169,16 @@ def _count(noisy: list[Image], clean: list[Image], kind: str) -> Channel:
     if kind == "asymmetric":
         on, off = (wrong + 0.5) / (seen + 1.0)
         return AsymmetricFlips(on, off)
-    mean = first / seen
-    variance = np.maximum(second / seen - mean**2, 0.0)
-    floor = 1e-6 * max(abs(mean[1] - mean[0]), 1e-12)
-    return Gaussian(mean, np.maximum(np.sqrt(variance), floor))
+    unit = abs(mean[1] - mean[0]) or 1.0
+    square = np.zeros(2)
+    for value, part in _by_label(noisy, clean):
+        square[value] += np.sum(((part - mean[value]) / unit) ** 2)
+    return Gaussian(mean, unit * np.maximum(np.sqrt(square / seen), 1e-6))
+
+
+def _by_label(noisy: list[Image], clean: list[Image]) -> Iterator[tuple[int, FloatArray]]:
+    """Yield, image by image, what was observed where x = 0 and where x = 1."""
+    for z, x in zip(noisy, clean, strict=True):
+        for value in (0, 1):
+            part: FloatArray = z[x == value].astype(np.float64)
+            yield value, part[~np.isnan(part)]
