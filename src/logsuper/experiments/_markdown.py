@@ -1,0 +1,66 @@
+"""A report in Markdown, as GitHub shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from logsuper.experiments._pages import Report, numeric
+from logsuper.experiments._section import Grid, Picture, Section
+
+__all__ = ["page"]
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+def page(report: Report) -> str:
+    """Return the report; its pictures and CSVs are files next to it."""
+    facts = [f"- {_plain(name)}: {_fact(name, value)}" for name, value in report.facts]
+    parts = [f"# {_plain(report.title)}", _plain(report.lead), "\n".join(facts)]
+    for section in report.sections:
+        parts += _section(section)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"## {_plain(section.title)}"
+    yield from map(_plain, section.text)
+    for grid in section.grids:
+        yield f"### {_plain(grid.title)}"
+        yield _table(grid)
+        yield " ".join(
+            part for part in (_plain(grid.note), f"[{grid.name}.csv]({grid.name}.csv)") if part
+        )
+    yield from map(_picture, section.pictures)
+
+
+def _table(grid: Grid) -> str:
+    rule = ["---:" if right else "---" for right in numeric(grid)]
+    rows = [
+        [
+            f"**{_plain(cell)}**" if cell and (i, j) in grid.best else _plain(cell)
+            for j, cell in enumerate(row)
+        ]
+        for i, row in enumerate(grid.rows)
+    ]
+    return "\n".join(map(_row, [[_plain(name) for name in grid.head], rule, *rows]))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _picture(picture: Picture) -> str:
+    caption = _plain(picture.caption)
+    if picture.shipped:
+        return f"![{caption}]({picture.name}.png)\n\n*{caption}*"
+    return f"*Only in report.html, as it shows images that must not be passed on:* {caption}"
+
+
+def _fact(name: str, value: str) -> str:
+    return f"`{value}`" if name == "command" else _plain(value)
+
+
+def _plain(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", text)
