@@ -1,12 +1,13 @@
-"""`logsuper demo`: clean noisy silhouettes with one exact cut each, and show what came out."""
+"""`logsuper demo`: learn from noisy silhouettes alone, clean others, and show what came out."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,19 +15,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from logsuper.estimators import MaskDenoiser
+    from logsuper.experiments._section import Grid, Picture
+
 __all__ = ["demo"]
 
-# Set by hand: fewer changes along columns than along rows keeps the legs.
-_HORIZONTAL, _VERTICAL = 1.05, 2.2
+_TRAIN = 60
+_SHOWN = 4
+_SAMPLES = 2
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """Shares of wrong pixels, one an image, and how long the cuts took."""
+class _Images:
+    """The images that were cleaned, and what was found about them."""
 
-    noisy: list[float]
-    cleaned: list[float]
-    seconds: float
+    original: NDArray[np.uint8]
+    noisy: NDArray[np.float64]
+    cleaned: NDArray[np.uint8]
+    probability: NDArray[np.float64]
+    samples: NDArray[np.uint8]
 
 
 @click.command()
@@ -35,21 +42,25 @@ class _Outcome:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo"),
     show_default=True,
-    help="Folder for demo.png; made if it is not there.",
+    help="Folder for report.html and demo.png; made if it is not there.",
 )
 @click.option(
-    "--count", type=click.IntRange(1, 100), default=3, show_default=True, help="How many images."
+    "--count",
+    type=click.IntRange(1, 100),
+    default=20,
+    show_default=True,
+    help="How many images to clean.",
 )
 @click.option(
     "--size",
-    type=click.IntRange(16, 1024),
+    type=click.IntRange(16, 200),
     default=50,
     show_default=True,
     help="Height and width in pixels.",
 )
 @click.option(
     "--noise",
-    type=click.FloatRange(0.0, 0.5, min_open=True, max_open=True),
+    type=click.FloatRange(0.0, 0.4, min_open=True),
     default=0.1,
     show_default=True,
     help="Share of pixels that are flipped.",
@@ -57,98 +68,217 @@ class _Outcome:
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def demo(out: Path, count: int, size: int, noise: float, seed: int, as_json: bool) -> None:
-    """Clean noisy silhouettes and save before and after.
+    """Learn from noisy silhouettes alone, and clean others.
 
-    Draws silhouettes, flips some of their pixels, cleans each with one cut, prints the share of
-    wrong pixels, and saves original, noisy and cleaned images side by side.
-
-    The cleaned image is the exact most probable one, argmax_y theta'y - f(y), given the noisy image
-    and the share of flipped pixels, under a prior f that charges 1.05 for each change between
-    neighbours in a row and 2.2 in a column.
+    Draws silhouettes and flips some of their pixels. A model is learned from sixty of the noisy
+    images: it sees no clean one, and is not told how many pixels were flipped. It then cleans
+    others, says how sure it is of each pixel, and draws what the clean image may have been.
     """
-    originals, noisy, cleaned, outcome = _clean(count, size, noise, seed)
-    target = out / "demo.png"
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"Learning from {_TRAIN} noisy images ..."):
+        denoiser, images, seconds = _run(count, size, noise, seed)
+    figures = _figures(denoiser, images, noise, seconds)
+    command = f"logsuper demo --count {count} --size {size} --noise {noise:g} --seed {seed}"
     try:
-        _save(target, originals, noisy, cleaned)
+        files = _save(out, command, denoiser, images, figures)
     except OSError as error:
-        raise click.ClickException(f"--out: cannot write {target}: {error.strerror}") from error
+        raise click.ClickException(
+            f"--out: cannot write to {out}: {error.strerror or error}"
+        ) from error
     if as_json:
-        click.echo(json.dumps({"image": str(target), **asdict(outcome)}))
+        click.echo(json.dumps({**files, **figures}))
     else:
-        _print(outcome, target, count, size)
+        _print(figures, files)
 
 
-def _clean(
+def _run(
     count: int, size: int, noise: float, seed: int
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], _Outcome]:
-    import numpy as np
+) -> tuple[MaskDenoiser, _Images, tuple[float, float]]:
+    """Return what was learned, the images, and the seconds of learning and of cleaning."""
+    from logsuper._warnings import ConvergenceWarning
+    from logsuper.channels import Flips
+    from logsuper.datasets import corrupt, make_silhouettes
+    from logsuper.estimators import MaskDenoiser
 
-    from logsuper.datasets import make_silhouettes
-    from logsuper.functions import grid_cuts
-    from logsuper.solvers import maximize
-
-    silhouettes, flips = np.random.default_rng(seed).spawn(2)
-    originals = make_silhouettes(count, (size, size), silhouettes)
-    noisy = originals ^ (flips.random(originals.shape) < noise).astype(np.uint8)
-
-    horizontal, vertical = grid_cuts((size, size))
-    f = _HORIZONTAL * horizontal + _VERTICAL * vertical
-    theta = np.log(noise / (1.0 - noise)) * (1.0 - 2.0 * noisy.reshape(count, -1))
+    original = make_silhouettes(_TRAIN + count, (size, size), seed)
+    noisy = corrupt(original, Flips(noise), seed)
     start = time.perf_counter()
-    y, _ = maximize(f, theta)
-    seconds = time.perf_counter() - start
-    cleaned = y.reshape(originals.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+        denoiser = MaskDenoiser(random_state=seed, n_jobs=-1).fit(noisy[:_TRAIN])
+    learned = time.perf_counter()
+    others = noisy[_TRAIN:]
+    probability = denoiser.predict_proba(others)
+    cleaned = (probability > 0.5).astype("uint8")  # what `predict` does
+    seconds = learned - start, time.perf_counter() - learned
+    samples = denoiser.sample_posterior(others[:_SHOWN], _SAMPLES, random_state=seed)
+    return denoiser, _Images(original[_TRAIN:], others, cleaned, probability, samples), seconds
 
-    def wrong(images: NDArray[np.uint8]) -> list[float]:
-        shares: list[float] = (images != originals).mean(axis=(1, 2)).tolist()
-        return shares
 
-    return originals, noisy, cleaned, _Outcome(wrong(noisy), wrong(cleaned), seconds)
-
-
-def _save(target: Path, *columns: NDArray[np.uint8]) -> None:
-    """Write the stacks of images as columns of one enlarged sheet, ink on paper."""
+def _figures(
+    denoiser: MaskDenoiser, images: _Images, noise: float, seconds: tuple[float, float]
+) -> dict[str, Any]:
+    """Return all numbers, as JSON can hold them; shares of wrong pixels are one an image."""
     import numpy as np
-    from PIL import Image, ImageDraw, ImageFont
 
-    from logsuper._files import atomic_write
+    def shares(wrong: NDArray[Any]) -> list[float]:
+        return [float(share) for share in wrong.mean(axis=(1, 2))]
 
-    count, size, _ = columns[0].shape
-    zoom = max(1, 240 // size)
-    panel, gap, head = size * zoom, 12, 34
-    width = gap + len(columns) * (panel + gap)
-    height = head + count * (panel + gap)
-    sheet = Image.new("RGB", (width, height), "#dfe3e8")
-    draw = ImageDraw.Draw(sheet)
-    ink, paper = np.array([34, 40, 49], np.uint8), np.array([255, 255, 255], np.uint8)
-    titles = ("original", "noisy", "cleaned")
-    for c, (title, images) in enumerate(zip(titles, columns, strict=True)):
-        left = gap + c * (panel + gap)
-        draw.text(
-            (left + panel / 2, head / 2), title, "#222831", ImageFont.load_default(18), anchor="mm"
+    p = images.probability
+    return {
+        "noise": noise,
+        "noise_estimated": float(denoiser.noise_),
+        "noisy": shares(images.noisy != images.original),
+        "cleaned": shares(images.cleaned != images.original),
+        "expected": shares(np.minimum(p, 1.0 - p)),
+        "converged": denoiser.converged_,
+        "learning_seconds": seconds[0],
+        "cleaning_seconds": seconds[1],
+    }
+
+
+def _summary(figures: dict[str, Any]) -> Grid:
+    """Return what a reader wants to know first."""
+    from logsuper.experiments._section import Grid
+    from logsuper.experiments.report import duration
+
+    def mean(name: str) -> str:
+        return f"{sum(figures[name]) / len(figures[name]):.2%}"
+
+    count = len(figures["noisy"])
+    converged = "" if figures["converged"] else ", not to convergence"
+    rows = (
+        ("learned from", f"{_TRAIN} noisy images, no clean one{converged}"),
+        ("cleaned", f"{count} other image{'s' * (count > 1)}"),
+        ("flipped pixels, in truth", f"{figures['noise']:.2%}"),
+        ("flipped pixels, as estimated", f"{figures['noise_estimated']:.2%}"),
+        ("wrong pixels, before", mean("noisy")),
+        ("wrong pixels, after", mean("cleaned")),
+        ("wrong pixels, as the model expects", mean("expected")),
+        ("time to learn", duration(figures["learning_seconds"])),
+        ("time to clean", duration(figures["cleaning_seconds"])),
+    )
+    return Grid("demo", "Masks cleaned without clean examples", ("what", "result"), rows)
+
+
+def _each(figures: dict[str, Any]) -> Grid:
+    """Return the errors image by image."""
+    from logsuper.experiments._section import Grid
+
+    names = ("noisy", "cleaned", "expected")
+    rows = tuple(
+        (str(i), *(f"{share:.2%}" for share in shares))
+        for i, shares in enumerate(zip(*(figures[name] for name in names), strict=True), start=1)
+    )
+    head = ("image", "noisy", "cleaned", "cleaned, as expected")
+    return Grid("images", "Wrong pixels in each image", head, rows)
+
+
+def _pictures(denoiser: MaskDenoiser, images: _Images) -> list[Picture]:
+    """Return the sheet of the first images, what the model thinks of them, and the model."""
+    from logsuper.experiments import _sheet
+    from logsuper.experiments._section import Picture
+
+    first = range(min(_SHOWN, len(images.original)))
+    before_after = [
+        _sheet.Row(
+            [
+                _sheet.grey(images.original[i], "original"),
+                _sheet.grey(images.noisy[i], "noisy"),
+                _sheet.grey(images.cleaned[i], "cleaned"),
+                _sheet.grey(images.probability[i], "probability"),
+            ]
         )
-        for r, image in enumerate(images):
-            colours = np.where(image[..., None] == 1, ink, paper)
-            tile = Image.fromarray(colours.repeat(zoom, axis=0).repeat(zoom, axis=1))
-            sheet.paste(tile, (left, head + r * (panel + gap)))
-    with atomic_write(target) as file:
-        sheet.save(file, format="PNG", optimize=True)
+        for i in first
+    ]
+    doubts = [
+        _sheet.Row(
+            [
+                _sheet.judged(images.cleaned[i], images.original[i], "cleaned"),
+                _sheet.doubt(images.probability[i], "uncertainty"),
+                _sheet.judged(images.samples[i, 0], images.original[i], "exact sample"),
+                _sheet.judged(images.samples[i, 1], images.original[i], "another"),
+            ]
+        )
+        for i in first
+    ]
+    learned = [
+        _sheet.Row(
+            [
+                _sheet.signed(denoiser.filter_, "filter"),
+                _sheet.signed(denoiser.modular_, "modular term"),
+            ]
+        )
+    ]
+    horizontal, vertical = denoiser.alpha_
+    return [
+        Picture(
+            "demo",
+            _sheet.draw(before_after),
+            "Original, which the model never sees; noisy; cleaned; and how probable it is for each "
+            "pixel to be one.",
+        ),
+        Picture(
+            "doubts",
+            _sheet.draw(doubts),
+            "Cleaned again, with pixels in red that are too much and in blue that are too few; the "
+            "entropy of each pixel (white 0, brown one bit), which tells where to expect errors; "
+            "and two exact samples of what the clean image may have been.",
+        ),
+        Picture(
+            "learned",
+            _sheet.draw(learned),
+            "What was learned: a filter of what was observed around a pixel, a modular term, the "
+            f"weights {horizontal:.2f} and {vertical:.2f} of changes along rows and columns, and "
+            f"the weight {denoiser.scale_:.2f} of the observation itself.",
+        ),
+    ]
 
 
-def _print(outcome: _Outcome, target: Path, count: int, size: int) -> None:
+def _save(
+    out: Path, command: str, denoiser: MaskDenoiser, images: _Images, figures: dict[str, Any]
+) -> dict[str, str]:
+    """Write the report and the picture; return their paths."""
+    from logsuper._files import atomic_write
+    from logsuper.experiments import _html, report
+    from logsuper.experiments._section import Section
+
+    pictures = _pictures(denoiser, images)
+    lead = (
+        "Silhouettes were drawn and some of their pixels flipped. A model was learned from noisy "
+        "images alone: it saw no clean one, and was not told how many pixels were flipped. Then it "
+        "cleaned others."
+    )
+    text = (
+        "The model is a conditional random field with submodular couplings, learned by matching "
+        "moments of clean images, which can be estimated from noisy ones. Every step is a minimum "
+        "cut, computed exactly.",
+    )
+    section = Section(
+        "result", "What came out", text, (_summary(figures), _each(figures)), tuple(pictures)
+    )
+    facts = (("command", command), ("made with", report.versions()))
+    page = report.Report("Masks, cleaned without clean examples", lead, facts, (section,))
+    files = {"report": out / "report.html", "image": out / "demo.png"}
+    for file, content in zip(
+        files.values(), (_html.page(page).encode(), pictures[0].png), strict=True
+    ):
+        with atomic_write(file) as target:
+            target.write(content)
+    return {name: str(file) for name, file in files.items()}
+
+
+def _print(figures: dict[str, Any], files: dict[str, str]) -> None:
+    """Print the summary, and where to look."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="Wrong pixels")
-    table.add_column("image", justify="right")
-    table.add_column("noisy", justify="right")
-    table.add_column("cleaned", justify="right")
-    for i, (before, after) in enumerate(zip(outcome.noisy, outcome.cleaned, strict=True), start=1):
-        table.add_row(str(i), f"{before:.1%}", f"{after:.1%}", end_section=i == count)
-    table.add_row(
-        "mean", f"{sum(outcome.noisy) / count:.1%}", f"{sum(outcome.cleaned) / count:.1%}"
-    )
+    grid = _summary(figures)
+    table = Table(title=grid.title, show_header=False)
+    for row in grid.rows:
+        table.add_row(*row)
     console = Console()
     console.print(table)
-    console.print(f"{count} exact cuts of {size} x {size} pixels in {1e3 * outcome.seconds:.1f} ms")
-    console.print(f"Pictures: {target}", soft_wrap=True)
+    console.print(f"Report: {files['report']}", soft_wrap=True)
+    console.print(f"Picture: {files['image']}", soft_wrap=True)

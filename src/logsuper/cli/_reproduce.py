@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from logsuper.cli._progress import bars
+
 if TYPE_CHECKING:
+    from logsuper.experiments._section import Grid, Section
+    from logsuper.experiments._setting import Setting
     from logsuper.experiments.figure1 import Result
 
 __all__ = ["reproduce"]
 
-_QUICK_SEEDS, _SEEDS = 2, 10
-_QUICK_COUNTS = (1, 2, 5, 10, 25, 45, 50)
+_SECTIONS = {
+    "figure1": "_figure1_section",
+    "figure2": "figure2",
+    "table1": "table1",
+    "table2": "table2",
+    "calibration": "calibration",
+}
+"""The sections of a report, in their order, and the modules that have their `run`."""
+
+_FIGURE1_SEEDS, _FIGURE1_QUICK_SEEDS = 10, 2
+_SEEDS, _QUICK_SEEDS = 5, 1
 
 
 @click.group()
@@ -24,26 +41,48 @@ def reproduce() -> None:
     """
 
 
+def _options(files: str, seeds: int, quick_seeds: int) -> Callable[[Any], Any]:
+    """Return what adds the options that all commands have."""
+    options = (
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            required=True,
+            help=f"Folder for {files}; made if it is not there.",
+        ),
+        click.option("--quick", is_flag=True, help="A look first: fewer seeds, smaller settings."),
+        click.option(
+            "--seeds",
+            type=click.IntRange(1, 1000),
+            help="How many: data sets of figure 1, noises of the same images elsewhere.  "
+            f"[default: {seeds}, with --quick {quick_seeds}]",
+        ),
+        click.option(
+            "--jobs",
+            type=int,
+            default=-1,
+            show_default=True,
+            callback=_check_jobs,
+            help="Processes; -1 is one for each processor. The numbers do not depend on it.",
+        ),
+    )
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
+    if jobs == 0:
+        raise click.BadParameter("0 is no number of processes; try -1", param_hint="--jobs")
+    return jobs
+
+
 @reproduce.command()
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder for figure1.png, figure1.csv and figure1.md; made if it is not there.",
-)
-@click.option("--quick", is_flag=True, help="A look in seconds: fewer data sets and fewer k.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    help=f"How many data sets.  [default: {_SEEDS}, with --quick {_QUICK_SEEDS}]",
-)
-@click.option(
-    "--jobs",
-    type=int,
-    default=-1,
-    show_default=True,
-    help="Processes; -1 is one for each processor. The numbers do not depend on it.",
-)
+@_options("figure1.png, figure1.csv and figure1.md", _FIGURE1_SEEDS, _FIGURE1_QUICK_SEEDS)
 def figure1(out: Path, quick: bool, seeds: int | None, jobs: int) -> None:
     """Compare bounds on log Z of a graph cut (figure 1).
 
@@ -53,66 +92,165 @@ def figure1(out: Path, quick: bool, seeds: int | None, jobs: int) -> None:
 
     What is finished is kept in OUT/partial: the same command goes on where it was stopped.
     """
-    from logsuper.experiments import _plot, figure1
+    from logsuper.experiments import figure1
+    from logsuper.experiments._figure1_section import QUICK_COUNTS
 
-    if jobs == 0:
-        raise click.BadParameter("0 is no number of processes; try -1", param_hint="--jobs")
-    try:
-        _plot.require()
-        out.mkdir(parents=True, exist_ok=True)
-        result = _with_progress(out, quick, seeds or (_QUICK_SEEDS if quick else _SEEDS), jobs)
+    with _writing(out):
+        with bars(["figure1"]) as shows:
+            result = figure1.run(
+                range(seeds or (_FIGURE1_QUICK_SEEDS if quick else _FIGURE1_SEEDS)),
+                counts=QUICK_COUNTS if quick else None,
+                partial=out / "partial",
+                progress=shows["figure1"],
+                n_jobs=jobs,
+            )
         files = figure1.save(result, out)
-    except ModuleNotFoundError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"--out: cannot write to {out}: {error.strerror}") from error
-    _print(result)
+    _print_bounds(result)
     for file in files.values():
         click.echo(file)
 
 
-def _with_progress(out: Path, quick: bool, seeds: int, jobs: int) -> Result:
-    """Run the experiment with a bar on the terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
+def _add_command(name: str, help: str) -> None:
+    """Add a command that writes a report of one section, or of all."""
+
+    @reproduce.command(name, help=f"{help}\n\n{_RESUME}")
+    @_options("report.html, report.md and CSVs", _SEEDS, _QUICK_SEEDS)
+    @click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        help="Folder with the Weizmann horse database.  "
+        "[default: silhouettes that ship with the package]",
     )
-
-    from logsuper.experiments import figure1
-
-    columns = (TextColumn("models"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("models", total=None)
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        return figure1.run(
-            range(seeds),
-            counts=_QUICK_COUNTS if quick else None,
-            partial=out / "partial",
-            progress=show,
-            n_jobs=jobs,
-        )
+    def command(out: Path, quick: bool, seeds: int | None, jobs: int, data: Path | None) -> None:
+        count = seeds or (_QUICK_SEEDS if quick else _SEEDS)
+        given = [
+            *([] if data is None else ["--data", str(data)]),
+            *["--out", str(out)],
+            *(["--quick"] if quick else []),
+            *([] if seeds is None else ["--seeds", str(seeds)]),
+        ]
+        line = shlex.join(["logsuper", "reproduce", name, *given])
+        names = list(_SECTIONS) if name == "all" else [name]
+        _report(names, line, out, data, quick, range(count), jobs)
 
 
-def _print(result: Result) -> None:
+_RESUME = (
+    "Writes a report: a page of HTML that needs no other file, a copy in Markdown, and a CSV for "
+    "each table. What is finished is kept in OUT/partial: the same command goes on where it was "
+    "stopped."
+)
+_add_command("figure2", "Show images: noisy, denoised, uncertain, incomplete (figure 2).")
+_add_command("table1", "Denoise with a model learned from clean images (table 1).")
+_add_command("table2", "Denoise with a model learned from noisy images alone (table 2).")
+_add_command("calibration", "Are pixels of probability p white in a share p of all cases?")
+_add_command("all", "Everything, in one report.")
+
+
+def _report(
+    names: Sequence[str],
+    line: str,
+    out: Path,
+    data: Path | None,
+    quick: bool,
+    seeds: Sequence[int],
+    jobs: int,
+) -> None:
+    """Run some experiments, write the report and print a summary."""
+    from logsuper.experiments import report
+
+    setting = _load(data)
+    sections = []
+    with _writing(out):
+        with bars(names) as shows:
+            for name in names:
+                module = importlib.import_module(f"logsuper.experiments.{_SECTIONS[name]}")
+                section = module.run(
+                    setting,
+                    seeds=seeds,
+                    quick=quick,
+                    partial=out / "partial",
+                    progress=shows[name],
+                    n_jobs=jobs,
+                )
+                sections.append(section)
+        files = report.write(report.make(sections, setting, line, seeds), out)
+    _print_summary(sections)
+    for file in files:
+        click.echo(file)
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """Refuse before any work what cannot be drawn or written, and say so in one line."""
+    from logsuper.experiments import _plot
+
+    try:
+        _plot.require()
+        out.mkdir(parents=True, exist_ok=True)
+        yield
+    except ModuleNotFoundError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(
+            f"--out: cannot write to {out}: {error.strerror or error}"
+        ) from error
+
+
+def _load(data: Path | None) -> Setting:
+    """Return the images, or say in one line what is wrong with the folder."""
+    from logsuper.experiments._setting import load_setting
+
+    try:
+        return load_setting(data)
+    except (OSError, ValueError) as error:
+        message = str(error).removeprefix("path: ")
+        raise click.BadParameter(message, param_hint="--data") from error
+
+
+# -------------------------------------------------------------------------------- on the terminal
+
+
+def _print_bounds(result: Result) -> None:
     """Print the mean bounds."""
-    from rich.console import Console
-    from rich.table import Table
-
     from logsuper.experiments._figure1_report import values
+    from logsuper.experiments._section import Grid
 
-    console = Console()
     for c, decay in enumerate(result.decays):
         head, *rows = values(result, c, band=False)
-        table = Table(title=f"Bounds on log Z, c = {decay:g}, {len(result.seeds)} data sets")
-        for i, name in enumerate(head):
-            table.add_column(name, justify="left" if i < 2 else "right")
-        for row in rows:
-            table.add_row(*row)
+        title = f"Bounds on log Z, c = {decay:g}, {len(result.seeds)} data sets"
+        _print_grid(Grid("figure1", title, tuple(head), tuple(map(tuple, rows))))
+
+
+def _print_summary(sections: Sequence[Section]) -> None:
+    """Print the tables that are not too wide, and where time went."""
+    from logsuper.experiments._section import Grid
+    from logsuper.experiments.report import duration
+
+    for section in sections:
+        for grid in section.grids:
+            _print_grid(grid)
+    rows = tuple((s.title, duration(s.seconds)) for s in sections)
+    _print_grid(Grid("summary", "Sections of the report", ("section", "time of this run"), rows))
+
+
+def _print_grid(grid: Grid) -> None:
+    """Print a table, or where to find it if the terminal is too narrow."""
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    from logsuper.experiments._pages import numeric
+
+    table = Table(title=grid.title)
+    for name, right in zip(grid.head, numeric(grid), strict=True):
+        table.add_column(Text(name), justify="right" if right else "left")
+    for i, row in enumerate(grid.rows):
+        cells = (Text(x, "bold" if (i, j) in grid.best else "") for j, x in enumerate(row))
+        table.add_row(*cells)
+    console = Console()
+    # the narrowest that it can be without breaking words
+    if Measurement.get(console, console.options, table).minimum > console.width:
+        console.print(f"{grid.title}: too wide for this terminal, see {grid.name}.csv")
+    else:
         console.print(table)

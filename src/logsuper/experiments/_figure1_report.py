@@ -88,14 +88,14 @@ def report(result: Result) -> str:
         "In how many of the models an upper bound, or the exact value, lies below the best lower "
         "bound. A sampled bound may: it is the estimate of an upper bound, not one itself. The "
         "largest crossing is also given in standard errors of the estimate.",
-        _markdown(*_crossings(result)),
+        _markdown(*crossings(result)),
         *_against_exact(result),
         "## Cost",
         "Means over all models but those in which everything is fixed. A solve is one submodular "
         "minimisation, here a cut of the graph.",
         _markdown(*_cost(result)),
         "## Remarks of the paper",
-        *_remarks(result),
+        *(f"- {remark}" for remark in remarks(result)),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -132,7 +132,8 @@ def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
-def _crossings(result: Result) -> tuple[list[str], list[list[str]]]:
+def crossings(result: Result) -> tuple[list[str], list[list[str]]]:
+    """Return a table of how often upper bounds lie below lower ones: its head and its rows."""
     rows = []
     for i, curve in enumerate(result.curves):
         if curve.side == "lower":
@@ -194,7 +195,7 @@ def _cost(result: Result) -> tuple[list[str], list[list[str]]]:
     return ["bound", "milliseconds", "solves"], rows
 
 
-def _remarks(result: Result) -> list[str]:
+def remarks(result: Result) -> list[str]:
     """Return what the paper says in section 3.3, each with what was found."""
     index = {curve.key: i for i, curve in enumerate(result.curves)}
     value = {key: result.value[..., i] for key, i in index.items()}
@@ -207,15 +208,15 @@ def _remarks(result: Result) -> list[str]:
     )
     levels = result.solves[..., index["lfield"]]
     return [
-        "- The logistic bound is significantly lower than the L-field bound (proposition 1). "
+        "The logistic bound is significantly lower than the L-field bound (proposition 1). "
         f"Found: on average {distance['lfield']:.2f} nats from L-field to the best lower bound, "
         f"{distance['logistic']:.2f} from the logistic bound; the latter less the former is at "
         f"most {excess:.2g}.",
-        "- The logistic bound is close to the superdifferential lower bound. Found: an estimate "
+        "The logistic bound is close to the superdifferential lower bound. Found: an estimate "
         f"from {result.samples} plain samples has a standard error of {noise:.2f} nats, and lies "
         f"below the best lower bound in {np.mean(below > 0):.0%} of the models; with reduced "
         f"variance its standard error is {reduced:.2f}.",
-        "- L-field takes O(|V|) minimisations, the logistic bound one a sample, about the same. "
+        "L-field takes O(|V|) minimisations, the logistic bound one a sample, about the same. "
         f"Found: from {levels.min():.0f} to {levels.max():.0f}, as all parts of a level are solved "
         f"at once, and {result.samples}.",
     ]

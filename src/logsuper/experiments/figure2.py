@@ -232,11 +232,11 @@ _ERRORS = (
     "observed",
     "MAP",
     "mean",
-    "mean, as announced",
+    "mean, as expected",
     "gaps, mean",
-    "gaps, as announced",
+    "gaps, as expected",
 )
-"""Shares of wrong pixels; announced is what the probabilities let expect."""
+"""Shares of wrong pixels; expected is what the probabilities say."""
 
 
 def _measure(
@@ -247,14 +247,14 @@ def _measure(
 ) -> FloatArray:
     """Return the errors in all test images; NaN for those in gaps if there are none."""
     gaps = np.isnan(observed)
-    wrong, announced = (means > 0.5) != clean, np.minimum(means, 1.0 - means)
-    inside = [wrong[gaps].mean(), announced[gaps].mean()] if gaps.any() else [np.nan, np.nan]
+    wrong, expected = (means > 0.5) != clean, np.minimum(means, 1.0 - means)
+    inside = [wrong[gaps].mean(), expected[gaps].mean()] if gaps.any() else [np.nan, np.nan]
     return np.array(
         [
             (observed != clean)[~gaps].mean(),
             (modes != clean).mean(),
             wrong.mean(),
-            announced.mean(),
+            expected.mean(),
             *inside,
         ]
     )
@@ -278,8 +278,8 @@ def _errors(found: Mapping[tuple[float, str], _Found], test: int) -> Grid:
         f"Wrong pixels in all {test} test images, in percent",
         head,
         tuple(rows(".0%", ".2f")),
-        "Observed: of the pixels that are not missing. As announced: the share of wrong pixels "
-        "that the probabilities let expect, without a look at the clean images. Gaps: of the "
+        "Observed: of the pixels that are not missing. As expected: the share of wrong pixels "
+        "that follows from the probabilities, without a look at the clean images. Gaps: of the "
         "missing pixels.",
         (head, *rows("g", ".9g")),
     )
@@ -329,7 +329,7 @@ def _pictures(
         "the probability of each pixel, its entropy (white 0, brown one bit), and two exact "
         f"samples of the clean image given the noisy one, by coupling from the past. {_WRONG}",
     )
-    kinds = {"scattered": "exact sample", "block": "approximate"}
+    kinds = {"scattered": "exact sample", "block": "approximate sample"}
     yield sheet(
         "missing",
         [

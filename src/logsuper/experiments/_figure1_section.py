@@ -1,0 +1,100 @@
+"""Figure 1 as a section of a report."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+import time
+from collections.abc import Sequence
+
+from logsuper.experiments import _figure1_chart, _figure1_report, figure1
+from logsuper.experiments._parts import Progress
+from logsuper.experiments._section import Grid, Picture, Section
+from logsuper.experiments._setting import Setting
+
+__all__ = ["QUICK_COUNTS", "run"]
+
+QUICK_COUNTS = (1, 2, 5, 10, 25, 45, 50)
+"""Numbers of given points in a quick run."""
+
+
+def run(
+    setting: Setting,
+    *,
+    seeds: Sequence[int],
+    quick: bool = False,
+    partial: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    n_jobs: int = 1,
+) -> Section:
+    """Compare bounds on log Z of a graph cut.
+
+    Parameters
+    ----------
+    setting : Setting
+        Not used: the figure is about points in the plane.
+    seeds : sequence of int
+        One a data set.
+    quick : bool
+        Fewer numbers of given points.
+    partial : path, optional
+    progress : callable, optional
+    n_jobs : int
+
+    Returns
+    -------
+    Section
+    """
+    start = time.perf_counter()
+    result = figure1.run(
+        seeds,
+        counts=QUICK_COUNTS if quick else None,
+        partial=partial,
+        progress=progress,
+        n_jobs=n_jobs,
+    )
+    grids = [_values(result, c) for c in range(len(result.decays))]
+    head, rows = _figure1_report.crossings(result)
+    grids.append(
+        Grid(
+            "figure1-order",
+            "Upper bounds below the best lower bound",
+            tuple(head),
+            tuple(map(tuple, rows)),
+            "A sampled bound may lie there: it is the estimate of an upper bound, not one itself.",
+        )
+    )
+    # all numbers go with the first table
+    full = tuple(map(tuple, csv.reader(_figure1_report.table(result).splitlines())))
+    grids[0] = dataclasses.replace(grids[0], name="figure1", csv=full)
+    text = (
+        f"Two clusters of {result.points} points in the plane, a complete graph with weights "
+        "exp(-c |x - y|) and its cut function, given the labels of k points of each cluster: "
+        "bounds on the log-partition function, in nats. Below, what the paper says in section 3.3, "
+        "and what was found.",
+        *_figure1_report.remarks(result),
+    )
+    picture = Picture(
+        "figure1",
+        _figure1_chart.draw(result),
+        "Bounds on log Z against the number k of given points in each cluster, and their distance "
+        f"above the best lower bound; means over {len(result.seeds)} data sets"
+        + (", with 95 % bands." if len(result.seeds) > 1 else "."),
+    )
+    title = "Figure 1: bounds on the log-partition function"
+    seconds = time.perf_counter() - start
+    return Section("figure1", title, text, tuple(grids), (picture,), seconds)
+
+
+def _values(result: figure1.Result, c: int) -> Grid:
+    """Return the mean bounds for one decay."""
+    several = len(result.seeds) > 1
+    head, *rows = _figure1_report.values(result, c, band=several)
+    return Grid(
+        f"figure1-c{result.decays[c]:g}",
+        f"Bounds on log Z in nats, c = {result.decays[c]:g}",
+        tuple(head),
+        tuple(map(tuple, rows)),
+        "Mean over the data sets ± half of the 95 % interval." if several else "",
+    )
