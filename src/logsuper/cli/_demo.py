@@ -138,21 +138,25 @@ def _figures(
     }
 
 
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2f} %"
+
+
 def _summary(figures: dict[str, Any]) -> Grid:
     """Return what a reader wants to know first."""
     from logsuper.experiments._section import Grid
     from logsuper.experiments.report import duration
 
     def mean(name: str) -> str:
-        return f"{sum(figures[name]) / len(figures[name]):.2%}"
+        return _percent(sum(figures[name]) / len(figures[name]))
 
     count = len(figures["noisy"])
     converged = "" if figures["converged"] else ", not to convergence"
     rows = (
         ("learned from", f"{_TRAIN} noisy images, no clean one{converged}"),
         ("cleaned", f"{count} other image{'s' * (count > 1)}"),
-        ("flipped pixels, in truth", f"{figures['noise']:.2%}"),
-        ("flipped pixels, as estimated", f"{figures['noise_estimated']:.2%}"),
+        ("flipped pixels, in truth", _percent(figures["noise"])),
+        ("flipped pixels, as estimated", _percent(figures["noise_estimated"])),
         ("wrong pixels, before", mean("noisy")),
         ("wrong pixels, after", mean("cleaned")),
         ("wrong pixels, as the model expects", mean("expected")),
@@ -168,7 +172,7 @@ def _each(figures: dict[str, Any]) -> Grid:
 
     names = ("noisy", "cleaned", "expected")
     rows = tuple(
-        (str(i), *(f"{share:.2%}" for share in shares))
+        (str(i), *map(_percent, shares))
         for i, shares in enumerate(zip(*(figures[name] for name in names), strict=True), start=1)
     )
     head = ("image", "noisy", "cleaned", "cleaned, as expected")
@@ -255,11 +259,12 @@ def _save(
         "moments of clean images, which can be estimated from noisy ones. Every step is a minimum "
         "cut, computed exactly.",
     )
-    section = Section(
-        "result", "What came out", text, (_summary(figures), _each(figures)), tuple(pictures)
+    sections = (
+        Section("result", "What came out", text, (_summary(figures),), tuple(pictures)),
+        Section("images", "Image by image", (), (_each(figures),)),
     )
     facts = (("command", command), ("made with", report.versions()))
-    page = report.Report("Masks, cleaned without clean examples", lead, facts, (section,))
+    page = report.Report("Masks, cleaned without clean examples", lead, facts, sections)
     files = {"report": out / "report.html", "image": out / "demo.png"}
     for file, content in zip(
         files.values(), (_html.page(page).encode(), pictures[0].png), strict=True

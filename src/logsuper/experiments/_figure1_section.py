@@ -79,8 +79,8 @@ def run(
         "figure1",
         _figure1_chart.draw(result),
         "Bounds on log Z against the number k of given points in each cluster, and their distance "
-        f"above the best lower bound; means over {len(result.seeds)} data sets"
-        + (", with 95 % bands." if len(result.seeds) > 1 else "."),
+        "above the best lower bound"
+        + (f"; means over {len(seeds)} data sets, with 95 % bands." if len(seeds) > 1 else "."),
     )
     title = "Figure 1: bounds on the log-partition function"
     seconds = time.perf_counter() - start

@@ -11,13 +11,13 @@ from logsuper.experiments._section import Grid, Picture, Section
 
 __all__ = ["page"]
 
-# Wide tables scroll in a box of their own, their first column stays; pictures keep a light ground
-# in the dark, as they are drawn for one.
+# Wide tables scroll in a box of their own, with a shade at the right while there is more, and their
+# first column stays; pictures keep a light ground in the dark, as they are drawn for one.
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2128; --soft: #57606a; --paper: #fff; --line: #d8dee4;
-  --box: #f6f8fa; --mark: #0b5cad; }
+  --box: #f6f8fa; --mark: #0b5cad; --shade: #0003; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #9da7b3; --paper: #14181e;
-  --line: #343b44; --box: #1d232b; --mark: #7db7ff; } }
+  --line: #343b44; --box: #1d232b; --mark: #7db7ff; --shade: #000c; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 62rem; background: var(--paper);
   color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
@@ -33,7 +33,9 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.3rem 1rem; ma
 dt { color: var(--soft); }
 dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 code { font: 0.9em ui-monospace, monospace; }
-.wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
+.wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px;
+  background: linear-gradient(to left, var(--paper) 1rem, transparent) right / 2.5rem no-repeat
+  local, linear-gradient(to left, var(--shade), transparent) right / 1rem no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-size: 0.875rem;
   font-variant-numeric: tabular-nums; }
 th, td { padding: 0.35rem 0.7rem; text-align: left; white-space: nowrap; }
@@ -50,7 +52,7 @@ img { display: block; max-width: 100%; height: auto; background: #fff; border-ra
 figcaption { max-width: 46rem; margin-top: 0.4rem; }
 @media (max-width: 40rem) { dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 0.5rem; } h1 { font-size: 1.4rem; } th:first-child, td:first-child {
-  max-width: 8rem; } }
+  max-width: 9.5rem; } }
 @media print { .wide { overflow: visible; } figure, table { break-inside: avoid; } }
 """
 

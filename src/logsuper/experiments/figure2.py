@@ -267,21 +267,20 @@ def _errors(found: Mapping[tuple[float, str], _Found], test: int) -> Grid:
     """Return the errors in all test images."""
     head = ("noise", "missing", *_ERRORS)
 
-    def rows(level: str, error: str) -> Iterator[tuple[str, ...]]:
+    def rows(form: str, unit: str = "") -> Iterator[tuple[str, ...]]:
         for (noise, kind), result in found.items():
-            shares = 100.0 * result["errors"]
-            cells = ("" if np.isnan(x) else format(x, error) for x in shares)
-            yield format(noise, level), _GAPS[kind], *cells
+            cells = ("" if np.isnan(x) else format(100.0 * x, form) for x in result["errors"])
+            yield f"{100.0 * noise:g}{unit}", _GAPS[kind], *cells
 
     return Grid(
         "figure2",
         f"Wrong pixels in all {test} test images, in percent",
         head,
-        tuple(rows(".0%", ".2f")),
+        tuple(rows(".2f", " %")),
         "Observed: of the pixels that are not missing. As expected: the share of wrong pixels "
         "that follows from the probabilities, without a look at the clean images. Gaps: of the "
         "missing pixels.",
-        (head, *rows("g", ".9g")),
+        (head, *rows(".9g")),
     )
 
 
@@ -295,7 +294,7 @@ def _pictures(
         return Picture(
             f"figure2-{100 * noise:.0f}-{name}",
             _sheet.draw(rows),
-            f"{noise:.0%} noise: {caption}",
+            f"{100 * noise:.0f} % noise: {caption}",
             shipped,
         )
 
