@@ -1,12 +1,16 @@
 import csv
 import functools
 import sys
+import types
 
 import pytest
 from click.testing import CliRunner
 
 from logsuper.cli import _reproduce, main
-from logsuper.experiments import figure1
+from logsuper.experiments import _figure1_section, _setting, figure1
+from logsuper.experiments._section import Grid, Section
+
+IMAGES = ("figure2", "table1", "table2", "calibration", "all")
 
 
 def run(*arguments):
@@ -15,10 +19,33 @@ def run(*arguments):
 
 @pytest.fixture
 def small(monkeypatch):
-    """A tenth of the points, so that the command takes a second."""
-    counts = (1, 5)
-    monkeypatch.setattr(_reproduce, "_QUICK_COUNTS", counts)
+    """A tenth of the points, few and tiny images, so that a command takes seconds."""
+    monkeypatch.setattr(_figure1_section, "QUICK_COUNTS", (1, 5))
     monkeypatch.setattr(figure1, "run", functools.partial(figure1.run, points=5, samples=20))
+    tiny = functools.partial(_setting.load_setting, train=12, test=4, shape=(20, 20))
+    monkeypatch.setattr(_setting, "load_setting", tiny)
+
+
+@pytest.fixture
+def stand_ins(monkeypatch):
+    """Tables that take no time; returns what they were called with."""
+    calls = {}
+
+    def stand_in(name):
+        def experiment(setting, **options):
+            calls[name] = {"setting": setting, **options}
+            options["progress"](0, 2)
+            options["progress"](2, 2)
+            grid = Grid(name, f"Errors of {name}", ("noise", "error"), (("1 %", "0.2"),))
+            return Section(name, f"The title of {name}", ("Text.",), (grid,), (), 65.0)
+
+        module = types.ModuleType(f"logsuper.experiments.{name}")
+        module.run = experiment
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    for name in ("table1", "table2", "calibration"):
+        stand_in(name)
+    return calls
 
 
 def test_figure1(small, tmp_path):
@@ -48,13 +75,91 @@ def test_more_data_sets_add_to_those_that_are_there(small, tmp_path, monkeypatch
     assert all(path.read_bytes() == content for path, content in kept.items())
 
 
+def test_all_in_one_report(small, stand_ins, tmp_path):
+    result = run("all", "--out", tmp_path, "--quick", "--seeds", 2, "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    copy = (tmp_path / "report.md").read_text(encoding="utf-8")
+    places = [page.index(f'<section id="{name}">') for name in _reproduce._SECTIONS]
+    assert places == sorted(places)
+    assert page.count("data:image/png;base64,") == 5
+    command = f"logsuper reproduce all --out {tmp_path} --quick --seeds 2"
+    assert command in page and command in copy
+    assert "seeds: 0, 1" in copy
+    for name in ("figure1", "figure1-c3", "figure1-order", "figure2", "table1", "calibration"):
+        assert (tmp_path / f"{name}.csv").exists()
+        assert f"[{name}.csv]({name}.csv)" in copy
+    assert "The title of table2" in result.stdout and "1 min 5 s" in result.stdout
+    assert "Errors of table1" in result.stdout
+    assert str(tmp_path / "report.html") in result.stdout.splitlines()
+    for options in stand_ins.values():
+        assert list(options["seeds"]) == [0, 1]
+        assert options["quick"] is True and options["n_jobs"] == 1
+        assert options["partial"] == tmp_path / "partial"
+
+
+def test_a_second_run_does_nothing_again(small, stand_ins, tmp_path, monkeypatch):
+    from logsuper.experiments import figure2
+
+    assert run("all", "--out", tmp_path, "--quick", "--jobs", 1).exit_code == 0
+    names = ("figure1.csv", "figure1.png", "figure2.csv", "figure2-10-missing.png")
+    before = {name: (tmp_path / name).read_bytes() for name in names}
+    monkeypatch.setattr(figure1, "_model", lambda *arguments: pytest.fail("done again"))
+    monkeypatch.setattr(figure2, "_work", lambda **arguments: pytest.fail("done again"))
+    result = run("all", "--out", tmp_path, "--quick", "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    assert {name: (tmp_path / name).read_bytes() for name in names} == before
+
+
+def test_one_section_alone(small, stand_ins, tmp_path):
+    result = run("table1", "--out", tmp_path, "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    assert set(stand_ins) == {"table1"}
+    assert list(stand_ins["table1"]["seeds"]) == [0, 1, 2, 3, 4]
+    assert not stand_ins["table1"]["quick"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "report.html",
+        "report.md",
+        "table1.csv",
+    ]
+
+
+def test_images_from_a_folder(stand_ins, tmp_path, monkeypatch):
+    from PIL import Image
+
+    folder = tmp_path / "data" / "figure_ground"
+    folder.mkdir(parents=True)
+    for i in range(200):
+        Image.new("L", (6, 5), 255 * (i % 2)).save(folder / f"horse{i:03d}.jpg")
+    result = run("table2", "--data", tmp_path / "data", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    setting = stand_ins["table2"]["setting"]
+    assert not setting.shipped and setting.masks.images.shape == (200, 50, 50)
+    copy = (tmp_path / "out" / "report.md").read_text()
+    assert "Weizmann horse database; 100 images" in copy
+    assert f"--data {tmp_path / 'data'}" in copy
+
+
+def test_wide_tables_are_not_squeezed(stand_ins, small, tmp_path, monkeypatch):
+    head = tuple(f"column{k}" for k in range(30))
+    grid = Grid("wide", "A wide one", head, (tuple(map(str, range(30))),))
+    section = Section("table1", "Table 1", (), (grid,))
+    module = sys.modules["logsuper.experiments.table1"]
+    monkeypatch.setattr(module, "run", lambda setting, **options: section)
+    result = run("table1", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "A wide one: too wide for this terminal, see wide.csv" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["figure1"], "--out"),
+        *([[name], "--out"] for name in ("figure1", *IMAGES)),
         (["figure1", "--out", "x", "--seeds", "0"], "--seeds"),
         (["figure1", "--out", "x", "--jobs", "0"], "--jobs"),
         (["figure1", "--out", "x", "--jobs", "two"], "--jobs"),
+        (["all", "--out", "x", "--jobs", "0"], "--jobs"),
+        (["figure2", "--out", "x", "--data", "nowhere"], "--data: no pictures *.jpg in nowhere"),
         (["figure9"], "No such command 'figure9'"),
     ],
 )
@@ -68,17 +173,30 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments,
     assert not list(tmp_path.iterdir())
 
 
-def test_folder_that_cannot_be_written(tmp_path):
+def test_folder_with_too_few_pictures(tmp_path):
+    from PIL import Image
+
+    Image.new("L", (6, 5)).save(tmp_path / "horse.jpg")
+    result = run("table1", "--data", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "--data: train + test = 200, but there are only 1 images" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["figure1", "figure2"])
+def test_folder_that_cannot_be_written(small, tmp_path, name):
     (tmp_path / "file").touch()
-    result = run("figure1", "--out", tmp_path / "file" / "below", "--quick")
+    result = run(name, "--out", tmp_path / "file" / "below", "--quick")
     assert result.exit_code == 2
     assert "--out: cannot write" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
-def test_without_matplotlib_it_says_so_before_any_work(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["figure1", "all"])
+def test_without_matplotlib_it_says_so_before_any_work(tmp_path, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run("figure1", "--out", tmp_path / "new")
+    result = run(name, "--out", tmp_path / "new")
     assert result.exit_code == 2
     assert result.stderr == "Error: drawing needs matplotlib: pip install 'logsuper[plot]'\n"
     assert not (tmp_path / "new").exists()
@@ -86,7 +204,8 @@ def test_without_matplotlib_it_says_so_before_any_work(tmp_path, monkeypatch):
 
 def test_help_explains_each_option():
     assert "figure1" in run("--help").stdout
-    text = run("figure1", "--help").stdout
-    for parameter in main.commands["reproduce"].commands["figure1"].params:
-        assert parameter.help
-        assert parameter.opts[0] in text
+    for name in ("figure1", *IMAGES):
+        text = run(name, "--help").stdout
+        for parameter in main.commands["reproduce"].commands[name].params:
+            assert parameter.help
+            assert parameter.opts[0] in text

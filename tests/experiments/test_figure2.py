@@ -89,7 +89,7 @@ def test_an_interrupted_run_ends_with_the_same_numbers(setting, first, monkeypat
 
 
 def test_other_images_are_never_written_as_files(setting, first):
-    section, folder = first
+    _, folder = first
     private = Setting(setting.masks, setting.train, setting.test, "somewhere", shipped=False)
     found = figure2.run(private, seeds=[3], quick=True, partial=folder)
     assert not any(picture.shipped for picture in found.pictures)

@@ -236,21 +236,27 @@ def _print_summary(sections: Sequence[Section]) -> None:
 def _print_grid(grid: Grid) -> None:
     """Print a table, or where to find it if the terminal is too narrow."""
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
     from logsuper.experiments._pages import numeric
 
-    table = Table(title=grid.title)
-    for name, right in zip(grid.head, numeric(grid), strict=True):
-        table.add_column(Text(name), justify="right" if right else "left")
+    console, table = Console(), Table(title=grid.title)
+    needed = 1
+    for j, (name, right) in enumerate(zip(grid.head, numeric(grid), strict=True)):
+        # words stay whole, and so do numbers with their units and errors
+        whole = [*name.split(), *(word for row in grid.rows for word in _words(row[j], right))]
+        width = max(map(len, whole), default=0)
+        table.add_column(Text(name), justify="right" if right else "left", min_width=width)
+        needed += width + 3
     for i, row in enumerate(grid.rows):
         cells = (Text(x, "bold" if (i, j) in grid.best else "") for j, x in enumerate(row))
         table.add_row(*cells)
-    console = Console()
-    # the narrowest that it can be without breaking words
-    if Measurement.get(console, console.options, table).minimum > console.width:
+    if needed > console.width:
         console.print(f"{grid.title}: too wide for this terminal, see {grid.name}.csv")
     else:
         console.print(table)
+
+
+def _words(cell: str, whole: bool) -> list[str]:
+    return [cell] if whole else cell.split()
