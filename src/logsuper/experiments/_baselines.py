@@ -1,0 +1,136 @@
+"""What anyone would try on noisy masks before learning a model; tuned on training images alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import median_filter
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from logsuper.functions._checks import FloatArray
+from logsuper.functions._grid import grid_cuts
+from logsuper.solvers import prepare
+
+__all__ = ["ALPHAS", "WEIGHTS", "boosting", "cut", "median", "smooth", "total_variation", "tune"]
+
+Bits = NDArray[np.uint8]
+
+ALPHAS = tuple(np.geomspace(0.13, 1.3, 40).round(4).tolist())
+"""Weights of the cut that are tried, for observations of weight one."""
+
+WEIGHTS = tuple(np.geomspace(0.2, 2.0, 12).round(3).tolist())
+"""Weights of the total variation that are tried."""
+
+# Half the width of a patch, and the number of training pixels that trees are grown on.
+_RADIUS, _PIXELS = 4, 100_000
+# Iterations of the dual method for total variation.
+_ITERATIONS = 100
+
+
+def median(train: FloatArray, clean: Bits, test: FloatArray, seed: int) -> Bits:
+    """Take the median of 3 x 3 pixels; there is nothing to tune."""
+    return median_filter(test, size=(1, 3, 3)).astype(np.uint8)
+
+
+def cut(train: FloatArray, clean: Bits, test: FloatArray, seed: int) -> Bits:
+    r"""Decode by one cut, :math:`\max_y(2z-1)^\top y-\alpha(f_h(y)+f_v(y))`, with the best alpha.
+
+    The same as total variation that takes horizontal and vertical differences apart, of which
+    the cut is the level set at one half.
+    """
+    prepared = prepare(grid_cuts(train.shape[1:]))
+
+    def decode(images: FloatArray, alpha: float) -> Bits:
+        fields = 2.0 * images.reshape(len(images), -1) - 1.0
+        found = prepared.maximize(fields, np.array([alpha, alpha]), n_jobs=1)[0]
+        return found.reshape(images.shape)
+
+    return decode(test, tune(decode, ALPHAS, train, clean))
+
+
+def total_variation(train: FloatArray, clean: Bits, test: FloatArray, seed: int) -> Bits:
+    """Smooth by total variation with the best weight, and cut at one half."""
+
+    def decode(images: FloatArray, weight: float) -> Bits:
+        return (smooth(images, weight) > 0.5).astype(np.uint8)
+
+    return decode(test, tune(decode, WEIGHTS, train, clean))
+
+
+def boosting(
+    train: FloatArray, clean: Bits, test: FloatArray, seed: int, *, pixels: int = _PIXELS
+) -> Bits:
+    """Grow trees on the noisy pixels around a pixel and on its place, supervised."""
+    features = _patches(train)
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(len(features))[:pixels]
+    trees = HistGradientBoostingClassifier(
+        max_iter=200, max_leaf_nodes=31, early_stopping=False, random_state=seed
+    )
+    trees.fit(features[chosen], clean.ravel()[chosen])
+    return np.asarray(trees.predict(_patches(test)), dtype=np.uint8).reshape(test.shape)
+
+
+def tune(
+    decode: Callable[[FloatArray, float], Bits],
+    values: tuple[float, ...],
+    noisy: FloatArray,
+    clean: Bits,
+) -> float:
+    """Return the value with the fewest wrong pixels, the least of equally good ones."""
+    wrong = [int(np.count_nonzero(decode(noisy, value) != clean)) for value in values]
+    return values[int(np.argmin(wrong))]
+
+
+def smooth(images: FloatArray, weight: float, iterations: int = _ITERATIONS) -> FloatArray:
+    r"""Return :math:`\operatorname{argmin}_w\frac12\|w-z\|^2+\lambda\sum_d|(\nabla w)_d|_2`.
+
+    The model of L. Rudin, S. Osher and E. Fatemi (1992), for each of the images (N, H, W), by
+    accelerated projected gradients on the dual, :math:`w=z-\lambda\nabla^\top p` with
+    :math:`|p_d|\le1` (A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained
+    total variation image denoising and deblurring problems", 2009).
+    """
+    z = images.astype(np.float32)  # a pixel is compared with one half, and time matters
+    p = np.zeros((2, *z.shape), dtype=np.float32)
+    q, speed = p.copy(), 1.0
+    for _ in range(iterations):
+        # the norm of the gradient operator is at most sqrt(8)
+        step = q + _gradient(z - weight * _adjoint(q)) / np.float32(8.0 * weight)
+        new = step / np.maximum(1.0, np.sqrt((step**2).sum(axis=0)))
+        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * speed**2))
+        q = new + np.float32((speed - 1.0) / faster) * (new - p)
+        p, speed = new, faster
+    return np.asarray(z - weight * _adjoint(p), dtype=np.float64)
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _gradient(w: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return differences to the pixel below and to the right, 0 at the border."""
+    found = np.zeros((2, *w.shape), dtype=w.dtype)
+    found[0, :, :-1] = w[:, 1:] - w[:, :-1]
+    found[1, :, :, :-1] = w[:, :, 1:] - w[:, :, :-1]
+    return found
+
+
+def _adjoint(p: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the adjoint of the gradient, the negative divergence."""
+    found = np.zeros(p.shape[1:], dtype=p.dtype)
+    found[:, 1:] += p[0, :, :-1]
+    found[:, :-1] -= p[0, :, :-1]
+    found[:, :, 1:] += p[1, :, :, :-1]
+    found[:, :, :-1] -= p[1, :, :, :-1]
+    return found
+
+
+def _patches(images: FloatArray) -> NDArray[np.float32]:
+    """Return the pixels around each pixel, NaN outside the image, and its row and column."""
+    width = 2 * _RADIUS + 1
+    around = ((0, 0), (_RADIUS, _RADIUS), (_RADIUS, _RADIUS))
+    padded = np.pad(images.astype(np.float32), around, constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (width, width), axis=(1, 2))
+    places = np.indices(images.shape)[1:].reshape(2, -1).T
+    return np.hstack([windows.reshape(images.size, -1), places.astype(np.float32)])
