@@ -23,18 +23,18 @@ ALPHAS = tuple(np.geomspace(0.13, 1.3, 40).round(4).tolist())
 WEIGHTS = tuple(np.geomspace(0.2, 2.0, 12).round(3).tolist())
 """Weights of the total variation that are tried."""
 
-# Half the width of a patch, and the number of training pixels that trees are grown on.
-_RADIUS, _PIXELS = 4, 100_000
+# How far a patch reaches.
+_RADIUS = 4
 # Iterations of the dual method for total variation.
 _ITERATIONS = 100
 
 
-def median(train: FloatArray, clean: Bits, test: FloatArray, seed: int) -> Bits:
+def median(images: FloatArray) -> Bits:
     """Take the median of 3 x 3 pixels; there is nothing to tune."""
-    return median_filter(test, size=(1, 3, 3)).astype(np.uint8)
+    return np.asarray(median_filter(images, size=(1, 3, 3)), dtype=np.uint8)
 
 
-def cut(train: FloatArray, clean: Bits, test: FloatArray, seed: int) -> Bits:
+def cut(train: FloatArray, clean: Bits, test: FloatArray) -> Bits:
     r"""Decode by one cut, :math:`\max_y(2z-1)^\top y-\alpha(f_h(y)+f_v(y))`, with the best alpha.
 
     The same as total variation that takes horizontal and vertical differences apart, of which
@@ -50,7 +50,7 @@ def cut(train: FloatArray, clean: Bits, test: FloatArray, seed: int) -> Bits:
     return decode(test, tune(decode, ALPHAS, train, clean))
 
 
-def total_variation(train: FloatArray, clean: Bits, test: FloatArray, seed: int) -> Bits:
+def total_variation(train: FloatArray, clean: Bits, test: FloatArray) -> Bits:
     """Smooth by total variation with the best weight, and cut at one half."""
 
     def decode(images: FloatArray, weight: float) -> Bits:
@@ -59,10 +59,8 @@ def total_variation(train: FloatArray, clean: Bits, test: FloatArray, seed: int)
     return decode(test, tune(decode, WEIGHTS, train, clean))
 
 
-def boosting(
-    train: FloatArray, clean: Bits, test: FloatArray, seed: int, *, pixels: int = _PIXELS
-) -> Bits:
-    """Grow trees on the noisy pixels around a pixel and on its place, supervised."""
+def boosting(train: FloatArray, clean: Bits, test: FloatArray, *, pixels: int, seed: int) -> Bits:
+    """Grow trees, on so many training pixels, that see the noisy 9 x 9 pixels and the place."""
     features = _patches(train)
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(len(features))[:pixels]
