@@ -1,0 +1,249 @@
+"""Table 2 of the paper: masks from noisy images alone, with the noise known and unknown."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper._warnings import ConvergenceWarning
+from logsuper.estimators import MaskDenoiser
+from logsuper.experiments._parts import Part, Progress, run_parts
+from logsuper.experiments._section import Section
+from logsuper.experiments._setting import NOISES, Setting
+from logsuper.functions._checks import FloatArray
+
+__all__ = ["DECODINGS", "METHODS", "PAPER", "Method", "Result", "run"]
+
+DECODINGS = ("MAP", "mean")
+"""What the paper calls max-marginals and mean-marginals."""
+
+PAPER: Mapping[tuple[bool, str], tuple[float, ...]] = MappingProxyType(
+    {
+        (True, "MAP"): (0.5, 0.9, 1.9, 5.3),
+        (True, "mean"): (0.5, 1.0, 2.1, 6.0),
+        (False, "MAP"): (1.0, 3.5, 6.8, 20.0),
+        (False, "mean"): (1.0, 3.6, 7.0, 20.0),
+    }
+)
+"""Percent of wrong pixels as printed there, at the rates `NOISES`: noise known or not, decoding."""
+
+_QUICK_NOISES = (0.1, 0.2)
+# The noise is learned from a rate that is rather too large: from one that is too small, all of it
+# would be taken for signal.
+_START = 0.3
+# The paper's regulariser, and when its objective counts as converged: the second half of all steps
+# has changed it by less than this share.
+_PENALTY = 1e-2
+_TOL, _QUICK_TOL = 2e-4, 1e-3
+# What each fit gives.
+_FIELDS = ("MAP error", "mean error", "MAP length", "mean length", "rate", "converged")
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A way to learn from noisy images alone.
+
+    Attributes
+    ----------
+    key : str
+        Of its parts.
+    label : str
+    known : bool
+        Whether it is told the noise.
+    latent : bool
+        Whether it is the paper's objective; else moments.
+    context : bool
+        Whether it has a filter of the observations around a pixel.
+    """
+
+    key: str
+    label: str
+    known: bool
+    latent: bool = False
+    context: bool = False
+
+    def denoiser(self, noise: float, tol: float, seed: int) -> MaskDenoiser:
+        """Return the estimator, on one thread."""
+        shared: dict[str, Any] = {"random_state": seed, "n_jobs": 1}
+        if not self.latent:
+            context = "auto" if self.context else 0
+            return MaskDenoiser(
+                noise if self.known else "flips", "moments", context=context, **shared
+            )
+        return MaskDenoiser(
+            noise if self.known else _START,
+            "latent",
+            modular="pixel",
+            penalty=_PENALTY,
+            tol=tol,
+            options={"method": "subgradient", "noise": "fixed" if self.known else "learned"},
+            **shared,
+        )
+
+
+METHODS = tuple(
+    Method(f"{key}_{'known' if known else 'unknown'}", label, known, latent, context)
+    for known in (True, False)
+    for key, label, latent, context in (
+        ("latent", "paper's objective", True, False),
+        ("moments", "moments", False, False),
+        ("context", "moments and filter", False, True),
+    )
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+    """All numbers of the table.
+
+    Attributes
+    ----------
+    noises : tuple of float
+    seeds : tuple of int
+    tol : float
+        Of the paper's objective.
+    error, length : ndarray of shape (methods, noises, seeds, decodings)
+        Percent of wrong pixels of the test images; boundary of the decoded masks, in pairs of
+        neighbours that differ, over that of the true ones.
+    rate, converged : ndarray of shape (methods, noises, seeds)
+        The share of flipped pixels that was given, estimated or learned; 1 where the fit converged.
+    """
+
+    noises: tuple[float, ...]
+    seeds: tuple[int, ...]
+    tol: float
+    error: FloatArray
+    length: FloatArray
+    rate: FloatArray
+    converged: FloatArray
+
+    def of(self, known: bool, latent: bool) -> list[int]:
+        """Return which methods are told the noise or not, and are the paper's or not."""
+        return [i for i, m in enumerate(METHODS) if (m.known, m.latent) == (known, latent)]
+
+    def paper(self, known: bool, decoding: str) -> FloatArray:
+        """Return the paper's numbers at these rates."""
+        return np.array([PAPER[known, decoding][NOISES.index(noise)] for noise in self.noises])
+
+
+def run(
+    setting: Setting,
+    *,
+    seeds: Sequence[int],
+    quick: bool = False,
+    partial: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    n_jobs: int = 1,
+) -> Section:
+    """Learn from noisy images alone in all ways, and compare with the paper.
+
+    Parameters
+    ----------
+    setting : Setting
+    seeds : sequence of int
+        Of the noise, and of the learners.
+    quick : bool
+        The first seed at two rates only, with a paper's objective that is not quite converged.
+    partial : path, optional
+        The folder where finished fits are kept.
+    progress : callable, optional
+    n_jobs : int
+        Processes; the numbers do not depend on them.
+
+    Returns
+    -------
+    Section
+
+    Examples
+    --------
+    >>> from logsuper.experiments import table2
+    >>> from logsuper.experiments._setting import load_setting
+    >>> setting = load_setting(train=6, test=3, shape=(12, 12))
+    >>> section = table2.run(setting, seeds=[0], quick=True)
+    >>> [grid.name for grid in section.grids]
+    ['table2_known', 'table2_unknown', 'table2_rate', 'table2_boundary']
+    """
+    from logsuper.experiments._table2_report import grids, text
+
+    begun = time.perf_counter()
+    result = compute(
+        setting, seeds=seeds, quick=quick, partial=partial, progress=progress, n_jobs=n_jobs
+    )
+    return Section(
+        "table2",
+        "Table 2: denoising without clean images",
+        text(result, setting),
+        grids(result),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def compute(
+    setting: Setting,
+    *,
+    seeds: Sequence[int],
+    quick: bool = False,
+    partial: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    n_jobs: int = 1,
+) -> Result:
+    """Return the numbers; see `run`."""
+    if not len(seeds):
+        raise ValueError("seeds is empty; give at least one")
+    kept = tuple(seeds[:1] if quick else seeds)
+    noises, tol = (_QUICK_NOISES, _QUICK_TOL) if quick else (NOISES, _TOL)
+    cells = [(m, noise, seed) for m in METHODS for noise in noises for seed in kept]
+    parts = [
+        Part(
+            _name(method, noise, seed),
+            _fit,
+            {"setting": setting, "method": method, "noise": noise, "seed": seed, "tol": tol},
+            len(_FIELDS),
+        )
+        # the slowest first, so that no process is left alone with one at the end
+        for method, noise, seed in sorted(cells, key=lambda cell: (not cell[0].latent, cell[1]))
+    ]
+    found = run_parts(
+        parts,
+        {**setting.arguments(), "tol": tol},
+        partial=partial,
+        progress=progress,
+        n_jobs=n_jobs,
+    )
+    table = np.array([found[_name(*cell)] for cell in cells]).reshape(
+        len(METHODS), len(noises), len(kept), len(_FIELDS)
+    )
+    return Result(noises, kept, tol, table[..., :2], table[..., 2:4], table[..., 4], table[..., 5])
+
+
+def boundary(masks: NDArray[Any]) -> int:
+    """Return the number of neighbours, along rows and columns, that differ."""
+    return sum(int(np.count_nonzero(np.diff(masks.astype(np.int8), axis=axis))) for axis in (1, 2))
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _name(method: Method, noise: float, seed: int) -> str:
+    return f"table2-{method.key}-{noise:.2f}-{seed}"
+
+
+def _fit(setting: Setting, method: Method, noise: float, seed: int, tol: float) -> FloatArray:
+    """Return the `_FIELDS` of one fit."""
+    train, test = setting.noisy(noise, seed)
+    clean = setting.clean[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by one of the fields
+        denoiser = method.denoiser(noise, tol, seed).fit(train)
+    masks = [denoiser.set_params(decode=name.lower()).predict(test) for name in DECODINGS]
+    errors = [100.0 * float(np.mean(found != clean)) for found in masks]
+    lengths = [boundary(found) / boundary(clean) for found in masks]
+    return np.array([*errors, *lengths, denoiser.noise_, denoiser.converged_], dtype=np.float64)
