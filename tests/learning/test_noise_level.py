@@ -4,8 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.optimize import check_grad
 
 import logsuper as ls
+from logsuper.learning import _grey_levels
 from logsuper.learning._noise_level import estimate_noise
 
 NAN = float("nan")
@@ -138,6 +140,28 @@ def test_grey_levels(mean, scale, seed, silhouettes):
     size = max(scale)
     np.testing.assert_allclose(found.mean, mean, atol=0.04 * size)
     np.testing.assert_allclose(found.scale, scale, atol=0.03 * size)
+
+
+@pytest.mark.parametrize("scale", [40.0, 60.0, 80.0])
+def test_grey_levels_that_are_cut_off_at_black_and_white(scale, seed):
+    clean = ls.make_silhouettes(30, shape=(32, 32), seed=seed)
+    z = np.clip(np.round(ls.Gaussian((50.0, 200.0), scale).sample(clean, seed=seed)), 0, 255)
+    found = estimate_noise(z, kind="gaussian")
+    # as they are seen: that is what makes an estimate of x unbiased
+    np.testing.assert_allclose(found.mean, [z[clean == 0].mean(), z[clean == 1].mean()], atol=4.0)
+    np.testing.assert_allclose(found.scale, [z[clean == 0].std(), z[clean == 1].std()], atol=4.0)
+
+
+def test_likelihood_of_pairs_has_the_gradient_of_its_values(seed):
+    rng = np.random.default_rng(seed)
+    pairs, _ = _grey_levels._histogram_of_pairs([np.clip(rng.normal(size=(12, 12)), -0.8, 1.1)])
+    for theta in rng.normal(size=(5, 7)):
+        error = check_grad(
+            lambda t: _grey_levels._loss(t, pairs)[0],
+            lambda t: _grey_levels._loss(t, pairs)[1],
+            theta,
+        )
+        assert error < 1e-4 * max(1.0, np.linalg.norm(_grey_levels._loss(theta, pairs)[1]))
 
 
 def test_grey_levels_that_overlap(seed, silhouettes):

@@ -4,16 +4,21 @@ The grey levels of two neighbours are a mixture of four products of Gaussians: b
 1, or one of each. Pairs tell overlapping levels apart that single pixels do not, because most
 neighbours are alike. The likelihood of all pairs, as if they were independent, is maximised on a
 histogram of pairs.
+
+Grey levels are often cut off at black and white. So the first and the last cell of the histogram
+stand for all that lies beyond; and what is returned are the mean and the deviation of each level as
+it is seen, cut off at the extremes.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import log_ndtr, ndtr
 
 from logsuper._warnings import ConvergenceWarning
 from logsuper.channels import Gaussian
@@ -26,19 +31,38 @@ _BINS = 128
 _NARROWEST = 1e-2
 
 
+class _Pairs(NamedTuple):
+    """A histogram of neighbours.
+
+    Attributes
+    ----------
+    levels : ndarray of shape (2, C)
+        Both grey levels of the pairs of each cell; in the cells at the ends the inner edge.
+    end : ndarray of shape (2, C)
+        -1 in the lowest cells, 1 in the highest, else 0.
+    share : ndarray of shape (C,)
+        Of all pairs.
+    width : float
+    """
+
+    levels: FloatArray
+    end: FloatArray
+    share: FloatArray
+    width: float
+
+
 def fit_grey_levels(images: list[NDArray[Any]]) -> Gaussian:
     """Return the channel of two grey levels, the darker for x = 0, each with its scale."""
-    levels, counts, width = _histogram_of_pairs(images)
-    share = counts / counts.sum()
-    middle = float((levels * share).sum() / 2)
-    unit = float(np.sqrt(((levels - middle) ** 2 * share).sum() / 2))
-    levels = (levels - middle) / unit
-    start = np.array([*_start(levels, share), np.log(0.7), np.log(0.7), 0.0, -2.0, 0.0])
+    pairs, extremes = _histogram_of_pairs(images)
+    middle = float((pairs.levels * pairs.share).sum() / 2)
+    unit = float(np.sqrt(((pairs.levels - middle) ** 2 * pairs.share).sum() / 2))
+    scaled = pairs._replace(levels=(pairs.levels - middle) / unit, width=pairs.width / unit)
+    start = np.array([*_start(scaled), np.log(0.7), np.log(0.7), 0.0, -2.0, 0.0])
     free = (None, None)
     found = minimize(
         _loss,
         start,
-        args=(levels, share),
+        args=(scaled,),
         jac=True,
         method="L-BFGS-B",
         bounds=[free] * 2 + [(np.log(_NARROWEST), None)] * 2 + [(-20.0, 20.0)] * 3,
@@ -51,24 +75,47 @@ def fit_grey_levels(images: list[NDArray[Any]]) -> Gaussian:
             ConvergenceWarning,
             stacklevel=3,
         )
-    mean = middle + unit * found.x[:2]
-    # the variance within a bin is not that of the noise
-    scale = np.sqrt(np.maximum((unit * np.exp(found.x[2:4])) ** 2 - width**2 / 12.0, width**2 / 12))
+    # the variance within a cell is not that of the noise
+    within = scaled.width**2 / 12.0
+    deviation = np.sqrt(np.maximum(np.exp(2.0 * found.x[2:4]) - within, within))
+    mean, deviation = _cut_off(found.x[:2], deviation, *((e - middle) / unit for e in extremes))
     order = np.argsort(mean)
-    return Gaussian(mean[order], scale[order])
+    return Gaussian(middle + unit * mean[order], unit * deviation[order])
 
 
-def _loss(theta: FloatArray, levels: FloatArray, share: FloatArray) -> tuple[float, FloatArray]:
+def _cut_off(
+    mean: FloatArray, scale: FloatArray, low: float, high: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the means and deviations of Gaussians that are cut off at both ends."""
+    a, b = (low - mean) / scale, (high - mean) / scale
+    below, above, inside = ndtr(a), ndtr(-b), ndtr(b) - ndtr(a)
+    first = a * below + b * above + _normal(a) - _normal(b)
+    second = a**2 * below + b**2 * above + inside + a * _normal(a) - b * _normal(b)
+    return mean + scale * first, scale * np.sqrt(np.maximum(second - first**2, _NARROWEST**2))
+
+
+def _normal(x: FloatArray) -> FloatArray:
+    """Return the density of the standard Gaussian."""
+    return np.asarray(np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi))
+
+
+def _loss(theta: FloatArray, pairs: _Pairs) -> tuple[float, FloatArray]:
     """Return minus the mean log-likelihood of a pair, and its gradient.
 
     `theta` has the two means, the logs of the two scales, and the logits of the pairs 00, 01
     (and 10, which is the same) and 11.
     """
+    share, end = pairs.share, pairs.end
     mean, scale = theta[:2, None, None], np.exp(theta[2:4, None, None])
     joint = np.exp(theta[[[4, 5], [5, 6]]])
     joint /= joint.sum()
-    error = (levels - mean) / scale  # of each level: both pixels of each pair, (2, 2, C)
-    density = -0.5 * error**2 - np.log(scale)
+    error = (pairs.levels - mean) / scale  # of each level: both pixels of each pair, (2, 2, C)
+    inner = -0.5 * error**2 - np.log(scale) + np.log(pairs.width / np.sqrt(2.0 * np.pi))
+    tail = log_ndtr(-end * error)
+    density = np.where(end == 0, inner, tail)
+    # derivatives in the mean, times the scale, and in the log of the scale
+    slope = np.where(end == 0, error, end * np.exp(-0.5 * error**2 - tail) / np.sqrt(2.0 * np.pi))
+    stretch = slope * error - (end == 0)
     top = density.max(axis=0)
     relative = np.exp(density - top)
     belief = joint[:, :, None] * relative[:, None, 0] * relative[None, :, 1]  # (2, 2, C)
@@ -78,16 +125,16 @@ def _loss(theta: FloatArray, levels: FloatArray, share: FloatArray) -> tuple[flo
     kinds = belief.sum(axis=2) - joint
     gradient = np.concatenate(
         [
-            (weights * error / scale).sum(axis=(1, 2)),
-            (weights * (error**2 - 1.0)).sum(axis=(1, 2)),
+            (weights * slope / scale).sum(axis=(1, 2)),
+            (weights * stretch).sum(axis=(1, 2)),
             [kinds[0, 0], kinds[0, 1] + kinds[1, 0], kinds[1, 1]],
         ]
     )
     return -float(share @ (np.log(total) + top.sum(axis=0))), -gradient
 
 
-def _histogram_of_pairs(images: list[NDArray[Any]]) -> tuple[FloatArray, FloatArray, float]:
-    """Return levels (2, C) and counts (C,) of the cells with pairs in them, and their width."""
+def _histogram_of_pairs(images: list[NDArray[Any]]) -> tuple[_Pairs, tuple[float, float]]:
+    """Return the histogram, and the extreme grey levels."""
     low, high = _range(images)
     width = (high - low) / _BINS
     table = np.zeros(_BINS * _BINS)
@@ -102,8 +149,12 @@ def _histogram_of_pairs(images: list[NDArray[Any]]) -> tuple[FloatArray, FloatAr
     filled = np.flatnonzero(table)
     if not len(filled):
         raise ValueError("observed has no two neighbours that are both observed")
-    levels = low + (np.stack(np.divmod(filled, _BINS)) + 0.5) * width
-    return levels, table[filled], width
+    cells = np.stack(np.divmod(filled, _BINS))
+    end = (cells == _BINS - 1) * 1.0 - (cells == 0)
+    levels = low + (cells + 0.5 * (1.0 - end)) * width
+    seen = [image for image in images if not np.isnan(image).all()]
+    extremes = float(min(map(np.nanmin, seen))), float(max(map(np.nanmax, seen)))
+    return _Pairs(levels, end, table[filled] / table.sum(), width), extremes
 
 
 def _range(images: list[NDArray[Any]]) -> tuple[float, float]:
@@ -121,9 +172,9 @@ def _range(images: list[NDArray[Any]]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _start(levels: FloatArray, share: FloatArray) -> FloatArray:
+def _start(pairs: _Pairs) -> FloatArray:
     """Return two grey levels: two means of the means of pairs, which overlap less than pixels."""
-    middle = levels.mean(axis=0)
+    middle, share = pairs.levels.mean(axis=0), pairs.share
     center: FloatArray = np.array([-1.0, 1.0]) * np.sqrt(share @ middle**2)
     for _ in range(20):
         upper = np.abs(middle - center[1]) < np.abs(middle - center[0])
