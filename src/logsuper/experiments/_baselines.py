@@ -17,7 +17,8 @@ __all__ = ["ALPHAS", "WEIGHTS", "boosting", "cut", "median", "smooth", "total_va
 
 Bits = NDArray[np.uint8]
 
-ALPHAS = tuple(np.geomspace(0.13, 1.3, 40).round(4).tolist())
+# no fraction of small integers, for which cuts would tie
+ALPHAS = tuple(np.geomspace(0.1313, 1.3131, 40).tolist())
 """Weights of the cut that are tried, for observations of weight one."""
 
 WEIGHTS = tuple(np.geomspace(0.2, 2.0, 12).round(3).tolist())

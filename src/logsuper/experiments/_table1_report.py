@@ -135,7 +135,8 @@ def _paper_grid(outcome: Outcome) -> Grid:
         "The paper's columns",
         tuple(head),
         tuple(rows),
-        f"Wrong pixels of the test images, %; {_spread(outcome)}. The least of ours in each row is bold.",
+        f"Wrong pixels of the test images, %; {_spread(outcome)}. The least of ours in each row "
+        "is bold.",
         (tuple(head), *csv),
         frozenset(best),
     )
