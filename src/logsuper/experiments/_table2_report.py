@@ -99,7 +99,9 @@ def _boundaries(result: Result) -> Grid:
 def _csv(result: Result, methods: Iterable[int]) -> tuple[tuple[str, ...], ...]:
     """Return every single number of some methods."""
     head = ("method", "noise known", "decoding", "noise", "seed")
-    lines = [(*head, "percent wrong", "boundary ratio", "noise level", "converged")]
+    lines: list[tuple[str, ...]] = [
+        (*head, "percent wrong", "boundary ratio", "noise level", "converged")
+    ]
     for i in methods:
         for n, s, d in np.ndindex(*result.error.shape[1:]):
             numbers = (
@@ -196,19 +198,20 @@ def _oversmoothing(result: Result) -> str:
     length, error = result.length[paper].mean(axis=2), result.error[paper].mean(axis=2)
     cells = error[..., 0].size
     short = [int(np.sum(length[..., d] < 1.0)) for d in range(2)]
-    shorter = int(np.sum(length[..., 0] < length[..., 1]))
+    sides = np.sign(length[..., 0] - length[..., 1])
     better = int(np.sum(error[..., 0] < error[..., 1]))
+    verdicts = {
+        -1: "It smooths more, not less, and corrects no oversmoothing.",
+        0: "So neither of them is the smoother one.",
+        1: "So it does smooth less.",
+    }
     return (
         "The paper explains why MAP is the better decoding in its table: the unsupervised learner "
         "oversmooths, and MAP corrects this a bit. Is it so? Of the masks that its objective "
         f"gives, those of mean decoding have too short a boundary in {short[1]} of {cells} cells, "
         f"those of MAP in {short[0]}, and MAP has fewer wrong pixels in {better}. The boundary of "
-        f"MAP is the shorter of the two in {shorter} of {cells}: "
-        + (
-            "it smooths more, not less, and corrects no oversmoothing."
-            if 2 * shorter > cells
-            else "here it does smooth less."
-        )
+        f"MAP is the shorter of the two in {int(np.sum(sides < 0))} cells and the longer in "
+        f"{int(np.sum(sides > 0))}. {verdicts[int(np.sign(sides.sum()))]}"
     )
 
 
