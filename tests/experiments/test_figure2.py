@@ -51,7 +51,10 @@ def test_section_has_every_picture_and_the_errors(first):
             assert image.format == "PNG" and min(image.size) > 200
     missing = section.pictures[2].caption
     assert "exact" in missing and "approximate, by Swendsen and Wang" in missing
-    (grid,) = section.grids
+    grid, weights = section.grids
+    assert len(weights.rows) == 3 and all(
+        float(cell) >= 0 for row in weights.rows for cell in row[2:]
+    )
     assert [row[1] for row in grid.rows] == list(figure2._GAPS.values())
     assert all(len(row) == len(grid.head) for row in (*grid.rows, *grid.csv))
     observed, mode, mean, _ = map(float, grid.csv[1][2:6])

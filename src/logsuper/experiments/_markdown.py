@@ -31,7 +31,13 @@ def _section(section: Section) -> Iterator[str]:
         yield " ".join(
             part for part in (_plain(grid.note), f"[{grid.name}.csv]({grid.name}.csv)") if part
         )
-    yield from map(_picture, section.pictures)
+    private = [picture for picture in section.pictures if not picture.shipped]
+    yield from (_picture(picture) for picture in section.pictures if picture.shipped)
+    if private:
+        yield (
+            f"*Pictures that are only in report.html, as they show images that must not be passed "
+            f"on: {len(private)}.*"
+        )
 
 
 def _table(grid: Grid) -> str:
@@ -52,9 +58,7 @@ def _row(cells: Sequence[str]) -> str:
 
 def _picture(picture: Picture) -> str:
     caption = _plain(picture.caption)
-    if picture.shipped:
-        return f"![{caption}]({picture.name}.png)\n\n*{caption}*"
-    return f"*Only in report.html, as it shows images that must not be passed on:* {caption}"
+    return f"![{caption}]({picture.name}.png)\n\n*{caption}*"
 
 
 def _fact(name: str, value: str) -> str:

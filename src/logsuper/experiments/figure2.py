@@ -121,7 +121,7 @@ def run(
         "figure2",
         "Figure 2: images, denoised",
         text,
-        (_errors(found, setting.test),),
+        (_errors(found, setting.test), _weights(found)),
         tuple(pictures),
         seconds,
     )
@@ -284,6 +284,26 @@ def _errors(found: Mapping[tuple[float, str], _Found], test: int) -> Grid:
     )
 
 
+def _weights(found: Mapping[tuple[float, str], _Found]) -> Grid:
+    """Return the learned numbers that make no picture."""
+
+    def rows(form: str, unit: str = "") -> Iterator[tuple[str, ...]]:
+        for (noise, kind), result in found.items():
+            numbers = (*result["alpha"], *result["scale"], *result["factor"])
+            yield f"{100.0 * noise:g}{unit}", _GAPS[kind], *(format(x, form) for x in numbers)
+
+    head = ("noise", "missing", "horizontal cut", "vertical cut", "observation", "MAP factor")
+    return Grid(
+        "figure2-weights",
+        "Learned weights",
+        head,
+        tuple(rows(".2f", " %")),
+        "For MAP all weights but that of the observation are multiplied by the factor, which is "
+        "picked on the training images.",
+        (head, *rows(".9g")),
+    )
+
+
 def _pictures(
     noise: float, clean: FloatArray, found: Mapping[str, _Found], shipped: bool
 ) -> Iterator[Picture]:
@@ -359,8 +379,7 @@ def _pictures(
             )
             for kind, result in found.items()
         ],
-        "what was learned: the modular term, and the filter of what was observed around a pixel. "
-        + " ".join(map(_numbers, found, found.values())),
+        "what was learned: the modular term, and the filter of what was observed around a pixel.",
     )
 
 
@@ -370,13 +389,3 @@ def _samples(result: _Found, clean: FloatArray, i: int, title: str) -> list[_she
         _sheet.judged(sample, clean[i], title if k == 0 else "another")
         for k, sample in enumerate(result["samples"][i])
     ]
-
-
-def _numbers(kind: str, result: _Found) -> str:
-    """Return the learned numbers in words."""
-    horizontal, vertical = result["alpha"]
-    return (
-        f"With {_GAPS[kind]}: weight {horizontal:.2f} of the horizontal and {vertical:.2f} of the "
-        f"vertical cut, {result['scale'][0]:.2f} of the observation; MAP with all but the last "
-        f"times {result['factor'][0]:g}, picked on the training images."
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import importlib.util
 import io
 import os
 import platform
@@ -20,6 +19,7 @@ from logsuper.experiments import _html, _markdown, _origin
 from logsuper.experiments._pages import Report
 from logsuper.experiments._section import Grid, Section
 from logsuper.experiments._setting import Setting
+from logsuper.solvers._native import kernels
 
 __all__ = ["Report", "duration", "make", "versions", "write"]
 
@@ -84,10 +84,9 @@ def make(
 def versions() -> str:
     """Return what a result may depend on, in one line."""
     commit = _origin.commit()
-    compiled = importlib.util.find_spec("logsuper._kernels") is not None
     return (
         f"logsuper {__version__}{f' (commit {commit[:12]})' if commit else ''}, "
-        f"{'with' if compiled else 'without'} compiled kernels; Python "
+        f"{'with' if kernels() else 'without'} compiled kernels; Python "
         f"{platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}; "
         f"{os.cpu_count()} processors"
     )
