@@ -183,8 +183,21 @@ def test_two_tables_of_one_name_are_refused(setting, tmp_path):
 
 
 def test_columns_of_numbers_are_found():
-    cells = ("1", "-2.5", "−2.5", ".5", "+.1", "± 3", "< 0.1", "10 %", "", "–", "1.2 ± .1")
-    rows = tuple((cell, "word", cell if i else "one") for i, cell in enumerate(cells))
+    cells = (
+        "1",
+        "-2.5",
+        "−2.5",
+        ".5",
+        "+.1",
+        "± 3",
+        "< 0.1",
+        "10 %",
+        "",
+        "–",
+        "1.2 ± .1",
+        "1 min 5 s",
+    )
+    rows = tuple((cell, "word", cell if i else "2 images") for i, cell in enumerate(cells))
     assert numeric(Grid("g", "G", ("a", "b", "c"), rows)) == [True, False, False]
 
 

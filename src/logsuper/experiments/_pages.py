@@ -9,7 +9,8 @@ from logsuper.experiments._section import Grid, Section
 
 __all__ = ["Report", "numeric"]
 
-_NUMBER = re.compile(r"[-+−±<>≤≥≈~]?\s*\.?\d|[-–—]?$")
+# a number, with an error and a unit if need be, or a dash; "60 images" is text
+_NUMBER = re.compile(r"(?!.*[^\W\d_]{4})([-+−±<>≤≥≈~]?\s*\.?\d|[-–—]?$)")
 
 
 @dataclasses.dataclass(frozen=True)
