@@ -3,6 +3,7 @@ import warnings
 import numpy as np
 import oracles
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import logsuper as ls
 
@@ -205,3 +206,20 @@ def test_errors_after_the_fit():
         density.score_samples(make_rows(0, 3, 5))
     with pytest.raises(TypeError, match="n_samples must be an integer"):
         density.sample(1.5)
+
+
+def test_an_interrupted_fit_leaves_no_trace():
+    def stop(record):
+        raise KeyboardInterrupt
+
+    X = make_rows(0)
+    density = quick(callback=stop)
+    with pytest.raises(KeyboardInterrupt):
+        density.fit(X)
+    with pytest.raises(NotFittedError):
+        density.score_samples(X)
+    density.set_params(callback=None).fit(X)
+    before = density.score_samples(X)
+    with pytest.raises(KeyboardInterrupt):
+        density.set_params(callback=stop).fit(X[:, :3])
+    np.testing.assert_array_equal(density.score_samples(X), before)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,19 @@ from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import check_number
 from logsuper.learning import Examples, Learned
 
-__all__ = ["as_seed", "check_choice", "check_count", "check_functions", "run"]
+__all__ = ["as_seed", "check_choice", "check_count", "check_functions", "run", "whole"]
+
+
+@contextmanager
+def whole(estimator: object) -> Iterator[None]:
+    """Leave an estimator as it was if a fit fails, or is interrupted."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:

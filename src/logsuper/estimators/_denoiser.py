@@ -19,6 +19,7 @@ from logsuper.estimators._common import (
     check_count,
     check_functions,
     run,
+    whole,
 )
 from logsuper.estimators._images import Image, check_bits, check_pairs, pieces, read_images
 from logsuper.estimators._learners import LEARNERS, is_pairwise
@@ -254,19 +255,19 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         channel = find_channel(self.noise, images, labels)
         examples = _gather(design, images, channel, labels)
         learned = run(self, name, examples, key)
-        # nothing is kept of a fit that failed, or was interrupted
-        self._design, self._key = design, key
-        self.parameters_ = learned.parameters
-        self.channel_ = channel if learned.channel is None else learned.channel
-        self.learner_ = name
-        self.history_ = tuple(learned.history)
-        self.converged_ = bool(learned.converged)
-        self.shape_ = images[0].shape if len(shapes) == 1 else None
-        self.decode_factor_ = 1.0
-        if labels is not None and self.decode == "map" and name != "max_margin":
-            theta = examples.layout.pack(self.parameters_)
-            self.decode_factor_ = decoding.best_factor(examples, theta, n_jobs=self.n_jobs)
-        self._refit()
+        with whole(self):
+            self._design, self._key = design, key
+            self.parameters_ = learned.parameters
+            self.channel_ = channel if learned.channel is None else learned.channel
+            self.learner_ = name
+            self.history_ = tuple(learned.history)
+            self.converged_ = bool(learned.converged)
+            self.shape_ = images[0].shape if len(shapes) == 1 else None
+            self.decode_factor_ = 1.0
+            if labels is not None and self.decode == "map" and name != "max_margin":
+                theta = examples.layout.pack(self.parameters_)
+                self.decode_factor_ = decoding.best_factor(examples, theta, n_jobs=self.n_jobs)
+            self._refit()
         return self
 
     def _choose_learner(self, shape: tuple[int, ...], labels: list[Image] | None) -> str:

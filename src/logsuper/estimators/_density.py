@@ -17,6 +17,7 @@ from logsuper.estimators._common import (
     check_count,
     check_functions,
     run,
+    whole,
 )
 from logsuper.estimators._saving import Saveable
 from logsuper.functions._base import SubmodularFunction
@@ -170,19 +171,18 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         """
         check_choice(self.learner, "learner", _LEARNERS)
         check_choice(self.modular, "modular", ["pixel", "shared", "none"])
-        rows = self._read(X, reset=True)
-        if np.isnan(rows).all():
-            raise ValueError("X has no known entry at all")
-        functions = _functions_on(self.functions, rows.shape[1])
-        examples = make_examples(functions, labels=rows, modular=self.modular)
-        name = _choose(examples) if self.learner == "auto" else self.learner
-        learned = run(self, name, examples, as_key(as_seed(self.random_state)))
-        # nothing is kept of a fit that failed, or was interrupted
-        self.functions_, self.learner_ = functions, name
-        self.parameters_ = learned.parameters
-        self.history_ = tuple(learned.history)
-        self.converged_ = bool(learned.converged)
-        self._refit()
+        with whole(self):
+            rows = self._read(X, reset=True)
+            if np.isnan(rows).all():
+                raise ValueError("X has no known entry at all")
+            self.functions_ = _functions_on(self.functions, rows.shape[1])
+            examples = make_examples(self.functions_, labels=rows, modular=self.modular)
+            self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
+            learned = run(self, self.learner_, examples, as_key(as_seed(self.random_state)))
+            self.parameters_ = learned.parameters
+            self.history_ = tuple(learned.history)
+            self.converged_ = bool(learned.converged)
+            self._refit()
         return self
 
     def _refit(self) -> None:
