@@ -318,3 +318,22 @@ def test_a_channel_without_estimates_says_so():
         Exact().unbiased([0, 1])
     with pytest.raises(ls.NotApplicable, match="no closed form"):
         Exact().divergence()
+
+
+@pytest.mark.parametrize(
+    "channel", [ls.Gaussian((50.0, 200.0), 40.0), ls.Gaussian((0.0, 1.0), (0.3, 0.8))]
+)
+def test_agreement_of_grey_levels_has_no_bias_and_follows_it(channel):
+    noise = np.linspace(-12.0, 12.0, 20001)
+    weights = np.exp(-0.5 * noise**2)
+    weights /= weights.sum()
+    for x, mean, scale in zip((0, 1), channel.mean, channel.scale, strict=True):
+        z = mean + scale * noise
+        expected = x * float(channel.divergence())
+        assert weights @ channel.agreement(z) == pytest.approx(expected, abs=1e-9)
+        # unlike the divergence times an estimate of x, it moves with what it estimates
+        crude = channel.divergence() * channel.unbiased(z)
+        target = x * channel.log_odds(z)
+        spread = [weights @ (h - target) ** 2 for h in (channel.agreement(z), crude)]
+        assert spread[0] < spread[1]
+    assert ls.Missing(0.5, channel).agreement([np.nan, 1.0])[0] == 0.0

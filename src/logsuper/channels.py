@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import rel_entr
+from scipy.special import expit, rel_entr
 
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._errors import NotApplicable
@@ -48,6 +48,10 @@ class Channel(ABC):
     def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
         """Return E[log-odds | x = 1] of each element."""
         raise NotApplicable(f"{self!r} has no closed form for the mean of its log-odds")
+
+    def _agreement(self, observed: FloatArray) -> FloatArray:
+        """Return h(z) with E[h(z) | x] = E[l(z) x | x] where nothing is missing; NaN may be in."""
+        return self._divergence(observed.shape) * self._unbiased(observed)
 
     def log_likelihoods(self, observed: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the log-likelihood of each entry under x = 0, and under x = 1.
@@ -121,11 +125,32 @@ class Channel(ABC):
         missing = np.isnan(z)
         return np.where(missing, np.nan, self._unbiased(np.where(missing, 0.0, z)))
 
+    def agreement(self, observed: ArrayLike) -> FloatArray:
+        r"""Return an unbiased estimate of :math:`l(z)\,x`, with l the log-odds.
+
+        Parameters
+        ----------
+        observed : array-like
+
+        Returns
+        -------
+        ndarray of the shape of `observed`
+            0 where nothing was observed.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> ls.Flips(0.1).agreement([0, 1, float("nan")]).round(3)
+        array([-0.22 ,  1.978,  0.   ])
+        """
+        z = _as_observed(observed)
+        missing = np.isnan(z)
+        return np.where(missing, 0.0, self._agreement(np.where(missing, 0.0, z)))
+
     def divergence(self, shape: tuple[int, ...] = ()) -> FloatArray:
         r"""Return the Kullback-Leibler divergence of :math:`p(z\mid1)` from :math:`p(z\mid0)`.
 
-        It is the mean of the log-odds l(z) of an element with x = 1, hence
-        :math:`E[l(z)\,x\mid x]=x\,E[l(z)\mid1]` is estimated by the divergence times `unbiased`.
+        It is the mean of the log-odds l(z) of an element with x = 1.
 
         Parameters
         ----------
@@ -430,6 +455,28 @@ class Gaussian(Channel):
         contrast = np.tanh(0.5 * (likelihoods[one] - likelihoods[1 - one]))
         return float(np.dot(weights, contrast) / weights.sum())
 
+    def _agreement(self, observed: FloatArray) -> FloatArray:
+        # l r is what x agrees with z on average, x being 1 with probability r = p1 / (p0 + p1). It
+        # has the mean e_0 under x = 0 and the divergence plus e_1 under x = 1: less these it is
+        # unbiased, and varies with z as l x does, unlike the divergence times an estimate of x.
+        zero, one = self._excess
+        return self._expected(observed) - zero - (one - zero) * self._unbiased(observed)
+
+    def _expected(self, observed: FloatArray) -> FloatArray:
+        odds = self.log_odds(observed)
+        return np.asarray(odds * expit(odds))
+
+    @cached_property
+    def _excess(self) -> tuple[float, float]:
+        """The mean of l r under x = 0, and under x = 1 less the divergence."""
+        noise = np.linspace(-12.0, 12.0, 4801)
+        weights = np.exp(-0.5 * noise**2)
+        zero, one = (
+            float(np.dot(weights, self._expected(m + s * noise)) / weights.sum())
+            for m, s in zip(self.mean, self.scale, strict=True)
+        )
+        return zero, one - float(self._divergence(()))
+
     def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
         ratio = self.scale[1] / self.scale[0]
         shift = (self.mean[1] - self.mean[0]) / self.scale[0]
@@ -482,6 +529,9 @@ class Missing(Channel):
 
     def _unbiased(self, observed: FloatArray) -> FloatArray:
         return self.channel._unbiased(observed)
+
+    def _agreement(self, observed: FloatArray) -> FloatArray:
+        return self.channel._agreement(observed)
 
     def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
         return self.channel._divergence(shape)

@@ -306,11 +306,12 @@ def test_generators_are_seeds_too(pairs, make):
     np.testing.assert_array_equal(first.predict_proba(noisy), second.predict_proba(noisy))
 
 
-def test_decoding_in_pieces_changes_only_the_noise(pairs, monkeypatch):
+@pytest.mark.parametrize("marginals", ["exact", "logistic"])
+def test_decoding_in_pieces_changes_nothing(marginals, pairs, monkeypatch):
     from logsuper.estimators import _images
 
     noisy, _ = pairs
-    fitted = quick(noise=0.1, marginals="exact").fit(*pairs)
+    fitted = quick(noise=0.1, marginals=marginals).fit(*pairs)
     whole = fitted.predict_proba(noisy)
     monkeypatch.setattr(_images, "_PIECE", 700)
     np.testing.assert_allclose(fitted.predict_proba(noisy), whole, rtol=1e-12)
@@ -599,3 +600,14 @@ def test_grey_levels_have_no_scale_and_no_origin(factor, offset, supervised):
     other = quick().fit(factor * grey + offset, labels)
     np.testing.assert_allclose(np.array(other.noise_) / factor, plain.noise_, rtol=1e-5)
     np.testing.assert_allclose(other.alpha_, plain.alpha_, rtol=0.05)
+
+
+@pytest.mark.parametrize("scale", [40.0, 80.0])
+def test_bytes_that_are_cut_off_need_no_labels(scale):
+    clean = ls.make_silhouettes(20, shape=(24, 24), seed=0)
+    grey = ls.Gaussian((50.0, 200.0), scale).sample(clean, seed=1)
+    grey = np.clip(np.round(grey), 0, 255).astype(np.uint8)
+    denoiser = ls.MaskDenoiser(max_iter=1000).fit(grey)
+    before = np.mean((grey > 125) != clean)
+    assert 1.0 - denoiser.score(grey, clean) < 0.4 * before
+    assert max(*denoiser.alpha_, denoiser.scale_) < 50.0

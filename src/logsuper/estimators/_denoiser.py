@@ -85,7 +85,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Weight of the quadratic regulariser, in nats an image, for all parameters or for each kind
         ("alpha", "modular", "filter", "scale", 0 where not given). By default a Gaussian prior: 3
         over the number of images for the modular term (30 for "moments"), 30 over it for the
-        filter, and little, .1 over it, for the others.
+        filter, and little, .1 over it (10 for "moments"), for the others.
     decode : {"auto", "mean", "map"}
         How `predict` decides: each pixel by its probability, or all by the most probable mask.
         "auto" is "map" for "max_margin", whose probabilities mean nothing, else "mean".

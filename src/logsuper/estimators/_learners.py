@@ -63,7 +63,7 @@ LEARNERS: dict[str, Learner] = {
     "lfield": Learner("_lfield", "max_iterations", exact=True),
     "max_margin": Learner("_max_margin", "max_rounds", prior=10.0, coupling=1.0, filter=1000.0),
     # estimated statistics are noisy, and can leave the polytope of what a model can have
-    "moments": Learner("_moments", "max_steps", prior=30.0, supervised=False),
+    "moments": Learner("_moments", "max_steps", prior=30.0, coupling=10.0, supervised=False),
     "latent": Learner("_latent", "max_iterations", coupling=1.0, supervised=False),
 }
 

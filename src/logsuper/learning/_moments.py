@@ -4,8 +4,8 @@ The loss of labelled examples (section 4.3 of the paper), :math:`A_i(\theta)-\th
 \varphi_i(x_i)`, needs of the labels only the mean of :math:`\varphi_i(x_i)`. Where elements are
 corrupted independently, an estimate :math:`\hat x(z)` with :math:`E[\hat x\mid x]=x` gives all of
 that mean without a bias and without a label: an edge :math:`|x_i-x_j|` by :math:`\hat x_i+\hat x_j
--2\hat x_i\hat x_j`, x by :math:`\hat x`, and :math:`l(z)^\top x` by the divergence of the channel
-times :math:`\hat x`. So the problem stays the convex supervised one.
+-2\hat x_i\hat x_j`, x by :math:`\hat x`, and :math:`l(z)^\top x` by the channel's `agreement`. So
+the problem stays the convex supervised one.
 
 Estimated moments may be those of no distribution; the loss then has no lower bound, and only a
 regulariser keeps the parameters finite.
@@ -275,8 +275,11 @@ def _blocks(group: Group) -> Iterator[IntArray]:
 def _estimate(examples: Examples, group: Group, rows: IntArray) -> FloatArray:
     """Return unbiased estimates of x, (B, n), NaN where nothing was observed."""
     assert examples.channel is not None
-    images = group.read_observed(rows).reshape(-1, *group.shape)
-    return examples.channel.unbiased(images).reshape(len(rows), -1)
+    return examples.channel.unbiased(_images(group, rows)).reshape(len(rows), -1)
+
+
+def _images(group: Group, rows: IntArray) -> FloatArray:
+    return group.read_observed(rows).reshape(-1, *group.shape)
 
 
 def _mean_pixels(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray]:
@@ -306,14 +309,16 @@ def _mean_stats(
     places = None
     if group.edge_weights is not None:
         places = union_of_edges(group.prepared.n, parts)[1]
-    divergence = _divergence(examples, group)
+    _refuse_certainty(examples, group)
+    channel = examples.channel
+    assert channel is not None
     cuts, seen, whole, tilts = (np.zeros((group.count, len(parts))) for _ in range(4))
     agreement = np.zeros(group.count)
     for rows in _blocks(group):
         x = _estimate(examples, group, rows)
         known = ~np.isnan(x)
         x = np.where(known, x, pixels)
-        agreement[rows] = (known * x) @ divergence
+        agreement[rows] = channel.agreement(_images(group, rows)).reshape(len(rows), -1).sum(axis=1)
         mask = None if known.all() else known.astype(np.float64)
         for k, part in enumerate(parts):
             if part.tilt is not None:
@@ -332,11 +337,10 @@ def _mean_stats(
     return _scale_up(cuts, seen, whole) + tilts, agreement
 
 
-def _divergence(examples: Examples, group: Group) -> FloatArray:
-    """Return the mean log-odds of each pixel under x = 1."""
+def _refuse_certainty(examples: Examples, group: Group) -> None:
+    """Raise where an observation leaves no doubt, or could."""
     assert examples.channel is not None
-    divergence = examples.channel.divergence(group.shape).ravel()
-    certain = ~np.isfinite(divergence)
+    certain = ~np.isfinite(examples.channel.divergence(group.shape).ravel())
     for rows in _blocks(group):
         certain |= np.isinf(examples.log_odds(group, rows)).any(axis=0)
     if certain.any():
@@ -344,7 +348,6 @@ def _divergence(examples: Examples, group: Group) -> FloatArray:
             f"{examples.channel!r} can leave no doubt about pixel {int(certain.argmax())}; moments "
             "needs noise"
         )
-    return divergence
 
 
 def _weighted_cuts(
