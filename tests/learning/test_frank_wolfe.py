@@ -217,7 +217,7 @@ def test_noise_that_is_not_kept_is_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     data = silhouettes(0, count=3)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=1.0, scale=0.1)
     kept = saa(data, penalty, samples=2)
-    monkeypatch.setattr("logsuper.learning._frank_wolfe._KEPT", 0)
+    monkeypatch.setattr("logsuper.learning._engines._KEPT", 0)
     assert same(kept, saa(data, penalty, samples=2))
 
 

@@ -16,7 +16,10 @@ from logsuper.bounds._draws import latin_hypercube, logit
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._examples import Group
 
-__all__ = ["Engine", "FixedNoise", "FreshNoise", "Partition"]
+__all__ = ["Engine", "FixedNoise", "FreshNoise", "KeptNoise", "Partition"]
+
+# Fixed noise up to that many numbers is kept; beyond, it is drawn again at every step.
+_KEPT = 1 << 25
 
 
 class Partition(NamedTuple):
@@ -121,6 +124,23 @@ class FixedNoise:
             stats.reshape(*size, -1).mean(axis=1),
             y.reshape(*size, -1).mean(axis=1),
         )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KeptNoise(FixedNoise):
+    """Fixed noise that is drawn once where memory allows."""
+
+    kept: dict[tuple[Group, bytes], FloatArray] = dataclasses.field(default_factory=dict)
+
+    def draw(self, group: Group, rows: IntArray) -> FloatArray:
+        """Return the noise of some examples, (B, S, n)."""
+        key = (group, rows.tobytes())
+        if key not in self.kept:
+            drawn = super().draw(group, rows)
+            if drawn.size + sum(noise.size for noise in self.kept.values()) > _KEPT:
+                return drawn
+            self.kept[key] = drawn
+        return self.kept[key]
 
 
 def step_key(key: int, step: int) -> int:

@@ -1,7 +1,7 @@
 r"""Engines without an approximation, or with one that is certified to be small.
 
-On image grids the log-partition function is that of the strips, a lower bound whose distance from
-the truth is known and about halves with every column of the window. Narrow grids, graphs of small
+On image grids the log-partition function is that of the strips, a bound whose distance from the
+truth is known and about halves with every column of the window. Narrow grids, graphs of small
 width and small ground sets are exact.
 """
 

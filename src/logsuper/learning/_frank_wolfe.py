@@ -17,7 +17,6 @@ match those of the data.
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any, Protocol
 
@@ -27,8 +26,8 @@ from logsuper._random import Seed, as_key
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions._checks import FloatArray, IntArray, check_number
 from logsuper.learning import _corrective
-from logsuper.learning._engines import FixedNoise
-from logsuper.learning._examples import Examples, Group
+from logsuper.learning._engines import KeptNoise
+from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
@@ -43,8 +42,6 @@ _IDLE = 20
 # The next point lies between the best so far and the optimum over the planes; the latter alone
 # would jump about while planes are few.
 _STRIDES = (0.5, 1.0)
-# Fixed noise up to that many numbers is kept; beyond, it is drawn again in each round.
-_KEPT = 1 << 25
 
 
 class Blockwise(Protocol):
@@ -124,7 +121,7 @@ def saa(
     """
     refuse_missing_labels(examples, "saa")
     count = check_integer(samples, "samples", 1, 2**31)
-    engine = _KeptNoise(count, as_key(seed), n_jobs)
+    engine = KeptNoise(count, as_key(seed), n_jobs)
     return minimize(
         Objective.supervised(examples, engine),
         penalty,
@@ -246,21 +243,6 @@ def _refuse_flat(penalty: Penalty, examples: Examples, name: str) -> None:
                 f"{name} needs a positive penalty on every parameter, but that of {kind} is 0; "
                 "1e-6 is positive"
             )
-
-
-@dataclasses.dataclass(frozen=True)
-class _KeptNoise(FixedNoise):
-    """Fixed noise that is drawn once where memory allows."""
-
-    kept: dict[int, FloatArray] = dataclasses.field(default_factory=dict)
-
-    def draw(self, group: Group, rows: IntArray) -> FloatArray:
-        """Return the noise of some examples, (B, S, n)."""
-        if group.count * self.samples * group.prepared.n > _KEPT:
-            return super().draw(group, rows)
-        if id(group) not in self.kept:
-            self.kept[id(group)] = super().draw(group, np.arange(group.count))
-        return self.kept[id(group)][rows]
 
 
 class _Planes:

@@ -2,7 +2,6 @@ r"""Learning from observations alone: x is never seen (section 4.4 of the paper)
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 
 import numpy as np
@@ -11,12 +10,12 @@ from logsuper._random import Seed, as_key
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
-from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._checks import FloatArray, check_number
 from logsuper.learning._em import expectation_maximization
-from logsuper.learning._engines import FixedNoise, step_key
+from logsuper.learning._engines import KeptNoise, step_key
 from logsuper.learning._evidence import Evidence, check_observed
 from logsuper.learning._exact_engines import Exact
-from logsuper.learning._examples import Examples, Group
+from logsuper.learning._examples import Examples
 from logsuper.learning._latent_descent import descend_evidence
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._penalty import Penalty
@@ -28,8 +27,6 @@ __all__ = ["latent"]
 
 # Perturbations of the prior that all images share, as far as that many numbers of noise go.
 _PRIOR, _NOISE = 400, 1 << 23
-# Noise of that many numbers is kept between evaluations; more is drawn again.
-_KEPT = 1 << 24
 
 
 def latent(
@@ -190,23 +187,6 @@ def latent(
 # ------------------------------------------------------------------------------------------ inside
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _KeptNoise(FixedNoise):
-    """Fixed noise that is drawn once, as long as it is little."""
-
-    kept: dict[tuple[Group, bytes], FloatArray] = dataclasses.field(default_factory=dict)
-
-    def draw(self, group: Group, rows: IntArray) -> FloatArray:
-        """Return the noise of some examples."""
-        key = (group, rows.tobytes())
-        if key not in self.kept:
-            drawn = super().draw(group, rows)
-            if drawn.size + sum(noise.size for noise in self.kept.values()) > _KEPT:
-                return drawn
-            self.kept[key] = drawn
-        return self.kept[key]
-
-
 def _half_a_unit(examples: Examples) -> FloatArray:
     """Return the default start: without coupling, the noise could not be told from the signal."""
     theta = examples.layout.fill()
@@ -227,8 +207,8 @@ def _perturbed(
         shared = max(samples, min(_PRIOR, _NOISE // max(1, largest)))
     else:
         shared = samples
-    prior = _KeptNoise(shared, step_key(key, 0), n_jobs)
-    posterior = _KeptNoise(samples, step_key(key, 1), n_jobs)
+    prior = KeptNoise(shared, step_key(key, 0), n_jobs)
+    posterior = KeptNoise(samples, step_key(key, 1), n_jobs)
     return Evidence(examples, prior, posterior, copies=max(samples, 1 if alike else shared))
 
 

@@ -194,7 +194,7 @@ def moments(
         The log-partition function of the model: its logistic bound, by stochastic descent; or what
         `exact` takes, by L-BFGS.
     samples : int, optional
-        Perturbations of each example of a step, for "logistic"; by default four of small images,
+        Perturbations of each example of a step, for "logistic"; by default five of small images,
         one of large ones.
     batch, checkpoint
         As in `descend`, for "logistic".
