@@ -168,10 +168,10 @@ def test_test_images_choose_nothing(monkeypatch):
 
 def test_the_path_of_regularisers_visits_all_pairs_and_changes_one_at_a_time():
     path = table1.make_plan([0]).path
-    assert len(set(path)) == len(path) == 12
+    assert len(set(path)) == len(path) == 20
     for one, other in itertools.pairwise(path):
         assert (one[0] == other[0]) != (one[1] == other[1])
-    assert path[0] == (30.0, 0.3)
+    assert path[0] == (100.0, 0.3)
 
 
 def test_quick_is_a_part_of_the_whole():

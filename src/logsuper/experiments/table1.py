@@ -44,7 +44,7 @@ class Plan:
     seeds: tuple[int, ...]
     noises: tuple[float, ...] = NOISES
     fits: tuple[str, ...] = tuple(FITS)
-    alphas: tuple[float, ...] = (30.0, 3.0, 0.3)
+    alphas: tuple[float, ...] = (100.0, 30.0, 10.0, 3.0, 1.0)
     modulars: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01)
     folds: int = 5
     pixels: int = 150_000
