@@ -100,7 +100,7 @@ def run(
     --------
     >>> from logsuper.experiments import calibration
     >>> from logsuper.experiments._setting import load_setting
-    >>> setting = load_setting(train=6, test=3, shape=(12, 12))
+    >>> setting = load_setting(train=6, test=3, shape=(16, 16))
     >>> section = calibration.run(setting, seeds=[0], quick=True)
     >>> section.grids[0].head
     ('marginals', '10 %', '20 %')
