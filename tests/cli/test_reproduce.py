@@ -86,7 +86,7 @@ def test_all_in_one_report(small, stand_ins, tmp_path):
     command = f"logsuper reproduce all --out {tmp_path} --quick --seeds 2"
     assert command in page and command in copy
     assert "seeds: 0, 1" in copy
-    for name in ("figure1", "figure1-c3", "figure1-order", "figure2", "table1", "calibration"):
+    for name in ("figure1", "figure1_c3", "figure1_order", "figure2", "table1", "calibration"):
         assert (tmp_path / f"{name}.csv").exists()
         assert f"[{name}.csv]({name}.csv)" in copy
     assert "The title of table2" in result.stdout and "1 min 5 s" in result.stdout
@@ -102,7 +102,7 @@ def test_a_second_run_does_nothing_again(small, stand_ins, tmp_path, monkeypatch
     from logsuper.experiments import figure2
 
     assert run("all", "--out", tmp_path, "--quick", "--jobs", 1).exit_code == 0
-    names = ("figure1.csv", "figure1.png", "figure2.csv", "figure2-10-missing.png")
+    names = ("figure1.csv", "figure1.png", "figure2.csv", "figure2_10_missing.png")
     before = {name: (tmp_path / name).read_bytes() for name in names}
     monkeypatch.setattr(figure1, "_model", lambda *arguments: pytest.fail("done again"))
     monkeypatch.setattr(figure2, "_work", lambda **arguments: pytest.fail("done again"))

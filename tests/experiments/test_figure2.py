@@ -43,7 +43,7 @@ def test_section_has_every_picture_and_the_errors(first):
     assert section.seconds > 0
     names = [picture.name for picture in section.pictures]
     kinds = ("denoised", "uncertainty", "missing", "parameters")
-    assert names == [f"figure2-10-{kind}" for kind in kinds]
+    assert names == [f"figure2_10_{kind}" for kind in kinds]
     for picture in section.pictures:
         assert picture.shipped
         assert picture.caption.startswith("10 % noise: ")

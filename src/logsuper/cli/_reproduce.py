@@ -222,12 +222,12 @@ def _print_bounds(result: Result) -> None:
 
 
 def _print_summary(sections: Sequence[Section]) -> None:
-    """Print the tables that are not too wide, and where time went."""
+    """Print the tables, of several sections the first of each, and where time went."""
     from logsuper.experiments._section import Grid
     from logsuper.experiments.report import duration
 
     for section in sections:
-        for grid in section.grids:
+        for grid in section.grids if len(sections) == 1 else section.grids[:1]:
             _print_grid(grid)
     rows = tuple((s.title, duration(s.seconds)) for s in sections)
     _print_grid(Grid("summary", "Sections of the report", ("section", "time of this run"), rows))

@@ -58,7 +58,7 @@ def run(
     head, rows = _figure1_report.crossings(result)
     grids.append(
         Grid(
-            "figure1-order",
+            "figure1_order",
             "Upper bounds below the best lower bound",
             tuple(head),
             tuple(map(tuple, rows)),
@@ -92,7 +92,7 @@ def _values(result: figure1.Result, c: int) -> Grid:
     several = len(result.seeds) > 1
     head, *rows = _figure1_report.values(result, c, band=several)
     return Grid(
-        f"figure1-c{result.decays[c]:g}",
+        f"figure1_c{result.decays[c]:g}",
         f"Bounds on log Z in nats, c = {result.decays[c]:g}",
         tuple(head),
         tuple(map(tuple, rows)),

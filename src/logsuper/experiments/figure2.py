@@ -294,7 +294,7 @@ def _weights(found: Mapping[tuple[float, str], _Found]) -> Grid:
 
     head = ("noise", "missing", "horizontal cut", "vertical cut", "observation", "MAP factor")
     return Grid(
-        "figure2-weights",
+        "figure2_weights",
         "Learned weights",
         head,
         tuple(rows(".2f", " %")),
@@ -312,7 +312,7 @@ def _pictures(
 
     def sheet(name: str, rows: Sequence[_sheet.Row], caption: str) -> Picture:
         return Picture(
-            f"figure2-{100 * noise:.0f}-{name}",
+            f"figure2_{100 * noise:.0f}_{name}",
             _sheet.draw(rows),
             f"{100 * noise:.0f} % noise: {caption}",
             shipped,
