@@ -24,7 +24,7 @@ REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make demo              clean noisy silhouettes, pictures in demo/'
+	@echo 'make demo              learn from noisy silhouettes, clean others, report in demo/'
 	@echo 'make test              run the tests, the solver part without compiled kernels too'
 	@echo 'make check             style, types and the direction of imports'
 	@echo 'make format            put the style right where that can be done by a tool'
