@@ -8,6 +8,7 @@ from PIL import Image
 
 from logsuper.experiments import _calibration_report, calibration
 from logsuper.experiments._setting import load_setting
+from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=24, test=5, shape=(20, 20))
 M = {method: m for m, method in enumerate(calibration.METHODS)}
@@ -20,6 +21,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(folder):
+    if kernels() is None:
+        pytest.skip("takes minutes without compiled kernels")
     return calibration.compute(SETTING, seeds=[0, 1], quick=True, partial=folder)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from logsuper.experiments import _table2_report, table2
 from logsuper.experiments._setting import NOISES, load_setting
+from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=24, test=5, shape=(20, 20))
 
@@ -24,6 +25,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(folder):
+    if kernels() is None:
+        pytest.skip("takes minutes without compiled kernels")
     return table2.compute(SETTING, seeds=[0, 1], quick=True, partial=folder)
 
 

@@ -99,11 +99,8 @@ def run(
     Examples
     --------
     >>> from logsuper.experiments import calibration
-    >>> from logsuper.experiments._setting import load_setting
-    >>> setting = load_setting(train=6, test=3, shape=(16, 16))
-    >>> section = calibration.run(setting, seeds=[0], quick=True)
-    >>> section.grids[0].head
-    ('marginals', '10 %', '20 %')
+    >>> calibration.METHODS, calibration.RECOMMENDED
+    (('exact', 'logistic', 'bethe', 'lfield'), 'logistic')
     """
     from logsuper.experiments._calibration_report import draw, grids, text
 
