@@ -21,7 +21,7 @@ Bits = NDArray[np.uint8]
 ALPHAS = tuple(np.geomspace(0.1313, 1.3131, 40).tolist())
 """Weights of the cut that are tried, for observations of weight one."""
 
-WEIGHTS = tuple(np.geomspace(0.2, 2.0, 12).round(3).tolist())
+WEIGHTS = tuple(np.geomspace(0.15, 0.75, 14).round(3).tolist())
 """Weights of the total variation that are tried."""
 
 # How far a patch reaches.
