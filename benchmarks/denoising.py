@@ -41,17 +41,11 @@ ROWS: dict[str, tuple[dict[str, Any], bool, bool]] = {
     "supervised, mean": ({}, True, True),
     "supervised, map": ({"decode": "map"}, True, True),
     "supervised, no context, mean": ({"context": 0}, True, True),
-    "supervised, exact likelihood, no context, mean, one seed": (
-        {"learner": "exact", "context": 0, "tol": 1e-3},
-        True,
-        True,
-    ),
     "max margin, map": ({"learner": "max_margin", "decode": "map"}, True, True),
     "pseudo-likelihood, mean": ({"learner": "pseudo"}, True, True),
     UNKNOWN: ({}, False, False),
     "unsupervised, noise unknown, no context, mean": ({"context": 0}, False, False),
     "unsupervised, noise known, mean": ({}, False, True),
-    "unsupervised, latent, noise known, mean": ({"learner": "latent"}, False, True),
 }
 
 
@@ -124,12 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows = [name for name in ROWS if options.rows is None or options.rows in name]
     if not rows:
         parser.error(f"no row contains {options.rows!r}; there are: {'; '.join(ROWS)}")
-    tasks = [
-        (name, rate, seed)
-        for name in rows
-        for rate in RATES
-        for seed in range(1 if "one seed" in name else options.seeds)
-    ]
+    tasks = [(name, rate, seed) for name in rows for rate in RATES for seed in range(options.seeds)]
     results = joblib.Parallel(n_jobs=options.jobs)(
         joblib.delayed(run)(images, name, rate, seed) for name, rate, seed in tasks
     )
