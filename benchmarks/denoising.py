@@ -24,9 +24,9 @@ COUNT = 200
 UNKNOWN = "unsupervised, noise unknown, mean"
 TEXT = (
     "Half of 200 silhouettes of 50 x 50 pixels trains, the other half tests; pixels are "
-    "flipped at four rates. Mean and standard deviation over the seeds of the noise (one seed "
-    "for rows that say so); the estimator is `MaskDenoiser` with its defaults, but for what "
-    "the row names. Seconds are processor time."
+    "flipped at four rates. Mean and standard deviation over the seeds of the noise; the "
+    "estimator is `MaskDenoiser` with its defaults, but for what the row names. Seconds are "
+    "processor time."
 )
 
 # Most error in percent at each rate, for the rows that promise one.
