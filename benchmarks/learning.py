@@ -180,7 +180,7 @@ def draw(curves: list[Curve]) -> bytes:
         axes.loglog(ends, guide, color="0.6", linestyle=":", label="slope -1/2")
         axes.set_xlabel("cuts")
         axes.set_ylabel("relative suboptimality")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return as_png(figure)
 
 
