@@ -27,8 +27,8 @@ _TITLE = "Parameter learning for log-supermodular distributions, reproduced"
 _LEAD = (
     "The experiments of T. Shpakova and F. Bach, “Parameter learning for log-supermodular "
     "distributions”, NIPS 2016, computed again. Errors are shares of wrong pixels in test images; "
-    "no experiment chooses anything by them. The defaults of the estimators were set beforehand, with "
-    "a look at one seed of the noise of the horses; cross-validation on training images agrees."
+    "no experiment chooses anything by them. The defaults of the estimators were set beforehand, "
+    "with a look at one seed of the noise of the horses; cross-validation on training images agrees."
 )
 
 
