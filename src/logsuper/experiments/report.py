@@ -28,7 +28,8 @@ _LEAD = (
     "The experiments of T. Shpakova and F. Bach, “Parameter learning for log-supermodular "
     "distributions”, NIPS 2016, computed again. Errors are shares of wrong pixels in test images; "
     "no experiment chooses anything by them. The defaults of the estimators were set beforehand, "
-    "with a look at one seed of the noise of the horses; cross-validation on training images agrees."
+    "with a look at one seed of the noise of the horses; cross-validation on training images "
+    "agrees."
 )
 
 
