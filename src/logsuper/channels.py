@@ -220,7 +220,7 @@ class Channel(ABC):
 
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
         """Return sufficient statistics of z, each entry weighed as coming from a zero and a one."""
-        raise NotImplementedError(f"{type(self).__name__} cannot be fitted; keep it fixed")
+        raise NotApplicable(f"{self!r} cannot be fitted; keep it fixed")
 
     def refit(self, counts: ArrayLike) -> Channel:
         r"""Return the channel of this kind that fits best: the M step of EM (section 4.4).
@@ -239,7 +239,7 @@ class Channel(ABC):
         -------
         Channel
         """
-        raise NotImplementedError(f"{type(self).__name__} cannot be fitted; keep it fixed")
+        raise NotApplicable(f"{self!r} cannot be fitted; keep it fixed")
 
 
 class Flips(Channel):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import oracles
 import pytest
+from objective_oracles import long
 
 import logsuper as ls
 from logsuper.bounds._errors import NotApplicable, TooLarge
@@ -16,7 +17,6 @@ from logsuper.learning._engines import Engine
 from logsuper.learning._exact import Elimination, Enumeration, Exact, Strips, exact
 from logsuper.learning._samples import Samples
 from logsuper.sampling import sample
-from logsuper.solvers._native import kernels
 
 SHAPES = [(3, 4), (1, 7), (7,), (4, 2)]
 
@@ -213,7 +213,7 @@ def test_recovers_a_known_model(seed: int) -> None:
     assert found.details["width"] == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.skipif(kernels() is None, reason="slow without kernels")
+@long
 def test_strips_reach_the_optimum_of_the_exact_loss() -> None:
     x = ls.make_silhouettes(12, shape=(16, 16), seed=0)[:, 2:14, 2:13]
     z = ls.Flips(0.15).sample(x, seed=1)
@@ -228,7 +228,7 @@ def test_strips_reach_the_optimum_of_the_exact_loss() -> None:
     assert near.converged
 
 
-@pytest.mark.skipif(kernels() is None, reason="slow without kernels")
+@long
 def test_partial_labels_and_threads() -> None:
     rng = np.random.default_rng(0)
     data = make((6, 6), rng, known=0.7)
@@ -274,7 +274,7 @@ def test_learns_by_samples(seed: int) -> None:
     assert losses[1] - losses[2] < 0.02 * (losses[0] - losses[2])
 
 
-@pytest.mark.skipif(kernels() is None, reason="slow without kernels")
+@long
 def test_learns_a_strongly_coupled_prior_by_chains_that_persist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from objective_oracles import long
 from oracles import enumerate_x, random_cut, random_directed_cut
 
 import logsuper as ls
@@ -15,10 +16,8 @@ from logsuper.learning._exact_engines import Enumeration
 from logsuper.learning._examples import Moments
 from logsuper.learning._moments import check_penalty, moment_targets, moments
 from logsuper.learning._smooth import minimize
-from logsuper.solvers._native import kernels
 
 # Tens of thousands of cuts of images take minutes in the fallback.
-many_cuts = pytest.mark.skipif(kernels() is None, reason="needs the compiled kernels")
 
 NAN = float("nan")
 N = 5  # elements: all 2^5 observations are enumerated
@@ -336,7 +335,7 @@ def small(layout, modular=0.5):
     return Penalty.of(layout, alpha=1e-4, modular=modular, scale=1e-4, beta=1e-4)
 
 
-@many_cuts
+@long
 def test_learns_without_labels_what_labels_teach(seed):
     x, data = silhouettes(seed, modular="shared")
     z = next(data.parts())[0].observed.reshape(x.shape)
@@ -406,7 +405,7 @@ def test_exact_likelihood_of_a_chain_equals_enumeration(seed):
     np.testing.assert_allclose(found.theta, exact.theta, atol=1e-4)
 
 
-@many_cuts
+@long
 def test_exact_likelihood_of_images(seed):
     x, data = silhouettes(seed, count=8, modular="shared")
     found = moments(data, small(data.layout), method="exact", tol=1e-2)
@@ -426,7 +425,7 @@ def test_same_seed_same_result_whatever_the_threads(tmp_path):
         np.testing.assert_array_equal(fit.theta, fits[0].theta)
 
 
-@many_cuts
+@long
 def test_context_and_missing_entries_work_together(seed):
     x, _ = silhouettes(seed)
     channel = ls.Missing(0.2, ls.Flips(0.1))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
+from objective_oracles import long
 
 import logsuper as ls
 from logsuper.learning import Examples, Penalty, make_examples
 from logsuper.learning._exact import exact
 from logsuper.learning._pseudo import PseudoLikelihood, pseudo
-from logsuper.solvers._native import kernels
 
 
 def enumerate_loss(data: Examples, theta: np.ndarray) -> float:
@@ -107,7 +107,7 @@ def test_recovers_a_known_model(seed: int) -> None:
     assert np.all(np.abs(found.theta - true) < 3.5 * stderr)
 
 
-@pytest.mark.skipif(kernels() is None, reason="the exact fit is slow without kernels")
+@long
 def test_over_estimates_the_coupling_of_smooth_images() -> None:
     x = ls.make_silhouettes(10, shape=(16, 16), seed=0)
     channel = ls.Flips(0.1)
