@@ -149,7 +149,8 @@ class MaximizeJob : public BatchJob {
 // The same for `samples` logistic perturbations of each problem's field, reduced to counts of y.
 class PerturbJob : public BatchJob {
     const int64_t samples_, noisy_;
-    const uint64_t key_, first_problem_;
+    const uint64_t key_;
+    const uint64_t* const numbers_;  // of the problems, for their noise
     const uint32_t first_sample_;
     uint32_t* const counts_;
     double *const values_, *const stats_;
@@ -160,13 +161,13 @@ class PerturbJob : public BatchJob {
     static constexpr int64_t kBlock = 8;  // samples a unit
 
     PerturbJob(const Structure& s, const Batch& b, int64_t samples, int64_t noisy, uint64_t key,
-               uint64_t first_problem, uint32_t first_sample, uint32_t* counts, double* values,
+               const uint64_t* numbers, uint32_t first_sample, uint32_t* counts, double* values,
                double* stats, uint8_t* y)
         : BatchJob(s, b),
           samples_(samples),
           noisy_(noisy),
           key_(key),
-          first_problem_(first_problem),
+          numbers_(numbers),
           first_sample_(first_sample),
           counts_(counts),
           values_(values),
@@ -183,7 +184,7 @@ class PerturbJob : public BatchJob {
         state.labels.resize(nodes_);
         state.counts.assign(outputs, 0);
         for (int64_t sample = first; sample < last; ++sample) {
-            perturb_field(theta(m), nodes_, noisy_, key_, first_problem_ + m,
+            perturb_field(theta(m), nodes_, noisy_, key_, numbers_[m],
                           static_cast<uint32_t>(first_sample_ + sample), state.field.data());
             worker.solve(state.field.data(), batch_.tie);
             uint8_t* const labels = state.labels.data();

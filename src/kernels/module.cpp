@@ -43,7 +43,7 @@ class Kernel {
     }
 
     void perturb(Array<const double> theta, Array<const double> alpha, nb::object factors, int64_t noisy,
-                 uint64_t key, uint64_t first_problem, uint32_t first_sample, int threads,
+                 uint64_t key, Array<const uint64_t> numbers, uint32_t first_sample, int threads,
                  Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples) {
         require(counts.ndim() == 2 && values.ndim() == 2 && stats.ndim() == 3, "wrong number of axes");
         Batch batch = check(length(counts, 0), theta, alpha, factors, threads);
@@ -51,6 +51,7 @@ class Kernel {
         batch.outputs = length(counts, 1);
         require(batch.outputs <= nodes(), "counts has too many columns");
         require(0 <= noisy && noisy <= nodes(), "noisy is out of range");
+        require(numbers.ndim() == 1 && length(numbers, 0) == batch.problems, "numbers has the wrong length");
         require(length(values, 0) == batch.problems, "values has the wrong shape");
         require(length(stats, 0) == batch.problems && length(stats, 1) == S && length(stats, 2) == functions(),
                 "stats has the wrong shape");
@@ -63,7 +64,7 @@ class Kernel {
             y = array.data();
         }
         nb::gil_scoped_release release;
-        PerturbJob job(*structure_, batch, S, noisy, key, first_problem, first_sample, counts.data(),
+        PerturbJob job(*structure_, batch, S, noisy, key, numbers.data(), first_sample, counts.data(),
                        values.data(), stats.data(), y);
         run_units(*structure_, pool_, batch.problems * job.blocks(), batch.threads, job);
     }
@@ -220,7 +221,7 @@ NB_MODULE(LOGSUPER_MODULE, m) {
              nb::arg("maximal"), nb::arg("wide"), nb::arg("threads"), nb::arg("y").noconvert(),
              nb::arg("values").noconvert(), nb::arg("stats").noconvert())
         .def("perturb", &Kernel::perturb, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
-             nb::arg("noisy"), nb::arg("key"), nb::arg("first_problem"), nb::arg("first_sample"),
+             nb::arg("noisy"), nb::arg("key"), nb::arg("numbers"), nb::arg("first_sample"),
              nb::arg("threads"), nb::arg("counts").noconvert(), nb::arg("values").noconvert(),
              nb::arg("stats").noconvert(), nb::arg("samples").none())
         .def("min_norm", &Kernel::min_norm, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),

@@ -11,6 +11,7 @@ import scipy.stats
 from flow_oracles import random_edges
 from oracles import FAMILIES, brute_log_partition, brute_maximize, random_kernel
 
+import logsuper as ls
 from logsuper.functions import (
     ConcaveCardinality,
     ConcaveOfModular,
@@ -502,3 +503,40 @@ def test_sum_of_functions_is_not_needed(engine):
     together = prepare([whole]).perturb(np.zeros(12), [1.0], 9, 1, return_samples=True)
     np.testing.assert_array_equal(apart.samples, together.samples)
     np.testing.assert_allclose(apart.stats @ [0.7, 1.3], together.stats[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["grid", "graph", "min_norm"])
+def test_a_problem_keeps_its_noise_with_its_number(solver, seed):
+    f = {
+        "grid": ls.grid_cuts((3, 4)),
+        "graph": [ls.PnPotts(12, [[0, 1, 2], [3, 4, 5]])],
+        "min_norm": [ls.LogDet(np.eye(12) + 0.1)],
+    }[solver]
+    prepared = prepare(f)
+    assert prepared.solver in (solver, "graph")  # grids are graphs without kernels
+    rng = np.random.default_rng(seed)
+    theta, alpha = rng.standard_normal((4, 12)), np.full(len(f), 0.5)
+    numbers = np.array([7, 2**63 + 1, 0, 5], dtype=np.uint64)
+    whole = prepared.perturb(theta, alpha, 6, key=3, numbers=numbers, return_samples=True)
+    order = rng.permutation(4)
+    mixed = prepared.perturb(
+        theta[order], alpha, 6, key=3, numbers=numbers[order], return_samples=True
+    )
+    assert (mixed.samples == whole.samples[order]).all()
+    assert (mixed.values == whole.values[order]).all()
+    plain = prepared.perturb(theta, alpha, 6, key=3)
+    given = prepared.perturb(theta, alpha, 6, key=3, numbers=range(4))
+    assert (plain.values == given.values).all() and (plain.values != whole.values).any()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "error", "message"),
+    [
+        ([0], ValueError, r"numbers must have shape \(2,\)"),
+        ([0.0, 1.0], TypeError, "numbers must hold integers"),
+        ([3, -1], ValueError, r"numbers\[1\] = -1 must be at least 0"),
+    ],
+)
+def test_refuses_numbers(numbers, error, message):
+    with pytest.raises(error, match=message):
+        prepare(ls.grid_cuts((2, 2))).perturb(np.zeros((2, 4)), [1, 1], 2, 0, numbers=numbers)

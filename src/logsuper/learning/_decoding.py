@@ -19,7 +19,6 @@ from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_nu
 from logsuper.functions._cut import Cut
 from logsuper.functions._modular import Modular
 from logsuper.functions._sum import Sum
-from logsuper.learning._engines import step_key
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
@@ -147,19 +146,16 @@ def means(
     key = as_key(seed)
 
     def perturb(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
-        # one call each: in a batch, the noise of an example would depend on its place there
-        parts = [
-            group.prepared.perturb(
-                field,
-                alpha,
-                count,
-                step_key(key, _checksum(group, row)),
-                edge_weights=group.factors(row),
-                n_jobs=n_jobs,
-            ).mean
-            for row, field in zip(rows[:, None], fields, strict=True)
-        ]
-        return np.concatenate(parts)
+        # numbered by what was observed, so that an example has the same noise in any company
+        return group.prepared.perturb(
+            fields,
+            alpha,
+            count,
+            key,
+            edge_weights=group.factors(rows),
+            numbers=[_checksum(group, row) for row in rows[:, None]],
+            n_jobs=n_jobs,
+        ).mean
 
     def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
         found = np.empty(fields.shape)

@@ -51,19 +51,20 @@ class Direct:
         self,
         theta: FloatArray,
         alpha: FloatArray,
-        problems: int,
+        numbers: NDArray[np.uint64],
         samples: int,
         key: int,
         first_sample: int,
         return_samples: bool,
     ) -> Perturbed:
+        problems = len(numbers)
         mean = np.empty((problems, self.n))
         stats = np.empty((problems, self.k))
         values = np.empty((problems, samples))
         kept = np.empty((problems, samples, self.n), np.uint8) if return_samples else None
         draws = np.arange(first_sample, first_sample + samples)
         for m in range(problems):
-            noise = logistic_noise(key, m, draws, self.n)[0]
+            noise = logistic_noise(key, numbers[m], draws, self.n)[0]
             row = alpha[:1] if len(alpha) == 1 else alpha[m : m + 1]
             field = theta[0 if len(theta) == 1 else m] + noise
             y, values[m], each = self.maximize(field, row, samples, None)

@@ -62,7 +62,7 @@ class FallbackKernel:
         factors: FloatArray | None,
         noisy: int,
         key: int,
-        first_problem: int,
+        numbers: NDArray[np.uint64],
         first_sample: int,
         threads: int,
         counts: NDArray[np.uint32],
@@ -74,7 +74,7 @@ class FallbackKernel:
         for m in range(len(counts)):
             field = np.tile(theta[0 if len(theta) == 1 else m], (size, 1))
             draws = np.arange(first_sample, first_sample + size)
-            field[:, :noisy] += logistic_noise(key, first_problem + m, draws, noisy)[0]
+            field[:, :noisy] += logistic_noise(key, numbers[m], draws, noisy)[0]
             labels = np.empty((size, counts.shape[1]), dtype=np.uint8)
             row = slice(0, 1) if len(alpha) == 1 else slice(m, m + 1)
             edge = None

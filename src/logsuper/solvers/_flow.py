@@ -141,13 +141,14 @@ class Flow:
         theta: FloatArray,
         alpha: FloatArray,
         factors: FloatArray | None,
-        problems: int,
+        numbers: NDArray[np.uint64],
         samples: int,
         key: int,
         first_sample: int,
         return_samples: bool,
         threads: int,
     ) -> Perturbed:
+        problems = len(numbers)
         weights = self._kernel_alpha(alpha)
         field = self.field(theta, alpha)
         edge_factors = self._kernel_factors(factors)
@@ -175,7 +176,7 @@ class Flow:
                 else edge_factors[rows],
                 self.n,
                 key,
-                first,
+                numbers[rows],
                 first_sample,
                 threads,
                 counts[rows],

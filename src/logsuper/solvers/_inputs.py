@@ -114,3 +114,18 @@ def count_threads(n_jobs: int | None) -> int:
     available = len(affinity(0)) if affinity else (os.cpu_count() or 1)
     # more threads than processors only cost memory
     return min(number, available) if number > 0 else max(1, available + 1 + number)
+
+
+def check_numbers(numbers: ArrayLike | None, problems: int) -> NDArray[np.uint64]:
+    """Return the numbers of the problems of a batch, 0, 1, ... by default."""
+    if numbers is None:
+        return np.arange(problems, dtype=np.uint64)
+    given = np.asarray(numbers)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"numbers must hold integers, got dtype {given.dtype}")
+    if given.shape != (problems,):
+        raise ValueError(f"numbers must have shape ({problems},), got {given.shape}")
+    if (given < 0).any():
+        place = int((given < 0).argmax())
+        raise ValueError(f"numbers[{place}] = {given[place]} must be at least 0")
+    return given.astype(np.uint64)

@@ -19,6 +19,7 @@ from logsuper.solvers._inputs import (
     check_batch,
     check_edge_weights,
     check_integer,
+    check_numbers,
     check_theta,
     check_tie,
     count_threads,
@@ -170,6 +171,7 @@ class Prepared:
         return_samples: bool = False,
         edge_weights: ArrayLike | None = None,
         first_sample: int = 0,
+        numbers: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> Perturbed:
         r"""Solve every problem under fresh logistic noise, and average.
@@ -193,6 +195,9 @@ class Prepared:
             As in `maximize`.
         first_sample : int
             Number of the first sample, to continue a stream.
+        numbers : array-like of shape (M,), int, optional
+            Numbers of the problems, at least 0, in the place of 0, ..., M - 1: a problem that keeps
+            its number keeps its noise, whatever batch it is in.
         n_jobs : int, optional
             Threads over problems and samples.
 
@@ -219,6 +224,7 @@ class Prepared:
         start = check_integer(first_sample, "first_sample", 0, 2**32 - count + 1)
         threads = count_threads(n_jobs)
         problems = self._count(field, weights, factors)
+        names = check_numbers(numbers, problems)
         if self.n == 0 or problems == 0:
             shape = (problems, count)
             kept = np.empty((*shape, self.n), dtype=np.uint8) if return_samples else None
@@ -227,10 +233,10 @@ class Prepared:
         if self._flow is not None:
             with _explaining_nan(theta):
                 return self._flow.perturb(
-                    field, weights, factors, problems, count, seed, start, return_samples, threads
+                    field, weights, factors, names, count, seed, start, return_samples, threads
                 )
         self._refuse_unfit(theta)
-        return self._direct.perturb(field, weights, problems, count, seed, start, return_samples)
+        return self._direct.perturb(field, weights, names, count, seed, start, return_samples)
 
     def _refuse_unfit(self, theta: ArrayLike) -> None:
         """Name the NaN, or the field that is so large that sums overflow."""
