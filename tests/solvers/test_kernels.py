@@ -315,7 +315,7 @@ def random_call(rng, layout):
         how = [bool(rng.integers(2)), bool(rng.integers(2)), 1]
     elif method == "perturb":
         out = [np.zeros((m, n), np.uint32), np.empty((m, 9)), np.empty((m, 9, 1)), None]
-        how = [n, 1, 0, 0, 1]
+        how = [n, 1, np.arange(m, dtype=np.uint64), 0, 1]
     else:
         out = [np.empty((m, n)), np.empty(m), np.empty(m, np.int64)]
         how = [1]
