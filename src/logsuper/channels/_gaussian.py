@@ -1,0 +1,145 @@
+"""Grey levels."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from logsuper.channels._base import Channel
+from logsuper.channels._checks import LEAST_APART, as_counts
+from logsuper.functions._checks import FloatArray, as_array, frozen
+
+__all__ = ["Gaussian"]
+
+# The least standard deviation of a fitted class, as a share of that of all grey levels.
+_NARROWEST = 1e-3
+# A variance below this share of a second moment is rounding.
+_ROUNDING = 1e-12
+
+
+class Gaussian(Channel):
+    r"""Grey levels: :math:`z_d\sim N(\mu_{x_d},\sigma_{x_d}^2)`.
+
+    Parameters
+    ----------
+    mean : pair of float, default (0.0, 1.0)
+        The mean grey level of zeros and of ones.
+    scale : float or pair of float, default 1.0
+        The standard deviation, > 0; a pair for zeros and ones. One number stays one in `refit`.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> ls.Gaussian(mean=(50.0, 200.0), scale=30.0).log_odds([60.0, 125.0, 180.0]).round(2)
+    array([-10.83,   0.  ,   9.17])
+    """
+
+    def __init__(self, mean: ArrayLike = (0.0, 1.0), scale: ArrayLike = 1.0) -> None:
+        self.mean = _as_pair(mean, "mean")
+        self.tied = np.ndim(scale) == 0
+        self.scale = _as_pair(scale, "scale")
+        for k, value in enumerate(self.scale):
+            if value <= 0:
+                raise ValueError(f"scale[{k}] = {value:g} must be positive")
+
+    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        zero, one = (
+            -0.5 * ((observed - m) / s) ** 2 - np.log(s) - 0.5 * np.log(2.0 * np.pi)
+            for m, s in zip(self.mean, self.scale, strict=True)
+        )
+        return zero, one
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        kind = x.astype(np.int64)
+        return np.asarray(self.mean[kind] + self.scale[kind] * rng.standard_normal(x.shape))
+
+    def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        # deviations from the present means, so that no digits cancel
+        powers = [z - mean for mean in self.mean]
+        return np.array(
+            [
+                float(np.sum(weight * power**k))
+                for weight, power in zip((zero, one), powers, strict=True)
+                for k in range(3)
+            ]
+        )
+
+    def refit(self, counts: ArrayLike) -> Gaussian:
+        weight, first, second = as_counts(counts, 6).reshape(2, 3).T
+        if not weight.sum():
+            return self
+        share = np.maximum(weight, np.finfo(np.float64).tiny)
+        mean = self.mean + np.where(weight > 0, first / share, 0.0)
+        square = np.where(weight > 0, second / share - (mean - self.mean) ** 2, self.scale**2)
+        if self.tied:
+            square[:] = np.dot(weight, square) / weight.sum()
+        # A class that shrinks to one grey level has unbounded density: the spread of all bounds it.
+        whole = np.dot(weight, mean) / weight.sum()
+        spread = np.dot(weight, np.maximum(square, 0.0) + (mean - whole) ** 2) / weight.sum()
+        if spread <= _ROUNDING * second.sum() / weight.sum():  # all grey levels are the same
+            square, spread = self.scale**2, 0.0
+        scale = np.sqrt(np.maximum(square, _NARROWEST**2 * spread))
+        return Gaussian(mean, scale[0] if self.tied else scale)
+
+    def _unbiased(self, observed: FloatArray) -> FloatArray:
+        # Of all h with E[h | 0] = 0 and E[h | 1] = 1, the one with the least sum of variances under
+        # x = 0 and 1 is affine in r = p1 / (p0 + p1); E[r | 0] + E[r | 1] = 1 makes it this one.
+        apart = self._apart
+        if apart < LEAST_APART:
+            raise ValueError(f"{self!r} says nothing about x: zeros and ones look alike")
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * self.log_odds(observed)) / apart)
+
+    @cached_property
+    def _apart(self) -> float:
+        """The mean of (p1 - p0) / (p1 + p0) under x = 1, 0 if zeros and ones look alike."""
+        # by the trapezoidal rule in the narrower law, on whose scale nothing varies faster
+        one = int(self.scale[1] < self.scale[0])
+        noise = np.linspace(-12.0, 12.0, 4801)
+        weights = np.exp(-0.5 * noise**2)
+        at = self.mean[one] + self.scale[one] * noise
+        likelihoods = self._log_likelihoods(at)
+        contrast = np.tanh(0.5 * (likelihoods[one] - likelihoods[1 - one]))
+        return float(np.dot(weights, contrast) / weights.sum())
+
+    def _agreement(self, observed: FloatArray) -> FloatArray:
+        # l r is what x agrees with z on average, x being 1 with probability r = p1 / (p0 + p1). It
+        # has the mean e_0 under x = 0 and the divergence plus e_1 under x = 1: less these it is
+        # unbiased, and varies with z as l x does, unlike the divergence times an estimate of x.
+        zero, one = self._excess
+        return self._expected(observed) - zero - (one - zero) * self._unbiased(observed)
+
+    def _expected(self, observed: FloatArray) -> FloatArray:
+        odds = self.log_odds(observed)
+        return np.asarray(odds * expit(odds))
+
+    @cached_property
+    def _excess(self) -> tuple[float, float]:
+        """The mean of l r under x = 0, and under x = 1 less the divergence."""
+        noise = np.linspace(-12.0, 12.0, 4801)
+        weights = np.exp(-0.5 * noise**2)
+        zero, one = (
+            float(np.dot(weights, self._expected(m + s * noise)) / weights.sum())
+            for m, s in zip(self.mean, self.scale, strict=True)
+        )
+        return zero, one - float(self._divergence(()))
+
+    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
+        ratio = self.scale[1] / self.scale[0]
+        shift = (self.mean[1] - self.mean[0]) / self.scale[0]
+        return np.asarray(0.5 * (ratio**2 + shift**2 - 1.0) - np.log(ratio))
+
+    def __repr__(self) -> str:
+        return f"Gaussian(mean={tuple(self.mean.tolist())}, scale={tuple(self.scale.tolist())})"
+
+
+def _as_pair(values: ArrayLike, name: str) -> FloatArray:
+    array = as_array(values, name)
+    if array.dtype.kind not in "iuf" or array.shape not in ((), (2,)):
+        raise ValueError(f"{name} must be a number or a pair of numbers, for zeros and ones")
+    pair = np.array(np.broadcast_to(array, 2), dtype=np.float64)
+    if not np.isfinite(pair).all():
+        raise ValueError(f"{name} must be finite, got {tuple(pair.tolist())}")
+    return frozen(pair)
