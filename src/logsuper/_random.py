@@ -28,6 +28,11 @@ def as_generator(seed: Seed) -> np.random.Generator:
     return np.random.default_rng(number)
 
 
+def as_keys(seed: Seed, count: int) -> list[int]:
+    """Return the keys of several streams that a seed stands for."""
+    return [int(key) for key in as_generator(seed).integers(2**64, size=count, dtype=np.uint64)]
+
+
 def as_key(seed: Seed) -> int:
     """Return the 64-bit key of the counter-based stream that a seed stands for."""
     return int(as_generator(seed).integers(2**64, dtype=np.uint64))

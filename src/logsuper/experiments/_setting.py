@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from logsuper.channels import Flips
 from logsuper.datasets import Masks, corrupt, load_weizmann, make_silhouettes
 from logsuper.functions._checks import FloatArray
 
-__all__ = ["NOISES", "Setting", "load_setting"]
+__all__ = ["NOISES", "Setting", "kept_seeds", "load_setting"]
 
 NOISES = (0.01, 0.05, 0.1, 0.2)
 """The shares of flipped pixels in the paper's tables."""
@@ -56,6 +57,15 @@ class Setting:
     def arguments(self) -> dict[str, object]:
         """Return what results depend on, as JSON can hold it."""
         return {"fingerprint": self.masks.fingerprint, "train": self.train, "test": self.test}
+
+
+def kept_seeds(seeds: Sequence[int], quick: bool) -> tuple[int, ...]:
+    """Return the seeds of a run, only the first one of a quick run."""
+    if not len(seeds):
+        raise ValueError("seeds is empty; give at least one")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds = {list(seeds)} has one of them twice")
+    return tuple(seeds[:1] if quick else seeds)
 
 
 def load_setting(

@@ -13,7 +13,7 @@ from logsuper.channels import Flips
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting
+from logsuper.experiments._setting import NOISES, Setting, kept_seeds
 from logsuper.functions._checks import FloatArray
 from logsuper.functions._grid import grid_cuts
 from logsuper.learning import Examples, make_examples, means
@@ -128,9 +128,7 @@ def compute(
     n_jobs: int = 1,
 ) -> Result:
     """Return the sums; see `run`."""
-    if not len(seeds):
-        raise ValueError("seeds is empty; give at least one")
-    kept = tuple(seeds[:1] if quick else seeds)
+    kept = kept_seeds(seeds, quick)
     noises = _QUICK_NOISES if quick else NOISES
     shape = (len(METHODS), _SUMS, BINS)
     parts = [

@@ -15,7 +15,7 @@ import numpy as np
 
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting
+from logsuper.experiments._setting import NOISES, Setting, kept_seeds
 from logsuper.experiments._table1_columns import FITS, Pair, pairs, select, work
 from logsuper.experiments._table1_report import Outcome, make_section
 from logsuper.functions._checks import FloatArray
@@ -67,14 +67,11 @@ class Plan:
 
 def make_plan(seeds: Sequence[int], quick: bool = False) -> Plan:
     """Return the whole plan, or a small one: one seed, two noise levels and no slow fit."""
-    if not len(seeds):
-        raise ValueError("seeds is empty; give at least one")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds = {list(seeds)} has one of them twice")
+    kept = kept_seeds(seeds, quick)
     if not quick:
-        return Plan(tuple(seeds))
+        return Plan(kept)
     return Plan(
-        (seeds[0],),
+        kept,
         noises=(0.1, 0.2),
         fits=tuple(key for key, fit in FITS.items() if not fit.once),
         alphas=(30.0, 3.0),

@@ -17,7 +17,7 @@ from logsuper._warnings import ConvergenceWarning
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting
+from logsuper.experiments._setting import NOISES, Setting, kept_seeds
 from logsuper.functions._checks import FloatArray
 
 __all__ = ["DECODINGS", "METHODS", "PAPER", "Method", "Result", "run"]
@@ -193,9 +193,7 @@ def compute(
     n_jobs: int = 1,
 ) -> Result:
     """Return the numbers; see `run`."""
-    if not len(seeds):
-        raise ValueError("seeds is empty; give at least one")
-    kept = tuple(seeds[:1] if quick else seeds)
+    kept = kept_seeds(seeds, quick)
     noises, tol = (_QUICK_NOISES, _QUICK_TOL) if quick else (NOISES, _TOL)
     cells = [(m, noise, seed) for m in METHODS for noise in noises for seed in kept]
     parts = [

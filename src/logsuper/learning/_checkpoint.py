@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from logsuper._files import load_arrays, save_arrays
+from logsuper._random import Seed
 from logsuper.functions._checks import FloatArray
 from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective, pieces
 
-__all__ = ["State", "fingerprint", "load_state", "save_state"]
+__all__ = ["State", "check_seed", "fingerprint", "load_state", "save_state"]
 
 _KIND, _VERSION = "checkpoint", 1
 
@@ -48,6 +49,12 @@ class State:
     average: FloatArray
     squares: FloatArray
     history: tuple[Record, ...] = ()
+
+
+def check_seed(checkpoint: str | os.PathLike[str] | None, seed: Seed) -> None:
+    """Refuse a checkpoint of a run that cannot be continued."""
+    if checkpoint is not None and seed is None:
+        raise ValueError("checkpoint needs a seed: without one, no run can be continued")
 
 
 def save_state(path: str | os.PathLike[str], state: State, problem: str) -> None:

@@ -20,11 +20,11 @@ import warnings
 
 import numpy as np
 
-from logsuper._random import Seed, as_generator
+from logsuper._random import Seed, as_generator, as_key, as_keys
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
 from logsuper.functions._checks import FloatArray, IntArray, check_number
-from logsuper.learning._checkpoint import State, fingerprint, load_state, save_state
+from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state, save_state
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
@@ -325,9 +325,8 @@ def descend(
         raise ValueError(f"tol = {tol:g} must be at least 0")
     limit = check_integer(max_steps, "max_steps", 1, _ESTIMATE)
     most = batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
-    if checkpoint is not None and seed is None:
-        raise ValueError("checkpoint needs a seed: without one, no run can be continued")
-    key = int(as_generator(seed).integers(2**64, dtype=np.uint64))
+    check_seed(checkpoint, seed)
+    key = as_key(seed)
     warm = start is None and rule == "adaptive" and _can_warm(objective)
     if start is None:
         start = examples.layout.fill()
@@ -435,10 +434,9 @@ def logistic(
     >>> fit.converged, bool((fit.parameters.alpha > 0.5).all())
     (True, True)
     """
-    if checkpoint is not None and seed is None:
-        raise ValueError("checkpoint needs a seed: without one, no run can be continued")
+    check_seed(checkpoint, seed)
     rng = as_generator(seed)
-    keys = [int(key) for key in rng.integers(2**64, size=2, dtype=np.uint64)]
+    keys = as_keys(rng, 2)
     objective = Objective.supervised(examples, FreshNoise(1, 0))
     together = objective.alike and objective.convex
     if samples is None:

@@ -18,11 +18,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from logsuper._random import Seed, as_generator
+from logsuper._random import Seed, as_generator, as_keys
 from logsuper.bounds._draws import check_choice
 from logsuper.bounds._errors import NotApplicable
 from logsuper.functions import Cut
 from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
 from logsuper.learning._engines import FreshNoise
 from logsuper.learning._exact import Exact, fit_exactly
@@ -220,11 +221,10 @@ def moments(
     check_choice(method, "method", ("logistic", "exact"))
     if checkpoint is not None and method == "exact":
         raise ValueError("checkpoint is for method='logistic'; L-BFGS keeps none")
-    if checkpoint is not None and seed is None:
-        raise ValueError("checkpoint needs a seed: without one, no run can be continued")
+    check_seed(checkpoint, seed)
     count = check_integer(draws_of(examples) if samples is None else samples, "samples", 1, 2**31)
     rng = as_generator(seed)
-    keys = [int(key) for key in rng.integers(2**64, size=2, dtype=np.uint64)]
+    keys = as_keys(rng, 2)
     targets = moment_targets(examples)
     check_penalty(targets, penalty)
     if method == "exact":
