@@ -263,6 +263,13 @@ def test_the_best_baseline_is_named_where_it_is_better():
     assert "at no noise level" in words(mean=1.2, boosting=1.3)
 
 
+def test_a_field_behind_trees_is_compared_with_them():
+    text = words(boosting=1.2, behind_mean=(1.1, 1.3), behind_map=1.3)
+    assert "than they: mean decoding at 10 % noise only, MAP at no noise level." in text
+    # it is not what is compared with the paper, which had no trees
+    assert "“a field behind" not in words(behind_mean=0.1)
+
+
 def test_fits_that_did_not_converge_are_counted():
     assert "All fits met" in words()
     assert f"2 of {2 * len(FITS)} fits did not meet" in words(plain_converged=0.0)

@@ -262,3 +262,21 @@ def test_a_factor_needs_labels() -> None:
     data = make_examples([ls.Cut(2, [(0, 1)])], observed=[[1, 1]], channel=ls.Flips(0.1))
     with pytest.raises(ValueError, match="labels are missing"):
         decoding.best_factor(data, np.zeros(3))
+
+
+def test_features_are_enough_for_decoding(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    phi = rng.normal(size=(3, 2, 4, 1))
+    cuts = ls.grid_cuts((2, 4))
+    data = make_examples(cuts, features=phi, modular="none")
+    theta = np.array([0.4, 0.7, 1.3])
+    f = 0.4 * cuts[0] + 0.7 * cuts[1]
+    expected = np.array([probabilities(f, 1.3 * row.ravel()) for row in phi])
+    np.testing.assert_allclose(decoding.means(data, theta).reshape(3, -1), expected, atol=1e-9)
+    # each example has noise of its own, and the same in any company
+    whole = decoding.means(data, theta, method="logistic")
+    twice = make_examples(cuts, features=phi[[2, 2]], modular="none")
+    np.testing.assert_array_equal(decoding.means(twice, theta, method="logistic"), whole[[2, 2]])
+    flat = make_examples(cuts, features=0.0 * phi + np.arange(3)[:, None, None, None] * 1e-9)
+    even = decoding.means(flat, np.append(theta[:2], np.zeros(9)), method="logistic")
+    assert (even[0] != even[1]).any()

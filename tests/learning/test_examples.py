@@ -23,7 +23,15 @@ def replaced(values: np.ndarray, at: tuple[int, ...], value: float) -> np.ndarra
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({"labels": None, "observed": None}, "labels and observed are both missing"),
+    "nothing": ({"labels": None, "observed": None}, "labels, observed and features are all"),
+    "no features": (
+        {"labels": None, "observed": None, "features": np.zeros((0, 2, 3, 1))},
+        "features is empty",
+    ),
+    "no pixels": (
+        {"labels": None, "observed": None, "features": [0.0]},
+        r"features\[0\] has shape \(\); give one row a pixel",
+    ),
     "no channel": ({"channel": None}, "observed needs a channel"),
     "modular": ({"modular": "all"}, "modular must be one of pixel, shared, none"),
     "scale": ({"observed": None, "scale": True}, "give observed"),

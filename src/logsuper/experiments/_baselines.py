@@ -13,7 +13,17 @@ from logsuper.functions._checks import FloatArray
 from logsuper.functions._grid import grid_cuts
 from logsuper.solvers import prepare
 
-__all__ = ["ALPHAS", "WEIGHTS", "boosting", "cut", "median", "smooth", "total_variation", "tune"]
+__all__ = [
+    "ALPHAS",
+    "WEIGHTS",
+    "boosting",
+    "cut",
+    "held_out",
+    "median",
+    "smooth",
+    "total_variation",
+    "tune",
+]
 
 Bits = NDArray[np.uint8]
 
@@ -60,8 +70,13 @@ def total_variation(train: FloatArray, clean: Bits, test: FloatArray) -> Bits:
     return decode(test, tune(decode, WEIGHTS, train, clean))
 
 
-def boosting(train: FloatArray, clean: Bits, test: FloatArray, *, pixels: int, seed: int) -> Bits:
-    """Grow trees, on so many training pixels, that see the noisy 9 x 9 pixels and the place."""
+def boosting(
+    train: FloatArray, clean: Bits, test: FloatArray, *, pixels: int, seed: int
+) -> FloatArray:
+    """Return the log-odds of trees, grown on so many training pixels.
+
+    They see the noisy 9 x 9 pixels around a pixel, and its place.
+    """
     features = _patches(train)
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(len(features))[:pixels]
@@ -69,7 +84,17 @@ def boosting(train: FloatArray, clean: Bits, test: FloatArray, *, pixels: int, s
         max_iter=200, max_leaf_nodes=31, early_stopping=False, random_state=seed
     )
     trees.fit(features[chosen], clean.ravel()[chosen])
-    return np.asarray(trees.predict(_patches(test)), dtype=np.uint8).reshape(test.shape)
+    return np.asarray(trees.decision_function(_patches(test))).reshape(test.shape)
+
+
+def held_out(train: FloatArray, clean: Bits, *, folds: int, pixels: int, seed: int) -> FloatArray:
+    """Return the log-odds of trees on training images that they were not grown on."""
+    found = np.empty(train.shape)
+    fold = np.arange(len(train)) % folds
+    for k in range(folds):
+        out = fold == k
+        found[out] = boosting(train[~out], clean[~out], train[out], pixels=pixels, seed=seed)
+    return found
 
 
 def tune(

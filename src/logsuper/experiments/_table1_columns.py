@@ -18,10 +18,22 @@ from logsuper.experiments import _baselines
 from logsuper.experiments._setting import Setting
 from logsuper.functions._checks import FloatArray
 from logsuper.functions._grid import grid_cuts
-from logsuper.learning import Penalty, cross_validate, logistic, make_examples
+from logsuper.learning import (
+    Examples,
+    Penalty,
+    cross_validate,
+    logistic,
+    make_examples,
+    means,
+    modes,
+)
 
 __all__ = ["COLUMNS", "FITS", "Column", "Fit", "pairs", "select", "work"]
 
+# Trees are grown that often without some training images, whose fields they are to learn from.
+_FOLDS = 3
+# The regulariser of a field behind trees: two cuts and two more weights need next to none.
+_WEAK = 1e-3
 # The likelihood needs a minute and more: moments are matched to a hundredth of their deviation.
 _LOOSE = 1e-2
 
@@ -39,8 +51,9 @@ class Column:
         Its name in files.
     label : str
         Its name in tables.
-    group : {"paper", "ours", "baseline"}
-        Whether the paper has it, it is another model of this library, or no such model.
+    group : {"paper", "ours", "baseline", "behind"}
+        Whether the paper has it, it is another model of this library, no such model, or one behind
+        a baseline, whose probabilities it takes for what was observed.
     """
 
     key: str
@@ -213,10 +226,40 @@ def _cut(case: Case) -> NDArray[np.uint8]:
     return _baselines.cut(case.train, case.clean, case.test)
 
 
-def _boosting(case: Case) -> NDArray[np.uint8]:
-    return _baselines.boosting(
-        case.train, case.clean, case.test, pixels=case.pixels, seed=case.seed
+def _boosting(case: Case) -> Found:
+    """Grow trees, and learn a field that has their log-odds as a feature: cuts, and two weights.
+
+    The field learns from trees that have not seen the image. They know the place of a pixel, so it
+    has no modular term.
+    """
+    options: Any = {"pixels": case.pixels, "seed": case.seed}
+    odds = _baselines.boosting(case.train, case.clean, case.test, **options)
+    before = _baselines.held_out(case.train, case.clean, folds=_FOLDS, **options)
+
+    def examples(observed: FloatArray, feature: FloatArray, labels: Any = None) -> Examples:
+        return make_examples(
+            grid_cuts(observed.shape[1:]),
+            labels=labels,
+            observed=observed,
+            channel=Flips(case.noise),
+            modular="none",
+            features=feature[..., None],
+            scale=True,
+        )
+
+    train, test = examples(case.train, before, case.clean), examples(case.test, odds)
+    penalty = Penalty.of(train.layout, alpha=_WEAK, beta=_WEAK, scale=_WEAK)
+    with warnings.catch_warnings():  # what has not converged is counted
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = logistic(train, penalty, seed=case.seed, n_jobs=1)
+    mean = means(test, found.theta, method="logistic", seed=case.seed, n_jobs=1)
+    predictions = (
+        (odds > 0).astype(np.uint8),
+        (np.asarray(mean) > 0.5).astype(np.uint8),
+        np.asarray(modes(test, found.theta, n_jobs=1)),
     )
+    details = (float(found.parameters.scale), float(found.parameters.beta[0]))
+    return Found(predictions, found.converged, details)
 
 
 def _baseline(key: str, label: str, denoise: Callable[[Case], NDArray[np.uint8]]) -> Fit:
@@ -278,7 +321,17 @@ _ALL = (
     _baseline("median", "median of 3 x 3 pixels", _median),
     _baseline("total_variation", "total variation, tuned", _total_variation),
     _baseline("cut", "one cut with one alpha, tuned", _cut),
-    _baseline("boosting", "boosted trees on 9 x 9 patches and position", _boosting),
+    Fit(
+        "boosting",
+        "boosted trees, field behind them",
+        (
+            Column("boosting", "boosted trees on 9 x 9 patches and position", "baseline"),
+            Column("behind_mean", "a field behind these trees, mean", "behind"),
+            Column("behind_map", "a field behind these trees, MAP", "behind"),
+        ),
+        _boosting,
+        ("w", "b"),
+    ),
 )
 
 FITS = {fit.key: fit for fit in _ALL}

@@ -20,6 +20,7 @@ from logsuper.functions._cut import Cut
 from logsuper.functions._modular import Modular
 from logsuper.functions._sum import Sum
 from logsuper.learning._examples import UNKNOWN, Examples, Group
+from logsuper.learning._features import Dense
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
 from logsuper.solvers._inputs import check_integer
@@ -117,8 +118,8 @@ def means(
     samples : int, default 100
         Perturbations of each example, for "logistic".
     seed : int, Generator or None
-        Of the perturbations. Those of an example depend on what was observed of it, and not on
-        the other examples.
+        Of the perturbations. Those of an example depend on what is known of it, and not on the
+        other examples.
     n_jobs : int, optional
         Threads; the result does not depend on them.
 
@@ -146,7 +147,7 @@ def means(
     key = as_key(seed)
 
     def perturb(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
-        # numbered by what was observed, so that an example has the same noise in any company
+        # numbered by what is known of it, so that an example has the same noise in any company
         return group.prepared.perturb(
             fields,
             alpha,
@@ -330,11 +331,14 @@ def _collect(
 
 
 def _checksum(group: Group, row: IntArray) -> int:
-    """Return a number that stands for what was observed of an example, in whatever type."""
-    if group.observed is None:
-        return 0
-    seen = group.read_observed(row) + 0.0  # no negative zeros
-    return zlib.crc32(np.where(np.isnan(seen), np.nan, seen).tobytes())
+    """Return a number that stands for what is known of an example, in whatever type."""
+    number = 0
+    if group.observed is not None:
+        seen = group.read_observed(row) + 0.0  # no negative zeros
+        number = zlib.crc32(np.where(np.isnan(seen), np.nan, seen).tobytes())
+    if isinstance(group.features, Dense):
+        number = zlib.crc32((group.features.values[row] + 0.0).tobytes(), number)
+    return number
 
 
 def _errors(group: Group, found: Images) -> int:

@@ -268,6 +268,8 @@ def make_examples(
     modular : {"pixel", "shared", "none"}
         The modular term t: one number a pixel, one for all, or none.
     features : array-like (N, ..., p) or list of arrays, optional
+        What else is known of each pixel, such as the log-odds that a classifier gives it; weighed
+        by learned coefficients, :math:`t=\Phi\beta`. Enough on their own for decoding.
     context : int
         Instead of `features`, what was observed in a window of that radius around each pixel, the
         pixel itself left out: the learned coefficients are a linear filter.
@@ -290,8 +292,8 @@ def make_examples(
     >>> data.count, data.layout.size
     (3, 274)
     """
-    if labels is None and observed is None:
-        raise ValueError("labels and observed are both missing; give at least one")
+    if labels is None and observed is None and features is None:
+        raise ValueError("labels, observed and features are all missing; give at least one")
     if modular not in MODULAR:
         raise ValueError(f"modular must be one of {', '.join(MODULAR)}, got {modular!r}")
     if observed is not None and channel is None:
@@ -303,16 +305,17 @@ def make_examples(
     radius = check_integer(context, "context", 0, 64)
     x = None if labels is None else _as_images(labels, "labels")
     z = None if observed is None else _as_images(observed, "observed")
-    shapes = _shapes(x, z)
+    phi = None if features is None else _per_image(features, "features")
+    shapes = _shapes(x, z, phi)
     if modular == "pixel" and len(set(shapes)) > 1:
         raise ValueError(
             f"modular='pixel' needs images of one shape, but image 0 has {shapes[0]} and another "
             f"{next(s for s in shapes if s != shapes[0])}; use modular='shared'"
         )
-    phi = None if features is None else _per_image(features, "features", len(shapes))
-    factors = (
-        None if edge_weights is None else _per_image(edge_weights, "edge_weights", len(shapes))
-    )
+    factors = None if edge_weights is None else _per_image(edge_weights, "edge_weights")
+    for rows, name in ((phi, "features"), (factors, "edge_weights")):
+        if rows is not None and len(rows) != len(shapes):
+            raise ValueError(f"{name} is for {len(rows)} images, but there are {len(shapes)}")
     groups = []
     for shape in dict.fromkeys(shapes):
         index = np.flatnonzero([s == shape for s in shapes])
@@ -380,14 +383,25 @@ def _as_images(images: Any, name: str) -> list[NDArray[Any]]:
     return result
 
 
-def _shapes(x: list[NDArray[Any]] | None, z: list[NDArray[Any]] | None) -> list[tuple[int, ...]]:
+def _shapes(
+    x: list[NDArray[Any]] | None, z: list[NDArray[Any]] | None, phi: list[FloatArray] | None
+) -> list[tuple[int, ...]]:
     if x is not None and z is not None:
         if len(x) != len(z):
             raise ValueError(f"labels has {len(x)} images, observed {len(z)}")
         for i, (a, b) in enumerate(zip(x, z, strict=True)):
             if a.shape != b.shape:
                 raise ValueError(f"labels[{i}] has shape {a.shape}, observed[{i}] {b.shape}")
-    return [image.shape for image in (z if x is None else x)]  # type: ignore[union-attr]
+    images = z if x is None else x
+    if images is not None:
+        return [image.shape for image in images]
+    assert phi is not None
+    if not phi:
+        raise ValueError("features is empty; give at least one image")
+    for i, rows in enumerate(phi):
+        if rows.ndim < 2:
+            raise ValueError(f"features[{i}] has shape {rows.shape}; give one row a pixel")
+    return [rows.shape[:-1] for rows in phi]
 
 
 def _label_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> Codes:
@@ -454,10 +468,8 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
     return _stack(given, index, "edge_weights", None)
 
 
-def _per_image(values: Any, name: str, count: int) -> list[FloatArray]:
+def _per_image(values: Any, name: str) -> list[FloatArray]:
     rows = [np.asarray(as_array(v, f"{name}[{i}]"), dtype=np.float64) for i, v in enumerate(values)]
-    if len(rows) != count:
-        raise ValueError(f"{name} is for {len(rows)} images, but there are {count}")
     for i, row in enumerate(rows):
         if not np.isfinite(row).all():
             at = first_index(~np.isfinite(row))
