@@ -1,5 +1,7 @@
 """`MaskDenoiser` and the noise: given, counted, learned; rates and grey levels."""
 
+import warnings
+
 import numpy as np
 import pytest
 from denoisers import SHAPE, quick
@@ -91,3 +93,16 @@ def test_bytes_that_are_cut_off_need_no_labels(scale):
     before = np.mean((grey > 125) != clean)
     assert 1.0 - denoiser.score(grey, clean) < 0.4 * before
     assert max(*denoiser.alpha_, denoiser.scale_) < 50.0
+
+
+def test_a_rate_far_above_what_the_images_show_is_doubted(pairs):
+    noisy, clean = pairs
+    with pytest.warns(UserWarning, match=r"noise = 0.3, but the images look like 0\.09"):
+        quick(0.3, modular="shared").fit(noisy)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "noise =")
+        quick(0.1, modular="shared").fit(noisy)
+        quick(0.07, modular="shared").fit(noisy)  # isolated pixels of the clean images look alike
+        quick(0.3, modular="shared").fit(noisy, clean)  # labels say what is right
+        start = {"noise": "learned"}
+        quick(0.3, "latent", modular="shared", options=start, max_iter=1).fit(noisy)

@@ -240,3 +240,13 @@ def test_refusals(arguments, message):
     given = {"observed": np.zeros((2, 9, 9)), **arguments}
     with pytest.raises(ValueError, match=message):
         estimate_noise(given.pop("observed"), **given)
+
+
+@pytest.mark.parametrize("color", [0, 1])
+def test_one_colour_does_not_tell_both_rates(color):
+    images = np.full((4, 20, 20), color)
+    images[:, 3::7, 5::8] ^= 1  # single pixels that differ, each on its own
+    with pytest.warns(UserWarning, match=f"no {'zeros' if color else 'ones'} among like"):
+        found = estimate_noise(images, kind="asymmetric")
+    share = np.mean(images[:, 1:-1, 1:-1] != color)
+    assert found.on == found.off == pytest.approx(share, rel=0.2)

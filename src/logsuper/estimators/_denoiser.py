@@ -23,7 +23,7 @@ from logsuper.estimators._common import (
 )
 from logsuper.estimators._images import Image, check_bits, check_pairs, pieces, read_images
 from logsuper.estimators._learners import LEARNERS, is_pairwise
-from logsuper.estimators._noise import check_observed, find_channel, noise_of
+from logsuper.estimators._noise import check_observed, doubt, find_channel, noise_of
 from logsuper.estimators._saving import Saveable
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
@@ -253,6 +253,9 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         }
         key = as_key(as_seed(self.random_state))
         channel = find_channel(self.noise, images, labels)
+        learned_too = isinstance(self.options, dict) and self.options.get("noise") == "learned"
+        if labels is None and not learned_too:
+            doubt(channel, images)
         examples = _gather(design, images, channel, labels)
         learned = run(self, name, examples, key)
         with whole(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +11,15 @@ import numpy as np
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.estimators._images import Image, check_bits, is_binary
 from logsuper.functions._checks import FloatArray, entry, first_index
-from logsuper.learning._noise_level import estimate_noise
+from logsuper.learning._noise_level import estimate_noise, find_rate
 
-__all__ = ["KINDS", "check_observed", "find_channel", "noise_of"]
+__all__ = ["KINDS", "check_observed", "doubt", "find_channel", "noise_of"]
 
 KINDS = ("auto", "flips", "asymmetric", "gaussian")
+
+# A given rate is doubted if it is above what the images show by that many standard errors, and by
+# that share of itself.
+_SIGMAS, _SLACK = 5.0, 0.1
 
 
 def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> Channel:
@@ -49,6 +54,26 @@ def check_observed(channel: Channel, noisy: list[Image]) -> None:
                 raise ValueError(
                     f"noise has {name} of shape {rates.shape}, but there are images of {shape}"
                 )
+
+
+def doubt(channel: Channel, noisy: list[Image]) -> None:
+    """Warn of a rate that is larger than the images show: no clean images would explain them."""
+    inner = _inner(channel)
+    if not isinstance(inner, Flips):
+        return
+    found = find_rate(noisy)
+    if found is None:
+        return
+    rate, error = found
+    given = float(np.mean(_rates(inner)[0][1]))
+    if given > rate + _SIGMAS * error + _SLACK * given:
+        warnings.warn(
+            f"noise = {given:.3g}, but the images look like {rate:.3g} (standard error "
+            f"{error:.1g}); with too large a rate, what is learned is too smooth or meaningless. "
+            "noise='auto' takes what the images say",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def noise_of(channel: Channel) -> Any:

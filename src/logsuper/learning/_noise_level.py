@@ -23,7 +23,7 @@ from logsuper.functions._checks import FloatArray, IntArray, as_array
 from logsuper.learning._examples import UNKNOWN, Codes, _as_images, _codes
 from logsuper.learning._grey_levels import fit_grey_levels
 
-__all__ = ["KINDS", "estimate_noise"]
+__all__ = ["KINDS", "estimate_noise", "find_rate"]
 
 KINDS = ("flips", "asymmetric", "gaussian")
 
@@ -38,6 +38,8 @@ _LARGEST = 0.45
 # The standard error, in absolute terms and as a share of the rate, that is worth a warning.
 _UNSURE = (0.01, 0.15)
 _LEAST = 1e-6
+# Pixels between like neighbours below which their rate is not told.
+_FEW = 25.0
 _STEPS = 100
 _CLOSE = 1e-9
 _CLOSE_GROUP = 1e-6
@@ -99,11 +101,7 @@ def estimate_noise(
     if kind == "gaussian":
         return fit_grey_levels(images)
     stacks = _stack(images)
-    pieces = [piece for stack in stacks for piece in _split(stack)]
-    found = _from_isolated(pieces, kind == "asymmetric")
-    if kind == "flips" or found is None:
-        found = _combine(found, _from_pairs(pieces))
-    overall = _settle(found)
+    overall = _settle(_measure(stacks, kind))
     if kind == "asymmetric":
         return AsymmetricFlips(overall.on, overall.off)
     if groups is None:
@@ -111,6 +109,24 @@ def estimate_noise(
     group = _check_groups(stacks, groups)
     rates = _by_group(stacks[0], group, overall.on, shrink=isinstance(groups, str))
     return Flips(rates.reshape(group.shape)) if isinstance(groups, str) else Flips(rates, group)
+
+
+def find_rate(observed: Any) -> tuple[float, float] | None:
+    """Return the rate of flips that images show, with its standard error; None if they do not.
+
+    Images with single pixels of their own look noisier than they are, hardly ever less.
+    """
+    found = _measure(_stack(_as_images(observed, "observed")), "flips")
+    return None if found is None else (found.on, math.sqrt(found.variance))
+
+
+def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
+    """Return what the images say of the rates, if anything."""
+    pieces = [piece for stack in stacks for piece in _split(stack)]
+    found = _from_isolated(pieces, kind == "asymmetric")
+    if kind == "flips" or found is None:
+        found = _combine(found, _from_pairs(pieces))
+    return found
 
 
 def _stack(images: list[NDArray[Any]]) -> list[Codes]:
@@ -165,11 +181,28 @@ def _from_isolated(stacks: list[Codes], asymmetric: bool) -> _Rates | None:
         change = max(abs(new_on - on), abs(new_off - off))
         on, off = float(new_on), float(new_off)
         if change < _CLOSE:
+            if asymmetric:
+                on, off = _tell_apart(on, off, share.sum(axis=0))
             rate = (on + off) / 2
             flipped = square[1, 0] + square[0, 1]
             spread = flipped * (1 - rate) ** 2 + (square.sum() - flipped) * rate**2
             return _Rates(on, off, float(spread / share.sum() ** 2))
     return None
+
+
+def _tell_apart(on: float, off: float, counts: FloatArray) -> tuple[float, float]:
+    """Return both rates, one for both where the images have next to no pixels for the other."""
+    few = counts < _FEW
+    if not few.any():
+        return on, off
+    zeros = bool(few[0])
+    warnings.warn(
+        f"observed has next to no {'zeros' if zeros else 'ones'} among like neighbours to tell the "
+        "rate of their flips by; that of the others is taken; give the channel if you know it",
+        UserWarning,
+        stacklevel=5,
+    )
+    return (off, off) if zeros else (on, on)
 
 
 def _count_neighbours(images: Codes, axes: list[int]) -> IntArray:
