@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 def result(folder):
     if kernels() is None:
         pytest.skip("takes minutes without compiled kernels")
-    return calibration.compute(SETTING, seeds=[0, 1], quick=True, partial=folder)
+    return calibration.compute(SETTING, seeds=[0], quick=True, partial=folder)
 
 
 def same(one, two):
@@ -76,7 +76,7 @@ def test_section(folder, result):
     assert grid.head == ("marginals", "10 %", "20 %")
     assert [row[0] for row in grid.rows] == ["exact", "logistic (recommended)", "Bethe", "L-field"]
     m = M["lfield"]
-    assert grid.rows[m][1] == f"{result.error[0, 0, m]:.2f} ± 0.00"
+    assert grid.rows[m][1] == f"{result.error[0, 0, m]:.2f}"
     assert len(grid.csv) == 1 + 2 * 4 * 20
     assert all(len(row) == len(grid.csv[0]) for row in grid.csv)
     (picture,) = section.pictures

@@ -1,13 +1,12 @@
 import csv
 import io
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from logsuper.datasets import gaussian_mixture_graph
-from logsuper.experiments import _figure1_report, figure1
+from logsuper.experiments import _figure1_report, _figure1_section, figure1
 
 SMALL = {"points": 6, "counts": [0, 1, 3, 6], "samples": 60}
 INDEX = {curve.key: i for i, curve in enumerate(figure1.CURVES)}
@@ -74,7 +73,8 @@ def test_curve_left_out_for_large_models():
     assert np.isfinite(exact[1])
     rows = list(csv.DictReader(io.StringIO(_figure1_report.table(found))))
     assert [row["k"] for row in rows if row["method"] == "exact"] == ["2"]
-    assert " nan" not in _figure1_report.report(found)
+    exact = [row for row in _figure1_report.cost(found)[1] if row[0] == "exact"]
+    assert len(exact) == 1 and "nan" not in exact[0]
 
 
 def test_band_is_students_interval(result):
@@ -156,16 +156,17 @@ def test_resumes_where_it_was_stopped(result, tmp_path, monkeypatch):
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def test_files(result, tmp_path):
-    files = figure1.save(result, tmp_path / "new")
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
-        "figure1.csv",
-        "figure1.md",
-        "figure1.png",
-    ]
-    with Image.open(files["png"]) as picture:
-        assert min(picture.info["dpi"]) > 199
-        pixels = np.asarray(picture.convert("RGB"))
+def make_section(result, monkeypatch):
+    """Return the section of a report about a result that is there already."""
+    monkeypatch.setattr(figure1, "run", lambda *arguments, **options: result)
+    return _figure1_section.run(None, seeds=result.seeds)
+
+
+def test_picture(result, monkeypatch):
+    (picture,) = make_section(result, monkeypatch).pictures
+    with Image.open(io.BytesIO(picture.png)) as image:
+        assert min(image.info["dpi"]) > 199
+        pixels = np.asarray(image.convert("RGB"))
     assert pixels.shape[0] > 1200 and pixels.shape[1] > 1600
     assert (pixels != 255).any(axis=2).mean() > 0.02
 
@@ -190,25 +191,19 @@ def test_table_for_programs(result):
         assert (row["stderr"] != "") == sampled
 
 
-def test_page_for_people(result):
-    page = _figure1_report.report(result)
-    for words in ("## Values", "### c = 1", "### c = 3", "## Order of the bounds", "## Cost"):
-        assert words in page
+def test_section_for_people(result, monkeypatch):
+    section = make_section(result, monkeypatch)
+    assert [grid.name for grid in section.grids] == [
+        *("figure1", "figure1_c3", "figure1_order", "figure1_exact", "figure1_cost")
+    ]
+    assert section.seeds == result.seeds
+    shown = " ".join(cell for grid in section.grids for row in grid.rows for cell in row)
     for curve in figure1.CURVES:
-        assert curve.label.replace("$", "") in page
-    assert " nan" not in page and "-0.00 " not in page
-    tables = [part.splitlines() for part in page.split("\n\n") if part.startswith("|")]
-    assert len(tables) == 5
-    for table in tables:
-        assert len(table) > 5
-        assert len({line.count("|") for line in table}) == 1
-
-
-def test_picture_without_matplotlib(result, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'logsuper\[plot\]'"):
-        figure1.save(result, tmp_path)
-    assert not list(tmp_path.iterdir())
+        assert curve.label.replace("$", "") in shown
+    assert "nan" not in shown and "-0.00 " not in shown
+    for grid in section.grids:
+        assert len(grid.rows) > 3
+        assert {len(row) for row in grid.rows} == {len(grid.head)}
 
 
 @pytest.mark.parametrize(

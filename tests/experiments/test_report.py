@@ -36,8 +36,10 @@ PICTURES = (
     Picture("closed", png("blue"), "From the database.", shipped=False),
 )
 SECTIONS = (
-    Section("table1", "Table 1", ("p < 1 & q_i > 2", "Second paragraph."), (GRID,), (), 75.2),
-    Section("figure2", "Figure 2", (), (), PICTURES, 3.21),
+    Section(
+        "table1", "Table 1", ("p < 1 & q_i > 2", "Second paragraph."), (GRID,), (), 75.2, (0, 1, 2)
+    ),
+    Section("figure2", "Figure 2", (), (), PICTURES, 3.21, (0,)),
 )
 
 
@@ -48,7 +50,7 @@ def setting():
 
 @pytest.fixture(scope="module")
 def made(setting):
-    return report.make(SECTIONS, setting, "logsuper reproduce all --out x", range(3))
+    return report.make(SECTIONS, setting, "logsuper reproduce all --out x")
 
 
 class Page(html.parser.HTMLParser):
@@ -116,14 +118,14 @@ def test_page_shows_text_as_it_is(made):
 
 
 def test_one_section_needs_no_contents(setting):
-    page = Page(_html.page(report.make(SECTIONS[:1], setting, "x", [0])))
+    page = Page(_html.page(report.make(SECTIONS[:1], setting, "x")))
     assert not page.named("nav")
 
 
 def test_facts_suffice_to_repeat_it(made, setting):
     facts = dict(made.facts)
     assert facts["command"] == "logsuper reproduce all --out x"
-    assert facts["seeds"] == "0, 1, 2"
+    assert facts["seeds"] == "table1 0, 1, 2; figure2 0"
     assert f"logsuper {logsuper.__version__}" in facts["made with"]
     assert re.search(r"Python 3\.\d+\.\d+\S*, numpy \d", facts["made with"])
     assert setting.masks.fingerprint in facts["data"]
@@ -171,14 +173,14 @@ def test_pictures_that_may_not_be_passed_on_are_in_the_page_alone(made, tmp_path
 def test_shown_cells_are_the_csv_where_there_is_no_other(setting, tmp_path):
     grid = Grid("plain", "Plain", ("a", "b"), (("1", "2"),))
     section = Section("s", "S", (), (grid,))
-    report.write(report.make([section], setting, "x", [0]), tmp_path)
+    report.write(report.make([section], setting, "x"), tmp_path)
     assert (tmp_path / "plain.csv").read_text() == "a,b\n1,2\n"
 
 
 def test_two_tables_of_one_name_are_refused(setting, tmp_path):
     sections = [Section(name, name, (), (GRID,)) for name in ("one", "two")]
     with pytest.raises(ValueError, match=r"written to errors\.csv"):
-        report.write(report.make(sections, setting, "x", [0]), tmp_path)
+        report.write(report.make(sections, setting, "x"), tmp_path)
     assert not list(tmp_path.iterdir())
 
 

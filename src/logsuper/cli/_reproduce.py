@@ -16,7 +16,6 @@ from logsuper.cli._progress import bars
 if TYPE_CHECKING:
     from logsuper.experiments._section import Grid, Section
     from logsuper.experiments._setting import Setting
-    from logsuper.experiments.figure1 import Result
 
 __all__ = ["reproduce"]
 
@@ -29,28 +28,37 @@ _SECTIONS = {
 }
 """The sections of a report, in their order, and the modules that have their `run`."""
 
-_FIGURE1_SEEDS, _FIGURE1_QUICK_SEEDS = 10, 2
 _SEEDS, _QUICK_SEEDS = 5, 1
+_MORE_SEEDS = {"figure1": (10, 2)}
 
 
-@click.group()
-def reproduce() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def reproduce(context: click.Context) -> None:
     """Compute the figures and tables of the paper again.
 
     T. Shpakova and F. Bach, "Parameter learning for log-supermodular distributions", NIPS 2016.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
-def _options(files: str, seeds: int, quick_seeds: int) -> Callable[[Any], Any]:
-    """Return what adds the options that all commands have."""
+def _options(seeds: int, quick_seeds: int) -> Callable[[Any], Any]:
+    """Return what adds the options of a command with so many seeds."""
     options = (
         click.option(
             "--out",
             type=click.Path(file_okay=False, path_type=Path),
             required=True,
-            help=f"Folder for {files}; made if it is not there.",
+            help="Folder for report.html, report.md and CSVs; made if it is not there.",
         ),
-        click.option("--quick", is_flag=True, help="A look first: fewer seeds, smaller settings."),
+        click.option(
+            "--data",
+            type=click.Path(path_type=Path),
+            help="Folder with the Weizmann horse database; figure 1 needs none.  "
+            "[default: silhouettes that ship with the package]",
+        ),
+        click.option("--quick", is_flag=True, help="A look first: smaller settings, fewer seeds."),
         click.option(
             "--seeds",
             type=click.IntRange(1, 1000),
@@ -81,48 +89,14 @@ def _check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -
     return jobs
 
 
-@reproduce.command()
-@_options("figure1.png, figure1.csv and figure1.md", _FIGURE1_SEEDS, _FIGURE1_QUICK_SEEDS)
-def figure1(out: Path, quick: bool, seeds: int | None, jobs: int) -> None:
-    """Compare bounds on log Z of a graph cut (figure 1).
-
-    Two clusters of 50 points in the plane, a complete graph on them, and its cut function, given
-    the labels of k points of each cluster: upper and lower bounds on the log-partition function
-    against k, with the mean and its 95 % band over data sets.
-
-    What is finished is kept in OUT/partial: the same command goes on where it was stopped.
-    """
-    from logsuper.experiments import figure1
-    from logsuper.experiments._figure1_section import QUICK_COUNTS
-
-    with _writing(out):
-        with bars(["figure1"]) as shows:
-            result = figure1.run(
-                range(seeds or (_FIGURE1_QUICK_SEEDS if quick else _FIGURE1_SEEDS)),
-                counts=QUICK_COUNTS if quick else None,
-                partial=out / "partial",
-                progress=shows["figure1"],
-                n_jobs=jobs,
-            )
-        files = figure1.save(result, out)
-    _print_bounds(result)
-    for file in files.values():
-        click.echo(file)
-
-
 def _add_command(name: str, help: str) -> None:
     """Add a command that writes a report of one section, or of all."""
+    usual = _MORE_SEEDS.get(name, (_SEEDS, _QUICK_SEEDS))
 
     @reproduce.command(name, help=f"{help}\n\n{_RESUME}")
-    @_options("report.html, report.md and CSVs", _SEEDS, _QUICK_SEEDS)
-    @click.option(
-        "--data",
-        type=click.Path(path_type=Path),
-        help="Folder with the Weizmann horse database.  "
-        "[default: silhouettes that ship with the package]",
-    )
-    def command(out: Path, quick: bool, seeds: int | None, jobs: int, data: Path | None) -> None:
-        count = seeds or (_QUICK_SEEDS if quick else _SEEDS)
+    @_options(*usual)
+    def command(out: Path, data: Path | None, quick: bool, seeds: int | None, jobs: int) -> None:
+        count = seeds or usual[quick]
         given = [
             *([] if data is None else ["--data", str(data)]),
             *["--out", str(out)],
@@ -138,6 +112,12 @@ _RESUME = (
     "Writes a report: a page of HTML that needs no other file, a copy in Markdown, and a CSV for "
     "each table. What is finished is kept in OUT/partial: the same command goes on where it was "
     "stopped."
+)
+_add_command(
+    "figure1",
+    "Compare bounds on log Z of a graph cut (figure 1).\n\nTwo clusters of 50 points in the plane, "
+    "a complete graph on them, and its cut function, given the labels of k points of each cluster: "
+    "upper and lower bounds on the log-partition function against k.",
 )
 _add_command("figure2", "Show images: noisy, denoised, uncertain, incomplete (figure 2).")
 _add_command("table1", "Denoise with a model learned from clean images (table 1).")
@@ -173,7 +153,7 @@ def _report(
                     n_jobs=jobs,
                 )
                 sections.append(section)
-        files = report.write(report.make(sections, setting, line, seeds), out)
+        files = report.write(report.make(sections, setting, line), out)
     _print_summary(sections)
     for file in files:
         click.echo(file)
@@ -208,17 +188,6 @@ def _load(data: Path | None) -> Setting:
 
 
 # -------------------------------------------------------------------------------- on the terminal
-
-
-def _print_bounds(result: Result) -> None:
-    """Print the mean bounds."""
-    from logsuper.experiments._figure1_report import values
-    from logsuper.experiments._section import Grid
-
-    for c, decay in enumerate(result.decays):
-        head, *rows = values(result, c, band=False)
-        title = f"Bounds on log Z, c = {decay:g}, {len(result.seeds)} data sets"
-        _print_grid(Grid("figure1", title, tuple(head), tuple(map(tuple, rows))))
 
 
 def _print_summary(sections: Sequence[Section]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from logsuper.experiments import _plot
-from logsuper.experiments._section import Grid, Picture
+from logsuper.experiments._section import Grid, Picture, spread, spread_note
 from logsuper.experiments._setting import Setting
 from logsuper.experiments.calibration import BINS, METHODS, RECOMMENDED, SAMPLES, Result
 
@@ -29,9 +29,8 @@ def grids(result: Result) -> tuple[Grid, ...]:
     error = result.error
     rows = []
     for m, method in enumerate(METHODS):
-        cells = zip(error[..., m].mean(axis=1), error[..., m].std(axis=1), strict=True)
         label = _LABELS[method] + (" (recommended)" if method == RECOMMENDED else "")
-        rows.append((label, *(f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in cells)))
+        rows.append((label, *(spread(of_seeds) for of_seeds in error[..., m])))
     best = {(int(np.argmin(column)), 1 + n) for n, column in enumerate(error.mean(axis=1))}
     return (
         Grid(
@@ -39,8 +38,8 @@ def grids(result: Result) -> tuple[Grid, ...]:
             "Expected calibration error, in percent",
             ("marginals", *(f"{100.0 * noise:g} %" for noise in result.noises)),
             tuple(rows),
-            f"Of all test pixels in {BINS} bins of equal width, weighted by pixels; mean ± "
-            "standard deviation over the seeds, at each share of flipped pixels.",
+            f"Of all test pixels in {BINS} bins of equal width, weighted by pixels, at each share "
+            f"of flipped pixels; {spread_note(result.seeds)}.",
             _csv(result),
             frozenset(best),
         ),

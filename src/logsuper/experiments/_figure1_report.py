@@ -5,12 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from logsuper import __version__
 
 if TYPE_CHECKING:
     from logsuper.experiments.figure1 import Result
@@ -66,40 +63,6 @@ def _digits(number: float) -> str:
     return "" if math.isnan(number) else f"{number:.9g}"
 
 
-def report(result: Result) -> str:
-    """Return the page in Markdown."""
-    seeds, samples = len(result.seeds), result.samples
-    parts = [
-        "# Figure 1: bounds on the log-partition function",
-        f"{seeds} data set{'s' * (seeds > 1)} (seeds {', '.join(map(str, result.seeds))}), two "
-        f"clusters of {result.points} points each, complete graph with weights exp(-c |x - y|). "
-        "The first k points of the first cluster are fixed to 1, the first k of the second to 0; "
-        "log Z is that of the conditional model, with its constant. Sampled bounds use "
-        f"{samples} samples. Made with logsuper {__version__}.",
-        "![Bounds on log Z against k](figure1.png)",
-        "## Values",
-        "Mean over the data sets ± half of the 95 % interval, in nats.",
-    ]
-    for c, decay in enumerate(result.decays):
-        head, *rows = values(result, c)
-        parts += [f"### c = {decay:g}", _markdown(head, rows)]
-    parts += [
-        "## Order of the bounds",
-        "In how many of the models an upper bound, or the exact value, lies below the best lower "
-        "bound. A sampled bound may: it is the estimate of an upper bound, not one itself. The "
-        "largest crossing is also given in standard errors of the estimate.",
-        _markdown(*crossings(result)),
-        *_against_exact(result),
-        "## Cost",
-        "Means over all models but those in which everything is fixed. A solve is one submodular "
-        "minimisation, here a cut of the graph.",
-        _markdown(*_cost(result)),
-        "## Remarks of the paper",
-        *(f"- {remark}" for remark in remarks(result)),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
 def values(result: Result, c: int, band: bool = True) -> list[list[str]]:
     """Return a table of mean values for the decay with index c, the head first."""
     shown = [k for k in SHOWN if k in result.counts] or list(result.counts)
@@ -126,12 +89,6 @@ def _plain(label: str) -> str:
     return label.replace("$", "")
 
 
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; the first column is text, the others are numbers."""
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
-
-
 def crossings(result: Result) -> tuple[list[str], list[list[str]]]:
     """Return a table of how often upper bounds lie below lower ones: its head and its rows."""
     rows = []
@@ -153,13 +110,16 @@ def crossings(result: Result) -> tuple[list[str], list[list[str]]]:
     return ["bound", "models", "crossings", "largest (nats)", "largest (standard errors)"], rows
 
 
-def _against_exact(result: Result) -> list[str]:
-    """Return a section on the models that are small enough for the exact value, if any."""
+def against_exact(result: Result) -> tuple[str, list[str], list[list[str]]] | None:
+    """Return a table on the models that are small enough for the exact value, if there are any.
+
+    That is what it is about, its head and its rows.
+    """
     exact = next(i for i, curve in enumerate(result.curves) if curve.side == "exact")
     truth = result.value[..., exact]
     known = np.isfinite(truth) & (np.array(result.counts) < result.points)
     if not known.any():
-        return []
+        return None
     rows = []
     for i, curve in enumerate(result.curves):
         if i != exact:
@@ -175,10 +135,11 @@ def _against_exact(result: Result) -> list[str]:
         f"{result.curves[exact].largest} free elements."
     )
     head = ["bound", "least (nats)", "mean (nats)", "largest (nats)"]
-    return ["## Against the exact value", words, _markdown(head, rows)]
+    return words, head, rows
 
 
-def _cost(result: Result) -> tuple[list[str], list[list[str]]]:
+def cost(result: Result) -> tuple[list[str], list[list[str]]]:
+    """Return a table of means of time and of solves: its head and its rows."""
     free = np.array(result.counts) < result.points
     rows = []
     for i, curve in enumerate(result.curves):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from pathlib import Path
 
 import logsuper
 
-__all__ = ["commit"]
+__all__ = ["commit", "source"]
 
 
 def commit(package: Path | None = None) -> str | None:
@@ -31,6 +33,17 @@ def commit(package: Path | None = None) -> str | None:
             except (OSError, UnicodeDecodeError):
                 return None
     return None
+
+
+@functools.cache
+def source() -> str:
+    """Return a checksum of the Python source of the package."""
+    root = Path(logsuper.__file__).parent
+    total = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        total.update(file.relative_to(root).as_posix().encode() + b"\0")
+        total.update(file.read_bytes() + b"\0")
+    return total.hexdigest()[:12]
 
 
 def _head(git: Path) -> str | None:

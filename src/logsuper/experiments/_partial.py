@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from logsuper import __version__
 from logsuper._files import atomic_write
+from logsuper.experiments import _origin
 from logsuper.functions._checks import FloatArray
 
 
@@ -23,12 +23,13 @@ class Partial:
     ----------
     folder : path
     arguments : mapping
-        All that the arrays depend on, as JSON can hold it. The version of the library is added.
+        All that the arrays depend on, as JSON can hold it. A checksum of the library's source is
+        added, so that numbers of different code never meet in one table.
     """
 
     def __init__(self, folder: str | os.PathLike[str], arguments: Mapping[str, Any]) -> None:
         # once through JSON, so that tuples compare equal to what is read back
-        self._arguments = json.loads(json.dumps({**arguments, "version": __version__}))
+        self._arguments = json.loads(json.dumps({**arguments, "source": _origin.source()}))
         text = json.dumps(self._arguments, sort_keys=True)
         self._folder = Path(folder)
         self._tag = hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
-__all__ = ["Grid", "Picture", "Section"]
+from logsuper.functions._checks import FloatArray
+
+__all__ = ["Grid", "Picture", "Section", "spread", "spread_note"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Section:
     pictures : tuple of Picture
     seconds : float
         How long its parts took in this run; those that were done before take none.
+    seeds : tuple of int
+        Those that it is about.
     """
 
     name: str
@@ -79,3 +84,17 @@ class Section:
     grids: tuple[Grid, ...] = ()
     pictures: tuple[Picture, ...] = ()
     seconds: float = 0.0
+    seeds: tuple[int, ...] = ()
+
+
+def spread(numbers: FloatArray) -> str:
+    """Return the mean of the numbers of several seeds, with the standard deviation if several."""
+    more = f" ± {numbers.std():.2f}" if len(numbers) > 1 else ""
+    return f"{numbers.mean():.2f}{more}"
+
+
+def spread_note(seeds: Sequence[int]) -> str:
+    """Return what `spread` shows."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    return f"mean ± standard deviation over {len(seeds)} seeds of the noise"

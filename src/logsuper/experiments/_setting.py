@@ -13,7 +13,7 @@ from logsuper.channels import Flips
 from logsuper.datasets import Masks, corrupt, load_weizmann, make_silhouettes
 from logsuper.functions._checks import FloatArray
 
-__all__ = ["NOISES", "Setting", "kept_seeds", "load_setting"]
+__all__ = ["NOISES", "Setting", "check_seeds", "load_setting"]
 
 NOISES = (0.01, 0.05, 0.1, 0.2)
 """The shares of flipped pixels in the paper's tables."""
@@ -59,13 +59,13 @@ class Setting:
         return {"fingerprint": self.masks.fingerprint, "train": self.train, "test": self.test}
 
 
-def kept_seeds(seeds: Sequence[int], quick: bool) -> tuple[int, ...]:
-    """Return the seeds of a run, only the first one of a quick run."""
+def check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds of a run."""
     if not len(seeds):
         raise ValueError("seeds is empty; give at least one")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds = {list(seeds)} has one of them twice")
-    return tuple(seeds[:1] if quick else seeds)
+    return tuple(seeds)
 
 
 def load_setting(

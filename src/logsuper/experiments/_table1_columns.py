@@ -20,20 +20,36 @@ from logsuper.functions._checks import FloatArray
 from logsuper.functions._grid import grid_cuts
 from logsuper.learning import (
     Examples,
+    Learned,
     Penalty,
     cross_validate,
     logistic,
     make_examples,
+    max_margin,
     means,
     modes,
 )
 
-__all__ = ["COLUMNS", "FITS", "Column", "Fit", "pairs", "select", "work"]
+__all__ = [
+    "COLUMNS",
+    "FITS",
+    "FOLDS",
+    "WEAK",
+    "Column",
+    "Fit",
+    "Pair",
+    "Search",
+    "pairs",
+    "select",
+    "work",
+]
 
-# Trees are grown that often without some training images, whose fields they are to learn from.
-_FOLDS = 3
-# The regulariser of a field behind trees: two cuts and two more weights need next to none.
-_WEAK = 1e-3
+FOLDS = 3
+"""Parts of the training images that trees are grown without, for a field to learn from."""
+
+WEAK = 1e-3
+"""The regulariser of a field behind trees: two cuts and two more weights need next to none."""
+
 # The likelihood needs a minute and more: moments are matched to a hundredth of their deviation.
 _LOOSE = 1e-2
 
@@ -53,12 +69,30 @@ class Column:
         Its name in tables.
     group : {"paper", "ours", "baseline", "behind"}
         Whether the paper has it, it is another model of this library, no such model, or one behind
-        a baseline, whose probabilities it takes for what was observed.
+        a baseline, whose log-odds it has as a feature.
     """
 
     key: str
     label: str
     group: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """How the regularisers of a fit are selected: by cross-validation on the training images.
+
+    Attributes
+    ----------
+    learner : callable
+    score : {"mean", "map"}
+        The decoding whose errors count.
+    scale : bool
+        Whether the weight of the observations is learned; then it shares the regulariser of alpha.
+    """
+
+    learner: Callable[..., Learned]
+    score: str
+    scale: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +112,8 @@ class Fit:
         Names of those numbers.
     once : bool
         Whether it is so slow that one seed must do.
-    selected : bool
-        Whether its regularisers are selected.
+    search : Search, optional
+        How its regularisers are selected, if they are.
     """
 
     key: str
@@ -88,7 +122,7 @@ class Fit:
     run: Callable[[Case], Found]
     details: tuple[str, ...] = ()
     once: bool = False
-    selected: bool = False
+    search: Search | None = None
 
     @property
     def size(self) -> int:
@@ -153,8 +187,12 @@ def pairs(alphas: tuple[float, ...], modulars: tuple[float, ...]) -> list[Pair]:
     ]
 
 
-def select(setting: Setting, noise: float, seed: int, path: list[Pair], folds: int) -> FloatArray:
+def select(
+    setting: Setting, fit: str, noise: float, seed: int, path: list[Pair], folds: int
+) -> FloatArray:
     """Return the error (%) of each pair in cross-validation on the training images, and seconds."""
+    search = FITS[fit].search
+    assert search is not None
     (train, _), (clean, _) = setting.noisy(noise, seed), setting.clean
     start = time.perf_counter()
     examples = make_examples(
@@ -163,12 +201,14 @@ def select(setting: Setting, noise: float, seed: int, path: list[Pair], folds: i
         observed=train,
         channel=Flips(noise),
         modular="pixel",
-        scale=False,
+        scale=search.scale,
     )
-    penalties = [Penalty.of(examples.layout, alpha=a, modular=t) for a, t in path]
+    penalties = [Penalty.of(examples.layout, alpha=a, modular=t, scale=a) for a, t in path]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = cross_validate(logistic, examples, penalties, folds=folds, score="mean", seed=seed)
+        found = cross_validate(
+            search.learner, examples, penalties, folds=folds, score=search.score, seed=seed
+        )
     return np.array([*(100.0 * (1.0 - found.mean)), time.perf_counter() - start])
 
 
@@ -197,7 +237,9 @@ def _context(case: Case) -> Found:
 
 
 def _svm(case: Case) -> Found:
-    denoiser = case.learn("max_margin", context=0)
+    assert case.pair is not None
+    penalty = {"alpha": case.pair[0], "modular": case.pair[1], "scale": case.pair[0]}
+    denoiser = case.learn("max_margin", context=0, penalty=penalty)
     return Found((case.predict(denoiser),), denoiser.converged_, (denoiser.scale_,))
 
 
@@ -226,7 +268,14 @@ def _cut(case: Case) -> NDArray[np.uint8]:
     return _baselines.cut(case.train, case.clean, case.test)
 
 
-def _boosting(case: Case) -> Found:
+def _boosting(case: Case) -> NDArray[np.uint8]:
+    odds = _baselines.boosting(
+        case.train, case.clean, case.test, pixels=case.pixels, seed=case.seed
+    )
+    return (odds > 0).astype(np.uint8)
+
+
+def _behind(case: Case) -> Found:
     """Grow trees, and learn a field that has their log-odds as a feature: cuts, and two weights.
 
     The field learns from trees that have not seen the image. They know the place of a pixel, so it
@@ -234,7 +283,7 @@ def _boosting(case: Case) -> Found:
     """
     options: Any = {"pixels": case.pixels, "seed": case.seed}
     odds = _baselines.boosting(case.train, case.clean, case.test, **options)
-    before = _baselines.held_out(case.train, case.clean, folds=_FOLDS, **options)
+    before = _baselines.held_out(case.train, case.clean, folds=FOLDS, **options)
 
     def examples(observed: FloatArray, feature: FloatArray, labels: Any = None) -> Examples:
         return make_examples(
@@ -248,13 +297,12 @@ def _boosting(case: Case) -> Found:
         )
 
     train, test = examples(case.train, before, case.clean), examples(case.test, odds)
-    penalty = Penalty.of(train.layout, alpha=_WEAK, beta=_WEAK, scale=_WEAK)
+    penalty = Penalty.of(train.layout, alpha=WEAK, beta=WEAK, scale=WEAK)
     with warnings.catch_warnings():  # what has not converged is counted
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = logistic(train, penalty, seed=case.seed, n_jobs=1)
     mean = means(test, found.theta, method="logistic", seed=case.seed, n_jobs=1)
     predictions = (
-        (odds > 0).astype(np.uint8),
         (np.asarray(mean) > 0.5).astype(np.uint8),
         np.asarray(modes(test, found.theta, n_jobs=1)),
     )
@@ -280,9 +328,16 @@ _ALL = (
             Column("mean", "the paper's method, mean", "paper"),
         ),
         _plain,
-        selected=True,
+        search=Search(logistic, "mean", scale=False),
     ),
-    Fit("svm", "SVM-Struct", (Column("svm", "SVM-Struct, MAP", "paper"),), _svm, ("w",)),
+    Fit(
+        "svm",
+        "SVM-Struct",
+        (Column("svm", "SVM-Struct, MAP", "paper"),),
+        _svm,
+        ("w",),
+        search=Search(max_margin, "map", scale=True),
+    ),
     Fit(
         "scale",
         "learned scale",
@@ -321,15 +376,15 @@ _ALL = (
     _baseline("median", "median of 3 x 3 pixels", _median),
     _baseline("total_variation", "total variation, tuned", _total_variation),
     _baseline("cut", "one cut with one alpha, tuned", _cut),
+    _baseline("boosting", "boosted trees on 9 x 9 patches and position", _boosting),
     Fit(
-        "boosting",
-        "boosted trees, field behind them",
+        "behind",
+        "field behind trees, with the trees",
         (
-            Column("boosting", "boosted trees on 9 x 9 patches and position", "baseline"),
             Column("behind_mean", "a field behind these trees, mean", "behind"),
             Column("behind_map", "a field behind these trees, MAP", "behind"),
         ),
-        _boosting,
+        _behind,
         ("w", "b"),
     ),
 )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from logsuper.experiments._section import Grid, Section
+from logsuper.experiments._section import Grid, Section, spread, spread_note
 from logsuper.experiments._setting import Setting
-from logsuper.experiments._table1_columns import COLUMNS, FITS, Column, Pair
+from logsuper.experiments._table1_columns import COLUMNS, FITS, FOLDS, WEAK, Column, Pair
 from logsuper.functions._checks import FloatArray
 
 __all__ = ["PAPER", "Outcome", "make_section"]
@@ -35,10 +35,10 @@ class Outcome:
     noises : tuple of float
     folds, pixels : int
         Of the cross-validation, and for trees.
-    path : tuple of pairs
-        Regularisers that were tried.
+    paths : mapping
+        By fit: the regularisers that were tried.
     selections : mapping
-        By noise: the error of each in cross-validation, and seconds.
+        By fit and noise: the error of each in cross-validation, and seconds.
     numbers : mapping
         By fit, then noise and seed: errors of its columns, seconds, convergence, details.
     """
@@ -48,8 +48,8 @@ class Outcome:
     noises: tuple[float, ...]
     folds: int
     pixels: int
-    path: tuple[Pair, ...]
-    selections: Mapping[float, FloatArray]
+    paths: Mapping[str, Sequence[Pair]]
+    selections: Mapping[tuple[str, float], FloatArray]
     numbers: Mapping[str, Mapping[tuple[float, int], FloatArray]]
 
     @property
@@ -81,9 +81,20 @@ class Outcome:
         place = len(FITS[fit].columns) + 2 + FITS[fit].details.index(name)
         return float(self._all(fit, noise)[:, place].mean())
 
-    def chosen(self, noise: float) -> Pair:
-        """Return the regularisers with the least error in cross-validation."""
-        return self.path[int(np.argmin(self.selections[noise][:-1]))]
+    def chosen(self, fit: str, noise: float) -> Pair:
+        """Return the regularisers of a fit with the least error in cross-validation."""
+        return self.paths[fit][int(np.argmin(self.selections[fit, noise][:-1]))]
+
+    def at_the_edge(self, fit: str, noise: float) -> bool:
+        """Whether one of the chosen regularisers is the strongest or weakest that was tried."""
+        tried = np.array(self.paths[fit])
+        chosen = self.chosen(fit, noise)
+        return bool(((chosen == tried.min(axis=0)) | (chosen == tried.max(axis=0))).any())
+
+    @property
+    def selected(self) -> list[str]:
+        """The fits whose regularisers were selected."""
+        return [fit for fit in self.numbers if FITS[fit].search is not None]
 
     def convergence(self) -> tuple[int, int]:
         """Return how many fits have converged, and how many there are."""
@@ -108,6 +119,7 @@ def make_section(outcome: Outcome, seconds: float) -> Section:
         tuple(_text(outcome)),
         (_paper_grid(outcome), _all_grid(outcome), _learned_grid(outcome), _time_grid(outcome)),
         seconds=seconds,
+        seeds=outcome.seeds,
     )
 
 
@@ -115,17 +127,20 @@ def make_section(outcome: Outcome, seconds: float) -> Section:
 
 
 def _paper_grid(outcome: Outcome) -> Grid:
-    """Return the paper's columns, printed and ours, with the difference."""
+    """Return the paper's columns, where they are about the same images beside its numbers."""
+    compared = not outcome.setting.shipped
     head = ["noise"]
-    for key in PAPER:
-        head += [f"{_NAMES[key]}, paper", f"{_NAMES[key]}, ours", "difference"]
+    for name in _NAMES.values():
+        head += [f"{name}, paper", f"{name}, ours", "difference"] if compared else [f"{name}, ours"]
     rows, csv, best = [], [], set()
     for i, noise in enumerate(outcome.noises):
         shown, full, means = [_percent(noise)], [f"{noise:g}"], []
         for key, printed in PAPER.items():
             ours, paper = outcome.mean(key, noise), printed[noise]
-            shown += [f"{paper:.1f}", _cell(outcome.errors(key, noise)), f"{ours - paper:+.2f}"]
-            full += [f"{paper:g}", f"{ours:.6g}", f"{ours - paper:.6g}"]
+            cells = [f"{paper:.1f}", spread(outcome.errors(key, noise)), f"{ours - paper:+.2f}"]
+            numbers = [f"{paper:g}", f"{ours:.6g}", f"{ours - paper:.6g}"]
+            shown += cells if compared else cells[1:2]
+            full += numbers if compared else numbers[1:2]
             means.append(ours)
         rows.append(tuple(shown))
         csv.append(tuple(full))
@@ -135,8 +150,8 @@ def _paper_grid(outcome: Outcome) -> Grid:
         "The paper's columns",
         tuple(head),
         tuple(rows),
-        f"Wrong pixels of the test images, %; {_spread(outcome)}. The least of ours in each row "
-        "is bold.",
+        f"Wrong pixels of the test images, %; {spread_note(outcome.seeds)}. The least of ours in "
+        "each row is bold.",
         (tuple(head), *csv),
         frozenset(best),
     )
@@ -146,7 +161,7 @@ def _all_grid(outcome: Outcome) -> Grid:
     """Return all columns, as rows: there are many."""
     head = ("method", *(f"{_percent(noise)} noise" for noise in outcome.noises))
     rows = tuple(
-        (column.label, *(_cell(outcome.errors(column, noise)) for noise in outcome.noises))
+        (column.label, *(spread(outcome.errors(column, noise)) for noise in outcome.noises))
         for column in outcome.columns
     )
     best = frozenset(
@@ -167,8 +182,8 @@ def _all_grid(outcome: Outcome) -> Grid:
         "All methods",
         head,
         rows,
-        f"Wrong pixels of the test images, %; {_spread(outcome)}. The least at each noise level "
-        f"is bold.{only}",
+        f"Wrong pixels of the test images, %; {spread_note(outcome.seeds)}. The least at each "
+        f"noise level is bold.{only}",
         tuple(csv),
         best,
     )
@@ -177,14 +192,16 @@ def _all_grid(outcome: Outcome) -> Grid:
 def _learned_grid(outcome: Outcome) -> Grid:
     """Return what was selected and learned beside the weights."""
     noises = outcome.noises
-    rows = [
-        ("λ of alpha", *(f"{outcome.chosen(noise)[0]:g}" for noise in noises)),
-        ("λ of t", *(f"{outcome.chosen(noise)[1]:g}" for noise in noises)),
-        (
-            "error in cross-validation, %",
-            *(f"{outcome.selections[noise][:-1].min():.2f}" for noise in noises),
-        ),
-    ]
+    rows: list[tuple[str, ...]] = []
+    for fit in outcome.selected:
+        title = FITS[fit].title
+        kinds = "alpha and w" if "w" in FITS[fit].details else "alpha"
+        errors = (outcome.selections[fit, noise][:-1].min() for noise in noises)
+        rows += [
+            (f"λ of {kinds}, {title}", *(f"{outcome.chosen(fit, noise)[0]:g}" for noise in noises)),
+            (f"λ of t, {title}", *(f"{outcome.chosen(fit, noise)[1]:g}" for noise in noises)),
+            (f"error in cross-validation, {title}", *(f"{error:.2f} %" for error in errors)),
+        ]
     rows += [
         (
             f"{name}, {FITS[fit].title}",
@@ -193,23 +210,31 @@ def _learned_grid(outcome: Outcome) -> Grid:
         for fit in outcome.numbers
         for name in FITS[fit].details
     ]
-    csv = [("noise", "alpha", "modular", "error")]
+    csv = [("fit", "noise", "alpha", "modular", "error")]
     csv += [
-        (f"{noise:g}", f"{alpha:g}", f"{modular:g}", f"{error:.6g}")
-        for noise in outcome.noises
+        (fit, f"{noise:g}", f"{alpha:g}", f"{modular:g}", f"{error:.6g}")
+        for fit in outcome.selected
+        for noise in noises
         for (alpha, modular), error in zip(
-            outcome.path, outcome.selections[noise][:-1], strict=True
+            outcome.paths[fit], outcome.selections[fit, noise][:-1], strict=True
         )
     ]
+    edges = [
+        f"{FITS[fit].title} at {_percent(noise)}"
+        for fit in outcome.selected
+        for noise in noises
+        if outcome.at_the_edge(fit, noise)
+    ]
+    edge = f" At an edge of what was tried: {', '.join(edges)}." if edges else ""
     return Grid(
         "table1_selection",
         "What was selected and learned",
         ("number", *(f"{_percent(noise)} noise" for noise in noises)),
         tuple(rows),
-        "Weights λ of the quadratic regularisers in nats an image, for the paper's method; w is "
+        "Weights λ of the quadratic regularisers in nats an image, where they were selected; w is "
         "the learned weight of the observations, b that of the log-odds of trees, c the factor on "
         "all else for MAP. Means over seeds. The CSV file has the error of every pair λ in "
-        "cross-validation.",
+        f"cross-validation.{edge}",
         tuple(csv),
     )
 
@@ -217,8 +242,12 @@ def _learned_grid(outcome: Outcome) -> Grid:
 def _time_grid(outcome: Outcome) -> Grid:
     """Return seconds of fits, as they were measured when they were done."""
     fits = tuple(outcome.numbers)
-    labels = ["selection of λ", *(FITS[fit].title for fit in fits)]
-    times = [[outcome.selections[noise][-1] for noise in outcome.noises]]
+    labels = [f"selection of λ, {FITS[fit].title}" for fit in outcome.selected]
+    labels += [FITS[fit].title for fit in fits]
+    times = [
+        [float(outcome.selections[fit, noise][-1]) for noise in outcome.noises]
+        for fit in outcome.selected
+    ]
     times += [[outcome.seconds(fit, noise) for noise in outcome.noises] for fit in fits]
     return Grid(
         "table1_seconds",
@@ -238,21 +267,23 @@ def _time_grid(outcome: Outcome) -> Grid:
 def _text(outcome: Outcome) -> list[str]:
     setting = outcome.setting
     height, width = setting.masks.images.shape[1:]
+    source = setting.source[0].upper() + setting.source[1:]
     paragraphs = [
-        f"{setting.source}: {setting.train} images of {height} x {width} pixels for training and "
+        f"{source}: {setting.train} images of {height} x {width} pixels for training and "
         f"{setting.test} for testing; every pixel is flipped with the given probability, which "
         "all methods know. The paper's method maximises the conditional likelihood by the logistic "
         "bound, with horizontal and vertical cuts, a modular term for each pixel and the log-odds "
-        "of the observations as they are; its two regularisers are chosen once for each noise "
-        f"level, with seed {outcome.seeds[0]}, by the error of mean decoding in cross-validation "
-        f"({outcome.folds} folds) on the training images. All other models have the default "
-        "regularisers of MaskDenoiser, and SVM-Struct learns the weight of the observations, too. "
-        "Mean decoding has 100 samples an image.",
+        "of the observations as they are; SVM-Struct learns the weight of the observations, too. "
+        "The regularisers of both are chosen once for each noise level, with seed "
+        f"{outcome.seeds[0]}, by the error of mean decoding, and of MAP for SVM-Struct, in "
+        f"cross-validation ({outcome.folds} folds) on the training images. All other models have "
+        "the default regularisers of MaskDenoiser. Mean decoding has 100 samples an image.",
         "The factor c, and what the baselines are tuned by, come from the training images; trees "
         f"are grown on {outcome.pixels:,} of their pixels. Total variation takes the length of "
         "gradients; that along the axes, cut at one half, is the baseline with one cut. A field "
-        "behind trees has, instead of a modular term, their log-odds with a learned weight b; it "
-        "learns from trees that have not seen the image.",
+        "behind trees has, instead of a modular term, their log-odds as a feature with a learned "
+        "weight b, beside the observation with its weight w. It learns from trees that have not "
+        f"seen the image ({FOLDS} folds); its four weights have a regulariser of {WEAK:g} each.",
     ]
     if "exact" in outcome.numbers:
         paragraphs.append(
@@ -339,15 +370,20 @@ def _best(outcome: Outcome) -> str:
     base, held = _best_of(
         outcome, baselines, lambda c, noise: outcome.mean(c, noise) < outcome.mean(ours, noise)
     )
+    others = []
+    for column in baselines:
+        below = [n for n in outcome.noises if outcome.mean(column, n) < outcome.mean(ours, n)]
+        if column != base and below:
+            others.append(f" So has “{column.label}” {_at(below, outcome.noises)}.")
     return (
         f"The best baseline on average, “{base.label}”, has a lower error than “{ours.label}” "
-        f"{_at(held, outcome.noises)}.{_behind(outcome)}"
+        f"{_at(held, outcome.noises)}.{''.join(others)}{_behind(outcome)}"
     )
 
 
 def _behind(outcome: Outcome) -> str:
     """Compare a field behind trees with the trees alone."""
-    if "boosting" not in outcome.numbers:
+    if "behind" not in outcome.numbers:
         return ""
 
     def better(key: str, noise: float) -> bool:
@@ -401,16 +437,3 @@ def _at(found: Sequence[float], noises: Sequence[float]) -> str:
 
 def _percent(noise: float) -> str:
     return f"{100 * noise:g} %"
-
-
-def _cell(errors: FloatArray) -> str:
-    """Return the mean and the standard deviation over seeds, if there are more than one."""
-    spread = f" ± {errors.std():.2f}" if len(errors) > 1 else ""
-    return f"{errors.mean():.2f}{spread}"
-
-
-def _spread(outcome: Outcome) -> str:
-    """Say what the numbers in cells are."""
-    if len(outcome.seeds) == 1:
-        return f"seed {outcome.seeds[0]}"
-    return f"mean ± standard deviation over {len(outcome.seeds)} seeds of the noise"

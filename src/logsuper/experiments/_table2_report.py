@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logsuper.experiments._section import Grid
+from logsuper.experiments._section import Grid, spread, spread_note
 from logsuper.experiments._setting import Setting
 from logsuper.experiments.table2 import DECODINGS, METHODS, Result
 from logsuper.functions._checks import FloatArray
@@ -14,17 +14,21 @@ from logsuper.functions._checks import FloatArray
 __all__ = ["grids", "text"]
 
 
-def grids(result: Result) -> tuple[Grid, ...]:
+def grids(result: Result, setting: Setting) -> tuple[Grid, ...]:
     """Return the errors with the noise known and unknown, the rates found, and the boundaries."""
-    return (_errors(result, True), _errors(result, False), _rates(result), _boundaries(result))
+    errors = (_errors(result, known, not setting.shipped) for known in (True, False))
+    return (*errors, _rates(result), _boundaries(result))
 
 
 def text(result: Result, setting: Setting) -> tuple[str, ...]:
     """Return what the numbers say, in paragraphs."""
+    against = "The paper's numbers are about horses: they cannot be compared with."
+    if not setting.shipped:
+        against = _against_the_paper(result)
     return (
         _what_was_done(result, setting),
-        _against_the_paper(result),
-        _moments(result),
+        " ".join([against, *_failures(result)]),
+        _moments(result, not setting.shipped),
         _oversmoothing(result),
     )
 
@@ -32,31 +36,32 @@ def text(result: Result, setting: Setting) -> tuple[str, ...]:
 # ------------------------------------------------------------------------------------------ tables
 
 
-def _errors(result: Result, known: bool) -> Grid:
+def _errors(result: Result, known: bool, compared: bool) -> Grid:
+    """Return the errors, beside the paper's where these are about the same images."""
     rows = [
         ("paper", name, *(f"{number:.1f}" for number in result.paper(known, name)))
-        for name in DECODINGS
+        for name in (DECODINGS if compared else ())
     ]
+    above = len(rows)
     ours = [i for i, method in enumerate(METHODS) if method.known == known]
     for i in ours:
         for d, name in enumerate(DECODINGS):
-            mean = result.error[i, :, :, d].mean(axis=1)
-            change = mean - result.paper(known, name)
-            cells = (
-                f"{cell} ({by + 0.0:+.2f})"
-                for cell, by in zip(_spread(result.error[i, :, :, d]), change, strict=True)
-            )
+            cells = _spread(result.error[i, :, :, d])
+            if compared:
+                change = result.error[i, :, :, d].mean(axis=1) - result.paper(known, name)
+                cells = [f"{x} ({by + 0.0:+.2f})" for x, by in zip(cells, change, strict=True)]
             rows.append((METHODS[i].label, name, *cells))
     found = np.concatenate([result.error[i].mean(axis=1).T for i in ours])  # (rows, noises)
-    best = {(len(DECODINGS) + int(np.argmin(column)), 2 + c) for c, column in enumerate(found.T)}
+    best = {(above + int(np.argmin(column)), 2 + c) for c, column in enumerate(found.T)}
     word = _word(known)
+    brackets = "; in brackets the difference from the paper" if compared else ""
     return Grid(
         f"table2_{word}",
         f"Percent of wrong pixels, noise {word}",
         ("learned by", "decoding", *_percents(result)),
         tuple(rows),
-        "Mean ± standard deviation over the seeds; in brackets the difference from the paper. "
-        "MAP is one cut, mean 100 perturbations.",
+        f"{_sentence(spread_note(result.seeds))}{brackets}. MAP is one cut, mean 100 "
+        "perturbations.",
         _csv(result, ours),
         frozenset(best),
     )
@@ -124,8 +129,7 @@ def _percents(result: Result) -> Iterable[str]:
 
 def _spread(numbers: FloatArray) -> list[str]:
     """Return mean ± standard deviation over the last axis."""
-    pairs = zip(numbers.mean(axis=-1), numbers.std(axis=-1), strict=True)
-    return [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in pairs]
+    return [spread(of_seeds) for of_seeds in numbers]
 
 
 # ------------------------------------------------------------------------------------------- words
@@ -134,10 +138,10 @@ def _spread(numbers: FloatArray) -> list[str]:
 def _what_was_done(result: Result, setting: Setting) -> str:
     paper = [i for i, method in enumerate(METHODS) if method.latent]
     fits = result.converged[paper]
-    seeds = ", ".join(map(str, result.seeds))
+    seeds = f"seed{'s' * (len(result.seeds) > 1)} {', '.join(map(str, result.seeds))}"
     return (
         f"Learned from {setting.train} noisy images alone, and counted on {setting.test} others; "
-        f"seeds {seeds}. The paper's objective is the difference of two logistic bounds (section "
+        f"{seeds}. The paper's objective is the difference of two logistic bounds (section "
         "4.4), with horizontal and vertical cuts, a modular term for each pixel and a regulariser "
         "of 0.01 on all of them, by stochastic subgradients. It runs until the second half of its "
         f"steps has changed the objective by less than {result.tol:g} of it, which "
@@ -159,19 +163,24 @@ def _against_the_paper(result: Result) -> str:
             f"the printed number in {int(np.sum(more <= 0.1))} of {more.size} cells (the "
             f"differences go from {more.min():+.2f} to {more.max():+.2f})."
         )
-    (i,) = result.of(known=False, latent=True)
-    poor = result.error[i].mean(axis=1).min(axis=1) > 80.0 * np.array(result.noises)
-    poor &= result.rate[i].mean(axis=1) < result.noises
-    if poor.any():
-        where = _list(f"{100.0 * n:g} %" for n, hit in zip(result.noises, poor, strict=True) if hit)
-        parts.append(
-            f"With unknown noise at {where} it removes less than a fifth of the noise, and "
-            "finds too small a rate of it: a difference of two upper bounds bounds nothing."
-        )
     return " ".join(parts)
 
 
-def _moments(result: Result) -> str:
+def _failures(result: Result) -> list[str]:
+    """Say where the paper's objective does next to nothing."""
+    (i,) = result.of(known=False, latent=True)
+    poor = result.error[i].mean(axis=1).min(axis=1) > 80.0 * np.array(result.noises)
+    poor &= result.rate[i].mean(axis=1) < result.noises
+    if not poor.any():
+        return []
+    where = _list(f"{100.0 * n:g} %" for n, hit in zip(result.noises, poor, strict=True) if hit)
+    return [
+        f"With unknown noise at {where} the paper's objective removes less than a fifth of the "
+        "noise, and finds too small a rate of it: a difference of two upper bounds bounds nothing."
+    ]
+
+
+def _moments(result: Result, compared: bool) -> str:
     words, ours = [], {}
     for known in (True, False):
         moments = result.of(known, latent=False)
@@ -179,10 +188,11 @@ def _moments(result: Result) -> str:
         paper = np.min([result.paper(known, name) for name in DECODINGS], axis=0)
         (i,) = result.of(known, latent=True)
         objective = result.error[i].mean(axis=1).min(axis=1)
+        of_paper = f"that of the paper {_list(f'{x:.1f}' for x in paper)} %, " if compared else ""
         words.append(
             f"With the noise {_word(known)} its best is {_list(f'{x:.2f}' for x in ours[known])} %,"
-            f" that of the paper {_list(f'{x:.1f}' for x in paper)} %, and that of the paper's "
-            f"objective here {_list(f'{x:.2f}' for x in objective)} %."
+            f" {of_paper}and that of the paper's objective here "
+            f"{_list(f'{x:.2f}' for x in objective)} %."
         )
     free = result.of(known=False, latent=False)[0]
     off = 100.0 * np.abs(result.rate[free] - np.array(result.noises)[:, None]).max()
@@ -218,6 +228,10 @@ def _oversmoothing(result: Result) -> str:
 
 def _word(known: bool) -> str:
     return "known" if known else "unknown"
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _list(words: Iterable[str]) -> str:

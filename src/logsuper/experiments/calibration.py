@@ -13,7 +13,7 @@ from logsuper.channels import Flips
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting, kept_seeds
+from logsuper.experiments._setting import NOISES, Setting, check_seeds
 from logsuper.functions._checks import FloatArray
 from logsuper.functions._grid import grid_cuts
 from logsuper.learning import Examples, make_examples, means
@@ -115,6 +115,7 @@ def run(
         grids(result),
         draw(result),
         seconds=time.perf_counter() - begun,
+        seeds=result.seeds,
     )
 
 
@@ -128,7 +129,7 @@ def compute(
     n_jobs: int = 1,
 ) -> Result:
     """Return the sums; see `run`."""
-    kept = kept_seeds(seeds, quick)
+    kept = check_seeds(seeds)
     noises = _QUICK_NOISES if quick else NOISES
     shape = (len(METHODS), _SUMS, BINS)
     parts = [

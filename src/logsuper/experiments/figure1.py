@@ -12,7 +12,6 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from logsuper.functions._checks import FloatArray, check_number, check_size
 from logsuper.functions._modular import Modular
 from logsuper.model import LogSupermodular
 
-__all__ = ["CURVES", "Curve", "Result", "run", "save"]
+__all__ = ["CURVES", "Curve", "Result", "run"]
 
 # Noise of the last digits, when bounds that are equal in theory are compared.
 _ROUNDING = 1e-6
@@ -342,37 +341,3 @@ def _model(settings: _Settings, seed: int, decay: float, count: int) -> FloatArr
             stderr = np.nan if bound.stderr is None else bound.stderr
             row[:] = bound.value, stderr, seconds, bound.solves
     return rows
-
-
-def save(result: Result, out: str | os.PathLike[str]) -> dict[str, Path]:
-    """Write the figure and its tables: ``figure1.png``, ``figure1.csv`` and ``figure1.md``.
-
-    Parameters
-    ----------
-    result : Result
-    out : path
-        A folder; made if it is not there.
-
-    Returns
-    -------
-    dict
-        The three files by their endings.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If matplotlib is not installed.
-    """
-    from logsuper._files import atomic_write
-    from logsuper.experiments import _figure1_chart, _figure1_report
-
-    contents = {
-        "png": _figure1_chart.draw(result),
-        "csv": _figure1_report.table(result).encode(),
-        "md": _figure1_report.report(result).encode(),
-    }
-    files = {ending: Path(out) / f"figure1.{ending}" for ending in contents}
-    for ending, content in contents.items():
-        with atomic_write(files[ending]) as file:
-            file.write(content)
-    return files

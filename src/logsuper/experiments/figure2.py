@@ -124,6 +124,7 @@ def run(
         (_errors(found, setting.test), _weights(found)),
         tuple(pictures),
         seconds,
+        tuple(seeds[:1]),
     )
 
 

@@ -33,9 +33,7 @@ _LEAD = (
 )
 
 
-def make(
-    sections: Sequence[Section], setting: Setting, command: str, seeds: Sequence[int]
-) -> Report:
+def make(sections: Sequence[Section], setting: Setting, command: str) -> Report:
     """Put the sections of a run together, with all that is needed to repeat it.
 
     Parameters
@@ -45,7 +43,6 @@ def make(
         The images that they are about.
     command : str
         What makes this report.
-    seeds : sequence of int
 
     Returns
     -------
@@ -58,22 +55,23 @@ def make(
     >>> from logsuper.experiments._setting import load_setting
     >>> setting = load_setting(train=2, test=2, shape=(16, 16))
     >>> section = Section("table1", "Table 1", ("Fine.",), seconds=61.0)
-    >>> found = report.make([section], setting, "logsuper reproduce table1", [0])
+    >>> found = report.make([section], setting, "logsuper reproduce table1")
     >>> dict(found.facts)["time of this run"]
     'table1 1 min 1 s'
     """
     height, width = setting.masks.images.shape[1:]
     spent = ", ".join(f"{section.name} {duration(section.seconds)}" for section in sections)
     total = sum(section.seconds for section in sections)
+    data = (
+        "data",
+        f"{setting.source}; {setting.train} images for training and {setting.test} for "
+        f"testing, {height} × {width} pixels, fingerprint {setting.masks.fingerprint}",
+    )
     facts = (
         ("command", command),
         ("made with", versions()),
-        (
-            "data",
-            f"{setting.source}; {setting.train} images for training and {setting.test} for "
-            f"testing, {height} × {width} pixels, fingerprint {setting.masks.fingerprint}",
-        ),
-        ("seeds", ", ".join(map(str, seeds))),
+        *([data] if any(section.name != "figure1" for section in sections) else []),  # no images
+        ("seeds", _seeds(sections)),
         ("date", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
         (
             "time of this run",
@@ -81,6 +79,14 @@ def make(
         ),
     )
     return Report(_TITLE, _LEAD, facts, tuple(sections))
+
+
+def _seeds(sections: Sequence[Section]) -> str:
+    """Return the seeds of all sections, each on its own where they differ."""
+    words = {section.name: ", ".join(map(str, section.seeds)) for section in sections}
+    if len(set(words.values())) == 1:
+        return words[sections[0].name]
+    return "; ".join(f"{name} {seeds}" for name, seeds in words.items())
 
 
 def versions() -> str:
@@ -96,6 +102,8 @@ def versions() -> str:
 
 def duration(seconds: float) -> str:
     """Return a time as people say it."""
+    if seconds < 0.1:
+        return f"{1e3 * seconds:.0f} ms"
     if seconds < 10:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -15,12 +15,22 @@ import numpy as np
 
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting, kept_seeds
+from logsuper.experiments._setting import NOISES, Setting, check_seeds
 from logsuper.experiments._table1_columns import FITS, Pair, pairs, select, work
 from logsuper.experiments._table1_report import Outcome, make_section
 from logsuper.functions._checks import FloatArray
 
 __all__ = ["Plan", "make_plan", "run", "run_plan"]
+
+
+_PATHS = {
+    "plain": pairs((100.0, 30.0, 10.0, 3.0, 1.0), (0.3, 0.1, 0.03, 0.01)),
+    "svm": pairs((0.3, 0.1, 0.03, 0.01, 0.003), (1.0, 0.3, 0.1, 0.03)),
+}
+_QUICK_PATHS = {
+    "plain": pairs((30.0, 3.0), (0.1, 0.03)),
+    "svm": pairs((0.1, 0.01), (0.3, 0.1)),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +43,8 @@ class Plan:
         Of the noise. Regularisers are selected, and slow fits are done, with the first.
     noises : tuple of float
     fits : tuple of str
-    alphas, modulars : tuple of float
-        Weights of the regularisers of alpha and of t that are tried, in nats an image.
+    paths : mapping
+        By fit: the weights of the regularisers of alpha and of t that are tried, in nats an image.
     folds : int
         Of the cross-validation that selects among them.
     pixels : int
@@ -44,38 +54,31 @@ class Plan:
     seeds: tuple[int, ...]
     noises: tuple[float, ...] = NOISES
     fits: tuple[str, ...] = tuple(FITS)
-    alphas: tuple[float, ...] = (100.0, 30.0, 10.0, 3.0, 1.0)
-    modulars: tuple[float, ...] = (0.3, 0.1, 0.03, 0.01)
+    paths: Mapping[str, list[Pair]] = dataclasses.field(default_factory=lambda: dict(_PATHS))
     folds: int = 5
     pixels: int = 150_000
-
-    @property
-    def path(self) -> list[Pair]:
-        """The regularisers that are tried, one after the other."""
-        return pairs(self.alphas, self.modulars)
 
     def arguments(self) -> dict[str, object]:
         """Return what the numbers of a part depend on besides its name."""
         return {
             "experiment": "table1",
             "selected with": self.seeds[0],
-            "path": self.path,
+            "paths": self.paths,
             "folds": self.folds,
             "pixels": self.pixels,
         }
 
 
 def make_plan(seeds: Sequence[int], quick: bool = False) -> Plan:
-    """Return the whole plan, or a small one: one seed, two noise levels and no slow fit."""
-    kept = kept_seeds(seeds, quick)
+    """Return the whole plan, or a small one: two noise levels and no slow fit."""
+    kept = check_seeds(seeds)
     if not quick:
         return Plan(kept)
     return Plan(
         kept,
         noises=(0.1, 0.2),
         fits=tuple(key for key, fit in FITS.items() if not fit.once),
-        alphas=(30.0, 3.0),
-        modulars=(0.1, 0.03),
+        paths=_QUICK_PATHS,
         folds=2,
         pixels=30_000,
     )
@@ -98,7 +101,7 @@ def run(
     seeds : sequence of int
         Of the noise, on training and test images; the split stays.
     quick : bool, default False
-        A look in half a minute: the first seed only, 10 % and 20 % noise, no exact likelihood.
+        A look in half a minute for a seed: 10 % and 20 % noise, no exact likelihood.
     partial : path, optional
         A folder for finished parts, which are not done again.
     progress : callable, optional
@@ -135,13 +138,18 @@ def run_plan(
     """Run a plan: the selection with what does not need its outcome, then the rest."""
     start = time.perf_counter()
     depends = {**setting.arguments(), **plan.arguments()}
-    selections = [_selection(setting, plan, noise) for noise in plan.noises]
+    selections = {
+        (fit, noise): _selection(setting, plan, fit, noise)
+        for fit in plan.fits
+        if FITS[fit].search is not None
+        for noise in plan.noises
+    }
     # slow parts first, so that no process is left alone with one at the end
     free = [
         _part(setting, plan, fit, noise, seed)
         for fit in sorted(reversed(plan.fits), key=lambda fit: not FITS[fit].once)
         for noise, seed in _cells(plan, fit)
-        if not FITS[fit].selected
+        if FITS[fit].search is None
     ]
     total = len(selections) + sum(len(_cells(plan, fit)) for fit in plan.fits)
 
@@ -153,17 +161,17 @@ def run_plan(
         return run_parts(parts, depends, partial=partial, progress=show, n_jobs=n_jobs)
 
     found: dict[str, FloatArray] = {}
-    found |= do([*selections, *free])
+    found |= do([*selections.values(), *free])
     chosen = {
-        noise: plan.path[int(np.argmin(found[part.name][:-1]))]
-        for noise, part in zip(plan.noises, selections, strict=True)
+        (fit, noise): plan.paths[fit][int(np.argmin(found[part.name][:-1]))]
+        for (fit, noise), part in selections.items()
     }
     found |= do(
         [
-            _part(setting, plan, fit, noise, seed, chosen[noise])
+            _part(setting, plan, fit, noise, seed, chosen[fit, noise])
             for fit in plan.fits
             for noise, seed in _cells(plan, fit)
-            if FITS[fit].selected
+            if FITS[fit].search is not None
         ]
     )
     numbers = {
@@ -175,10 +183,8 @@ def run_plan(
         noises=plan.noises,
         folds=plan.folds,
         pixels=min(plan.pixels, setting.train * setting.masks.images[0].size),
-        path=tuple(plan.path),
-        selections={
-            noise: found[part.name] for noise, part in zip(plan.noises, selections, strict=True)
-        },
+        paths=plan.paths,
+        selections={cell: found[part.name] for cell, part in selections.items()},
         numbers=numbers,
     )
     return make_section(outcome, time.perf_counter() - start)
@@ -211,13 +217,14 @@ def _part(
     return Part(_name(fit, noise, seed), work, arguments, FITS[fit].size)
 
 
-def _selection(setting: Setting, plan: Plan, noise: float) -> Part:
+def _selection(setting: Setting, plan: Plan, fit: str, noise: float) -> Part:
     arguments = {
         "setting": setting,
+        "fit": fit,
         "noise": noise,
         "seed": plan.seeds[0],
-        "path": plan.path,
+        "path": plan.paths[fit],
         "folds": plan.folds,
     }
-    name = _name("selection", noise, plan.seeds[0])
-    return Part(name, select, arguments, len(plan.path) + 1)
+    name = _name(f"{fit}-selection", noise, plan.seeds[0])
+    return Part(name, select, arguments, len(plan.paths[fit]) + 1)

@@ -17,7 +17,7 @@ from logsuper._warnings import ConvergenceWarning
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting, kept_seeds
+from logsuper.experiments._setting import NOISES, Setting, check_seeds
 from logsuper.functions._checks import FloatArray
 
 __all__ = ["DECODINGS", "METHODS", "PAPER", "Method", "Result", "run"]
@@ -178,8 +178,9 @@ def run(
         "table2",
         "Table 2: denoising without clean images",
         text(result, setting),
-        grids(result),
+        grids(result, setting),
         seconds=time.perf_counter() - begun,
+        seeds=result.seeds,
     )
 
 
@@ -193,7 +194,7 @@ def compute(
     n_jobs: int = 1,
 ) -> Result:
     """Return the numbers; see `run`."""
-    kept = kept_seeds(seeds, quick)
+    kept = check_seeds(seeds)
     noises, tol = (_QUICK_NOISES, _QUICK_TOL) if quick else (NOISES, _TOL)
     cells = [(m, noise, seed) for m in METHODS for noise in noises for seed in kept]
     parts = [
