@@ -5,6 +5,7 @@ import types
 
 import pytest
 from click.testing import CliRunner
+from objective_oracles import long
 
 from logsuper.cli import _reproduce, main
 from logsuper.experiments import _figure1_section, _setting, figure1
@@ -111,6 +112,7 @@ def test_a_second_run_does_nothing_again(small, stand_ins, tmp_path, monkeypatch
     assert {name: (tmp_path / name).read_bytes() for name in names} == before
 
 
+@long
 def test_everything_for_real(small, tmp_path):
     first = run("all", "--out", tmp_path, "--quick", "--jobs", 1)
     assert first.exit_code == 0, first.output

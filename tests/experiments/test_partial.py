@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from logsuper.experiments import _origin
 from logsuper.experiments._partial import Partial
 
 ARGUMENTS = {"decays": (1.0, 3.0), "points": 50}
@@ -21,6 +22,12 @@ def test_other_arguments_do_not_find_it(tmp_path, other):
     Partial(tmp_path, ARGUMENTS).store("part", np.zeros(3))
     assert Partial(tmp_path, {**ARGUMENTS, **other}).load("part", (3,)) is None
     assert Partial(tmp_path, ARGUMENTS).load("other", (3,)) is None
+
+
+def test_other_source_does_not_find_it(tmp_path, monkeypatch):
+    Partial(tmp_path, ARGUMENTS).store("part", np.zeros(3))
+    monkeypatch.setattr(_origin, "source", lambda: "another")
+    assert Partial(tmp_path, ARGUMENTS).load("part", (3,)) is None
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"arguments": {}}', "\x00"])

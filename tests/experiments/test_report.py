@@ -205,7 +205,14 @@ def test_columns_of_numbers_are_found():
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.04, "0.0 s"), (9.9, "9.9 s"), (59.4, "59 s"), (59.7, "1 min 0 s"), (3599, "59 min 59 s")],
+    [
+        (0.04, "40 ms"),
+        (0.14, "0.1 s"),
+        (9.9, "9.9 s"),
+        (59.4, "59 s"),
+        (59.7, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+    ],
 )
 def test_duration(seconds, words):
     assert report.duration(seconds) == words
