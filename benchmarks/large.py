@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import argparse
 import gc
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
 import logsuper as ls
 from benchmarks.memory import _peak, _reset_peak, _resident
+from benchmarks.tables import Measured, show, write_page
+
+TEXT = (
+    "Masks are thresholded smooth noise, one byte a pixel, one in ten flipped; a denoiser learns "
+    "from the noisy ones alone, then cleans them. Memory is the work space of one image on each "
+    "thread: it does not grow with the number of images, the masks that are returned aside."
+)
 
 
 def make_masks(count: int, size: int) -> np.ndarray:
@@ -33,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--size", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--markdown", type=Path, help="write the table to this page")
     options = parser.parse_args(arguments)
     clean = make_masks(options.count, options.size)
     noisy = clean.copy()
@@ -43,10 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     ls.MaskDenoiser(noise=0.1).fit(small).predict(small)  # imports, tables and threads first
     gc.collect()
     data = noisy.nbytes
-    print(
-        f"data: {options.count} images of {options.size} x {options.size}, {data / 2**20:.0f} MiB"
-    )
     model = ls.MaskDenoiser(modular="shared", n_jobs=options.jobs)
+    found = np.empty(0)
+    rows = []
     for name in ("fit", "predict"):
         reset = _reset_peak()
         before = _resident()[0] if reset else _peak()
@@ -58,15 +67,34 @@ def main(arguments: list[str] | None = None) -> int:
         seconds = time.perf_counter() - start
         growth = max(0, _peak() - before)
         note = "" if reset else " (peak not reset, a lower bound)"
-        print(
-            f"{name}: {seconds:.1f} s, {growth / 2**20:.0f} MiB beyond the data, "
-            f"{(growth + data) / data:.1f} times the data in all{note}"
+        rows.append(
+            [
+                name,
+                f"{seconds:.1f} s",
+                f"{growth / 2**20:.0f} MiB{note}",
+                f"{growth / data:.1f}",
+                f"{growth / (8 * data):.2f}",
+            ]
         )
-    print(f"noise: estimated {float(model.noise_):.4f}, true 0.1")
-    before, after = (100.0 * float((images != clean).mean()) for images in (noisy, found))
-    print(f"error: {after:.2f} %, before {before:.2f} %")
+    wrong = [100.0 * float((images != clean).mean()) for images in (noisy, found)]
+    tables = [
+        Measured(
+            f"{options.count} images of {options.size} x {options.size}, {data / 2**20:.0f} MiB",
+            ["", "time", "memory beyond the data", "times the bytes", "times the same as float64"],
+            rows,
+        ),
+        Measured(
+            "Result",
+            ["noise, true", "estimated", "wrong before", "wrong after"],
+            [["0.1", f"{float(model.noise_):.4f}", *(f"{error:.2f} %" for error in wrong)]],
+        ),
+    ]
+    show(tables)
+    if options.markdown:
+        given = sys.argv[1:] if arguments is None else arguments
+        write_page(options.markdown, "Large images", "benchmarks.large", given, TEXT, tables)
     return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks import denoising, learning, lfield, report, tables, tuning
+from benchmarks import denoising, large, learning, lfield, report, tables, tuning
 from benchmarks.__main__ import main
 from benchmarks.measure import Settings
 from benchmarks.outcome import Outcome
@@ -138,6 +139,19 @@ def test_learning_counts_the_time_in_the_kernels():
     seconds, share, fit = learning.time_fit(problem, 1)
     assert fit.converged and seconds > 0 and 0 < share < 1
     assert learning.Prepared.perturb.__name__ == "perturb"  # all is as it was
+
+
+def test_large_images_are_measured_and_cleaned(tmp_path, capsys):
+    page = tmp_path / "large.md"
+    arguments = ["--count", "2", "--size", "96", "--jobs", "1", "--markdown", str(page)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # two images are few
+        assert large.main(arguments) == 0
+    assert "96 x 96" in capsys.readouterr().out
+    text = page.read_text()
+    assert "| fit | " in text and "| predict | " in text
+    *_, before, after, _ = text.splitlines()[-1].split("|")
+    assert 0 < float(after.strip(" %")) < 0.5 * float(before.strip(" %"))
 
 
 def test_slope_is_that_of_a_power():
