@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-
-import numpy as np
+import warnings
 
 from logsuper._random import Seed
+from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
 from logsuper.functions._checks import FloatArray
-from logsuper.learning._exact_engines import Elimination, Enumeration, Exact, Strips
+from logsuper.learning._exact_engines import (
+    SHARED,
+    WIDTH,
+    Elimination,
+    Enumeration,
+    Exact,
+    Strips,
+    some_of,
+)
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Objective
@@ -24,10 +32,6 @@ METHODS = ("auto", "sums", "samples")
 
 # Windows of the strips: the first, and the widest that is tried where none was asked for.
 _FIRST, _WIDEST = 5, 8
-# The uncertainty of the loss, in nats an example, with which a window is wide enough.
-_WIDTH = 0.1
-# Examples that it is measured on.
-_MEASURED = 20
 # How near the first round comes to the optimum.
 _ROUGH = 1e-2
 
@@ -48,9 +52,11 @@ def exact(
     r"""Maximise the likelihood, :math:`\log p(x)` or :math:`\log p(x\mid z)`, with exact gradients.
 
     Sums are exact for small ground sets, for pairwise functions of small treewidth and for grids
-    with a short side. On other 4-neighbour grids log Z is bounded by strips from above, tightly: an
-    upper bound on the loss is minimised, and how far it can be from the loss itself is reported.
-    Elsewhere exact samples, by coupling from the past, give unbiased gradients.
+    with a short side: about 12 pixels, or 16 where all examples have the same log Z. On other
+    4-neighbour grids log Z is bounded by strips from above: an upper bound on the loss is
+    minimised, and how far it can be from the loss itself is reported. That is little given
+    observations, and can be nats for strongly coupled images without. Elsewhere exact samples, by
+    coupling from the past, give unbiased gradients.
 
     Parameters
     ----------
@@ -71,14 +77,21 @@ def exact(
     method : {"auto", "sums", "samples"}
         "auto" takes sums where they can be had.
     window : int, optional
-        Columns of the strips. By default from 5 up to 8, until the width is below a tenth of a nat
-        an example.
+        Columns of the strips, for grids that are not summed whole. By default from 5 up to 8, until
+        the width is below a tenth of a nat an example; up to 12 where all have the same log Z.
 
     Returns
     -------
     Learned
-        With the ``method``; for strips also their ``window`` and ``width``: the mean distance, of
-        some examples, between the bounds on their losses.
+        With the ``method``; for grids also the ``window`` and its ``width``: the mean distance, of
+        some examples, between the bounds on their losses. It is 0, but for rounding, where the
+        window holds the short side.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the optimiser stops early, and when the width stays above a tenth of a nat: the fit may
+        have converged, to the minimum of a bound that is not tight.
 
     Raises
     ------
@@ -111,14 +124,18 @@ def exact(
             tol=1e-3 if tol is None else tol,
             max_steps=20_000 if max_iterations is None else max_iterations,
         )
+    objective = Objective.supervised(examples, engine)
+    if window is None and objective.alike and objective.convex:
+        objective = dataclasses.replace(objective, engine=Exact(first, n_jobs, SHARED))
     return fit_exactly(
-        Objective.supervised(examples, engine),
+        objective,
         penalty,
         start=start,
         callback=callback,
         tol=1e-4 if tol is None else tol,
         max_iterations=200 if max_iterations is None else max_iterations,
         widen=window is None,
+        remedy="raise window, each column of which doubles the time, or take method='samples'",
     )
 
 
@@ -131,12 +148,13 @@ def fit_exactly(
     tol: float = 1e-4,
     max_iterations: int = 200,
     widen: bool = True,
+    remedy: str = "smaller images or a stronger penalty on alpha narrow it",
 ) -> Learned:
     """Minimise an objective whose engine is `Exact`; see `exact`.
 
     On grids the first round, with references that are labels or follow the parameters, comes near
     the optimum from anywhere. Then references are modes that stay, and the window grows while
-    `widen` allows it.
+    `widen` allows it. `remedy` ends the warning about a width that stays too large.
     """
     engine, examples = objective.engine, objective.examples
     assert isinstance(engine, Exact)
@@ -168,13 +186,22 @@ def fit_exactly(
         while True:
             engine = engine.anchor(size)
             width = _width(dataclasses.replace(objective, engine=engine), theta)
-            if width <= _WIDTH or not widen or size == _WIDEST:
+            if width <= WIDTH or not widen or size == _WIDEST:
                 break
             size += 1
     found = run(engine, tol, warn=True)
     if any(strips):
         width = _width(dataclasses.replace(objective, engine=engine), found.theta)
-        details |= {"window": engine.strips.window, "width": width}
+        details |= {"window": engine.window(examples), "width": width}
+        if width > WIDTH:
+            warnings.warn(
+                f"log Z is known to {width:.2g} nats an example only, above {WIDTH:g}, with "
+                f"windows of {details['window']} columns: an upper bound on the loss was "
+                "minimised, which can be as far from it, and couplings may come out too weak; "
+                + remedy,
+                ConvergenceWarning,
+                stacklevel=3,
+            )
     return dataclasses.replace(found, history=tuple(history), details={**found.details, **details})
 
 
@@ -182,12 +209,11 @@ def _width(objective: Objective, theta: FloatArray) -> float:
     """Return the mean distance between the bounds on the losses of some examples."""
     examples, engine = objective.examples, objective.engine
     assert isinstance(engine, Exact)
-    index = np.unique(np.linspace(0, examples.count - 1, _MEASURED).astype(np.int64))
+    index = some_of(examples)
     alpha = theta[examples.layout.blocks["alpha"]]
     total = 0.0
     for group, rows in examples.parts(index):
-        chosen = engine.choose(group)
-        if isinstance(chosen, Strips):
-            fields = examples.fields(theta, group, rows, observed=not objective.latent)
-            total += float(chosen.widths(group, rows, alpha, fields, 0).sum())
+        own = rows[:1] * 0 if objective.alike else rows
+        fields = examples.fields(theta, group, own, observed=not objective.latent)
+        total += len(rows) * float(engine.widths(group, own, alpha, fields, 0).mean())
     return total / len(index)

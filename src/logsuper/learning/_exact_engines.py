@@ -1,8 +1,9 @@
 r"""Engines without an approximation, or with one that is certified to be small.
 
-On image grids the log-partition function is that of the strips, a bound whose distance from the
-truth is known and about halves with every column of the window. Narrow grids, graphs of small
-width and small ground sets are exact.
+Small ground sets, graphs of small width and image grids with a side that is short enough to sum
+over all its states at once are exact. On larger grids the log-partition function is that of the
+strips, a bound whose distance from the truth is known and, away from the phase transition, about
+halves with every column of the window.
 """
 
 from __future__ import annotations
@@ -28,8 +29,14 @@ from logsuper.learning._engines import Engine, Partition
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._pairs import Pairs, Reduced, grid_shape
 from logsuper.solvers._inputs import check_integer, count_threads
+from logsuper.solvers._native import kernels
 
-__all__ = ["Elimination", "Enumeration", "Exact", "Strips"]
+__all__ = ["SHARED", "WIDTH", "Elimination", "Enumeration", "Exact", "Strips", "some_of"]
+
+SHARED = 2e7
+"""The `budget` of `Exact` where one evaluation serves all examples: some tenths of a second."""
+WIDTH = 0.1
+"""The uncertainty of log Z, in nats an example, with which a window is wide enough."""
 
 # Enumeration takes ground sets of so many elements, and is the fastest up to that many.
 _LARGEST, _TINY = 16, 10
@@ -38,6 +45,12 @@ _LEAST = 1e-300
 _HELD = 1 << 22
 # Operations of elimination, of about a nanosecond, that one example may take.
 _BUDGET = 1e9
+# Weights that a grid may take in place of its windows: some milliseconds.
+_WHOLE = 1e6
+# Columns of the widest window that is taken without having been asked for.
+_WIDEST = 12
+# Examples that widths are measured on.
+_MEASURED = 20
 
 Bits = NDArray[np.uint8]
 Side = Literal["lower", "upper"]
@@ -161,6 +174,10 @@ class Strips:
 
         return np.array(self._map(one, rows, fields, references))
 
+    def covers(self, group: Group) -> bool:
+        """Return whether the window holds the short side of the images, so that all is exact."""
+        return min(self._lattice(group).shape) <= self.window
+
     def _map(
         self, one: Callable[..., Any], rows: IntArray, fields: FloatArray, references: Bits
     ) -> list[Any]:
@@ -216,14 +233,19 @@ class Strips:
 
 
 class Exact:
-    """The engine that suits a group: strips on image grids, else one that is exact.
+    r"""The engine that suits a group: exact where that is affordable, else strips on image grids.
 
     Parameters
     ----------
     window : int
-        Of the strips.
+        Columns of the strips, on grids whose short side is too long to be summed over at once.
     n_jobs : int, optional
         Threads over the examples, for strips.
+    budget : float, optional
+        Weights that an example may take. A grid of n pixels whose short side has s is summed
+        whole, exactly, where :math:`n2^s` are no more; otherwise windows have as many columns w as
+        :math:`nw2^w` allows, if these are more than `window`. By default a million, and no wider
+        windows.
 
     Examples
     --------
@@ -236,14 +258,22 @@ class Exact:
     True
     """
 
-    def __init__(self, window: int = 6, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, window: int = 6, n_jobs: int | None = None, budget: float | None = None
+    ) -> None:
         self.strips = Strips(check_integer(window, "window", 1, 2**31), n_jobs)
+        self.budget = budget
         self._others = Elimination(), Enumeration()
         self._chosen: dict[Group, Engine] = {}
 
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads over the examples."""
+        return self.strips.n_jobs
+
     def anchor(self, window: int) -> Exact:
         """Return the same with strips that will keep the references of their first evaluation."""
-        other = Exact(window)
+        other = Exact(window, budget=self.budget)
         other.strips, other._others = self.strips.anchor(window), self._others
         return other
 
@@ -262,14 +292,29 @@ class Exact:
             self._chosen[group] = self._choose(group)
         return self._chosen[group]
 
+    def bounds(self, group: Group) -> bool:
+        """Return whether the values of a group are bounds, rather than exact."""
+        chosen = self.choose(group)
+        return isinstance(chosen, Strips) and not chosen.covers(group)
+
+    def window(self, examples: Examples) -> int:
+        """Return the columns of the widest window, 0 where no group has any."""
+        engines = [self.choose(group) for group in examples.groups]
+        return max((e.window for e in engines if isinstance(e, Strips)), default=0)
+
     def _choose(self, group: Group) -> Engine:
         elimination, enumeration = self._others
         n, functions = group.prepared.n, list(group.prepared.functions)
         if n <= _TINY:
             return enumeration
         pairs = Pairs.of(group)
-        if pairs is not None and grid_shape(group, pairs) is not None:
-            return self.strips
+        shape = None if pairs is None else grid_shape(group, pairs)
+        if shape is not None:
+            window = self._columns(n, min(shape))
+            # wide windows take long without the kernels, which elimination does not need
+            if window > self.strips.window and window == min(shape) and kernels() is None:
+                return elimination
+            return dataclasses.replace(self.strips, window=window)
         if n <= _LARGEST:
             return enumeration
         if pairs is None:
@@ -286,11 +331,35 @@ class Exact:
             )
         return elimination
 
+    def _columns(self, n: int, short: int) -> int:
+        """Return the columns of the windows of a grid."""
+        given, budget = self.strips.window, _WHOLE if self.budget is None else self.budget
+        if short > given and n * 2.0 ** min(short, 1000) <= budget:
+            return short
+        if short <= given or self.budget is None:
+            return given
+        wider = range(given + 1, _WIDEST + 1)
+        return max((w for w in wider if n * w * 2.0**w <= budget), default=given)
+
+    def widths(
+        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
+    ) -> FloatArray:
+        """Return how far log Z can be from what `evaluate` returns, (B,)."""
+        chosen = self.choose(group)
+        if isinstance(chosen, Strips):
+            return chosen.widths(group, rows, alpha, fields, step)
+        return np.zeros(len(rows))
+
     def evaluate(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
     ) -> Partition:
         """Evaluate by the engine of the group."""
         return self.choose(group).evaluate(group, rows, alpha, fields, step)
+
+
+def some_of(examples: Examples) -> IntArray:
+    """Return the examples, all over the data, that widths are measured on."""
+    return np.unique(np.linspace(0, examples.count - 1, _MEASURED).astype(np.int64))
 
 
 # ------------------------------------------------------------------------------------------ inside
