@@ -9,16 +9,19 @@ the prior. Each may have its own engine, for the prior is common to all images, 
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from logsuper._warnings import ConvergenceWarning
 from logsuper.channels import Channel
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._decoding import check_theta, make_model
 from logsuper.learning._engines import Engine, Partition
+from logsuper.learning._exact_engines import WIDTH, Exact, Strips, some_of
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._features import Context
 
@@ -82,7 +85,8 @@ class Evidence:
         """Return the term of the posterior, with the likelihood of x = 0 and with the counts."""
         value, phi, cuts = 0.0, np.zeros(self.examples.layout.size), 0
         counts: list[FloatArray] = []
-        for group, rows, part, constant in self.posteriors(theta, channel):
+        # as in an `Objective` an odd step is the held side: strips bound it from below
+        for group, rows, part, constant in self.posteriors(theta, channel, 1):
             share = len(rows) / self.examples.count
             value += share * float((part.values.mean(axis=1) + constant).mean())
             phi += share * self._statistics(group, rows, part)
@@ -103,10 +107,10 @@ class Evidence:
                 continue
             own = rows[:1] if self.alike(group) else rows
             fields = self.examples.fields(theta, group, own, observed=False)
-            yield group, own, self._run(self.prior, theta, group, own, fields)
+            yield group, own, self.prior.evaluate(group, own, self._alpha(theta), fields, 0)
 
     def posteriors(
-        self, theta: FloatArray, channel: Channel
+        self, theta: FloatArray, channel: Channel, step: int = 0
     ) -> Iterator[tuple[Group, IntArray, Partition, FloatArray]]:
         r"""Yield posteriors and the constant :math:`\sum_d\log p(z_d\mid x_d=0)` of each example.
 
@@ -118,15 +122,35 @@ class Evidence:
             zero, one = (part.reshape(len(rows), -1) for part in channel.log_likelihoods(images))
             fields = self.examples.fields(theta, group, rows, observed=False)
             constant = np.where(np.isneginf(zero), one + fields, zero).sum(axis=1)
-            part = self._run(self.posterior, theta, group, rows, fields + (one - zero))
+            fields = fields + (one - zero)
+            part = self.posterior.evaluate(group, rows, self._alpha(theta), fields, step)
             yield group, rows, part, constant
 
-    def _run(
-        self, engine: Engine, theta: FloatArray, group: Group, rows: IntArray, fields: FloatArray
-    ) -> Partition:
-        return engine.evaluate(
-            group, rows, theta[self.examples.layout.blocks["alpha"]], fields, step=0
-        )
+    def anchor(self) -> Evidence:
+        """Return the same with strips that will keep the references of their first evaluation."""
+        assert isinstance(self.prior, Exact) and isinstance(self.posterior, Exact)
+        prior, posterior = (e.anchor(e.strips.window) for e in (self.prior, self.posterior))
+        return dataclasses.replace(self, prior=prior, posterior=posterior)
+
+    def width(self, theta: FloatArray, channel: Channel) -> float:
+        """Return the mean distance of some examples between the bounds on their likelihoods.
+
+        For engines that are `Exact`; 0, but for rounding, where none of them has windows.
+        """
+        assert isinstance(self.prior, Exact) and isinstance(self.posterior, Exact)
+        index, alpha, total = some_of(self.examples), self._alpha(theta), 0.0
+        through = self.examples.with_channel(channel)
+        for group, rows in through.parts(index):
+            own = rows[:1] * 0 if self.alike(group) else rows
+            fields = through.fields(theta, group, own, observed=False)
+            free = self.prior.widths(group, own, alpha, fields, 0).mean()
+            fields = through.fields(theta, group, rows)
+            held = self.posterior.widths(group, rows, alpha, fields, 1).mean()
+            total += len(rows) * float(free + held)
+        return total / len(index)
+
+    def _alpha(self, theta: FloatArray) -> FloatArray:
+        return theta[self.examples.layout.blocks["alpha"]]
 
     def _statistics(self, group: Group, rows: IntArray, part: Partition) -> FloatArray:
         """Return the mean statistics of some examples, (P,)."""
@@ -141,7 +165,9 @@ class Evidence:
                 yield group, rows[first : first + size]
 
 
-def log_evidence(examples: Examples, theta: ArrayLike, engine: Engine) -> FloatArray:
+def log_evidence(
+    examples: Examples, theta: ArrayLike, engine: Engine, *, budget: float = 1e9
+) -> FloatArray:
     r"""Return the log-likelihood :math:`\log p(z_i)` of each observation.
 
     Parameters
@@ -151,13 +177,22 @@ def log_evidence(examples: Examples, theta: ArrayLike, engine: Engine) -> FloatA
     theta : array-like of shape (P,)
         Parameters in the order of the layout.
     engine : Engine
-        What stands for the log-partition functions. With an exact one the values are exact; a
-        difference of two bounds bounds nothing.
+        What stands for the log-partition functions. With an exact one the values are exact. So they
+        are with `Exact` where that is no bound, on image grids with a side of up to about 12
+        pixels. On larger ones a difference of two bounds bounds nothing: the values then are the
+        middles of `bracket_log_evidence`.
+    budget : float, default 1e9
+        Of those.
 
     Returns
     -------
     ndarray of shape (N,)
         In the user's order.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When such a bracket is wider than a tenth of a nat, with its width.
 
     Examples
     --------
@@ -173,6 +208,21 @@ def log_evidence(examples: Examples, theta: ArrayLike, engine: Engine) -> FloatA
     check_observed(examples)
     parameters = check_theta(examples, theta)
     assert examples.channel is not None
+    if any(_bounds(engine, group) for group in examples.groups):
+        lower, upper = bracket_log_evidence(
+            examples, parameters, budget=budget, n_jobs=getattr(engine, "n_jobs", None)
+        )
+        width = upper - lower
+        if width.max() > WIDTH:
+            worst = int(width.argmax())
+            warnings.warn(
+                f"log p(z) of observed[{worst}] is known to {width[worst]:.2g} nats only, and the "
+                f"middle of its bracket returned; raise budget = {budget:g}, or take both ends "
+                "from bracket_log_evidence",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return lower + width / 2
     evidence = Evidence(examples, engine, engine)
     result = np.empty(examples.count)
     for group, rows, part in evidence.priors(parameters):
@@ -243,6 +293,13 @@ def check_observed(examples: Examples) -> None:
             "scale=True learns a factor on the log-odds, with which a channel is no distribution "
             "of observations; make the examples with scale=False"
         )
+
+
+def _bounds(engine: Engine, group: Group) -> bool:
+    """Return whether an engine bounds the log-partition functions of a group by strips."""
+    if isinstance(engine, Strips):
+        return not engine.covers(group)
+    return isinstance(engine, Exact) and engine.bounds(group)
 
 
 def _images(group: Group, rows: IntArray) -> FloatArray:
