@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 from latent_oracles import CHANNELS, SHAPE, brute_log_evidence, random_data
+from objective_oracles import long
 from scipy.optimize import minimize
 
 import logsuper as ls
+from logsuper._warnings import ConvergenceWarning
 from logsuper.functions import ConcaveCardinality
-from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
+from logsuper.learning import FixedNoise, Objective, Penalty, log_evidence, make_examples
+from logsuper.learning._em import expectation_maximization
+from logsuper.learning._evidence import Evidence
+from logsuper.learning._exact_engines import Elimination, Enumeration, Exact
 from logsuper.learning._latent import latent
 
 CASES = [("flips", "fixed"), *((name, "learned") for name in CHANNELS)]
@@ -94,6 +99,132 @@ def test_exact_em_ends_where_direct_maximisation_does(seed):
     bounds = [(0, None), (0, None), (None, None), (-13.8, -0.004)]
     best = minimize(objective, [1.0, 1.0, 0.0, -1.0], bounds=bounds)
     assert found.history[-1].objective == pytest.approx(best.fun, abs=5e-4)
+
+
+# ---------------------------------------------------------------------------------- larger images
+
+
+@long
+def test_exact_em_equals_em_by_elimination_on_larger_grids():
+    f = ls.grid_cuts((8, 8))
+    x = ls.LogSupermodular(0.8 * f[0] + 0.8 * f[1]).sample(20, "cftp", seed=0).reshape(-1, 8, 8)
+    data = make_examples(f, observed=ls.Flips(0.1).sample(x, seed=1), channel=ls.Flips(0.1))
+    penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
+    start = data.layout.fill(alpha=0.5)
+    found = latent(data, penalty, engine="exact", start=start, tol=1e-4)
+    best = expectation_maximization(
+        Evidence(data, Elimination(), Elimination()),
+        penalty,
+        start,
+        data.channel,
+        learn_channel=False,
+        callback=None,
+        tol=1e-4,
+        max_iterations=200,
+        steps=5,
+    )
+    assert found.converged and best.converged
+    np.testing.assert_allclose(found.theta, best.theta, atol=1e-5)
+    np.testing.assert_allclose(objectives(found), objectives(best), rtol=1e-9)
+    assert found.details["width"] == pytest.approx(0.0, abs=1e-9)
+
+
+@long
+@pytest.mark.filterwarnings("ignore:latent stopped")
+def test_a_prior_that_all_images_share_is_summed_whole():
+    """Where images have their own, it has the windows of the posteriors, and is nats away."""
+    x = ls.make_silhouettes(3, shape=(16, 16), seed=0)[:, 1:15, 1:15]
+    options = {"observed": ls.Flips(0.1).sample(x, seed=1), "channel": ls.Flips(0.1)}
+    f, theta = ls.grid_cuts((14, 14)), np.array([0.9, 0.9, 0.0])
+    fit = {"engine": "exact", "start": theta, "max_iterations": 0}
+    shared = make_examples(f, modular="shared", **options)
+    found = latent(shared, Penalty.of(shared.layout), **fit)
+    truth = -log_evidence(shared, theta, Elimination()).mean()
+    assert found.details["width"] < 1e-2
+    assert 0.0 <= found.history[0].objective - truth <= found.details["width"]
+    own = make_examples(f, modular="shared", edge_weights=np.ones((3, 364)), **options)
+    with pytest.warns(ConvergenceWarning, match="nats an image only"):
+        found = latent(own, Penalty.of(own.layout), **fit)
+    assert found.details["width"] > 1.0
+    assert 0.0 <= found.history[0].objective - truth <= found.details["width"]
+
+
+def narrow():
+    """Return a problem on which EM with windows of two columns makes the objective worse."""
+    x = ls.make_silhouettes(8, shape=(16, 16), seed=0)
+    z = ls.AsymmetricFlips(0.05, 0.15).sample(x, seed=2)
+    start = ls.AsymmetricFlips(0.2, 0.3)
+    data = make_examples(ls.grid_cuts((16, 16)), observed=z, channel=start, modular="shared")
+    return data, Penalty.of(data.layout, alpha=0.01, modular=0.1)
+
+
+@long
+def test_an_iteration_that_makes_it_worse_is_not_taken():
+    data, penalty = narrow()
+    evidence, lines = Evidence(data, Exact(2), Exact(2)), []
+    found = expectation_maximization(
+        evidence,
+        penalty,
+        data.layout.fill(alpha=0.5),
+        data.channel,
+        learn_channel=True,
+        callback=lines.append,
+        tol=1e-6,
+        max_iterations=60,
+        steps=5,
+    )
+    assert not found.converged
+    assert found.details["rise"] > 0.01
+    assert_monotone(found)
+    assert found.history == tuple(lines)
+    free, held = evidence.free(found.theta), evidence.held(found.theta, found.channel)
+    value = free.value - held.value + penalty.value(found.theta)
+    assert found.history[-1].objective == pytest.approx(value, rel=1e-12)
+
+
+@long
+def test_references_that_stay_go_on_where_those_that_follow_make_it_worse(monkeypatch):
+    data, penalty = narrow()
+    lines = []
+    options = {"engine": "exact", "noise": "learned", "window": 2, "tol": 1e-4}
+    with pytest.warns(ConvergenceWarning, match="nats an image only.*raise window"):
+        found = latent(data, penalty, callback=lines.append, **options)
+    assert found.converged and "rise" not in found.details
+    assert found.details["width"] > 0.1
+    assert_monotone(found)
+    assert found.history == tuple(lines)
+    assert [record.step for record in lines] == list(range(len(lines)))
+    # without, the fit ends at the best it had, and says why
+    monkeypatch.setattr(Evidence, "anchor", lambda self: self)
+    with pytest.warns(ConvergenceWarning) as caught:
+        worse = latent(data, penalty, **options)
+    stopped, wide = (str(warning.message) for warning in caught)
+    assert "at the best parameters, for the next would have raised" in stopped
+    assert "nats an image only" in wide
+    assert not worse.converged
+    assert_monotone(worse)
+    assert found.history[-1].objective < worse.history[-1].objective
+
+
+def test_refuses_a_start_that_is_not_finite():
+    class Broken(Enumeration):
+        def evaluate(self, *args):
+            part = super().evaluate(*args)
+            return part._replace(values=part.values * np.nan)
+
+    data = random_data(np.random.default_rng(0), ls.Flips(0.2))
+    with pytest.raises(ValueError, match="objective is nan at the start; start from smaller"):
+        expectation_maximization(
+            Evidence(data, Enumeration(), Broken()),
+            Penalty.of(data.layout),
+            data.layout.fill(alpha=0.5),
+            data.channel,
+            learn_channel=False,
+            callback=None,
+            tol=1e-5,
+            max_iterations=5,
+            steps=5,
+        )
 
 
 def test_the_objective_is_that_of_the_paper_with_its_constant(seed):

@@ -8,7 +8,8 @@ Where both are maxima under perturbations that stay fixed, or exact, the linear 
 touches the posterior term at the present parameters lies below it (E step: its slope are the
 expected statistics). What is left is convex in the weights and in closed form for the channel (M
 step), and a decrease of it is one of F: the method is monotone (the concave-convex procedure of
-A. L. Yuille and A. Rangarajan, Neural Computation 15, 2003).
+A. L. Yuille and A. Rangarajan, Neural Computation 15, 2003). Strip bounds are not convex, and an
+iteration with them can make F worse; it is then not taken.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from logsuper.learning._smooth import minimize
 
 __all__ = ["expectation_maximization"]
 
+# A rise of F by no more than this share of it is rounding: sums over all pixels of all images.
+_ROUNDING = 1e-10
+
 
 def expectation_maximization(
     evidence: Evidence,
@@ -40,23 +44,38 @@ def expectation_maximization(
     max_iterations: int,
     steps: int,
 ) -> Learned:
-    """Minimise F until an iteration gains less than tol of it; see `latent` for the options."""
+    """Minimise F until an iteration gains less than tol of it; see `latent` for the options.
+
+    An iteration that makes F worse ends the fit without convergence, where it began, with the
+    ``rise`` in the details.
+    """
     history: list[Record] = []
     free = evidence.free(theta)
     cuts, last, converged = free.cuts, math.inf, False
     convex = free.value + penalty.value(theta)
     curvature: FloatArray | None = None
+    before, details = (theta, channel), dict[str, object]()
     for iteration in range(max_iterations + 1):
         held = evidence.held(theta, channel)
         value = convex - held.value
         cuts += held.cuts
+        if not history and not math.isfinite(value):
+            raise ValueError(
+                f"the objective is {value:g} at the start; start from smaller parameters, or with "
+                "a channel under which every observation is possible"
+            )
+        scale = max(1.0, abs(value))
+        # not a number is no progress either
+        if not value - last <= _ROUNDING * scale:
+            (theta, channel), details["rise"] = before, value - last
+            break
         history.append(Record(iteration, cuts, value))
         if callback is not None:
             callback(history[-1])
-        converged = last - value <= tol * max(1.0, abs(value))
+        converged = last - value <= tol * scale
         if converged or iteration == max_iterations:
             break
-        last = value
+        last, before = value, (theta, channel)
         # a nonsmooth objective ends a line search early, never above where it began
         found = minimize(
             _Matching(evidence, held.phi),
@@ -72,7 +91,7 @@ def expectation_maximization(
         if learn_channel:
             channel = channel.refit(held.counts)
     return Learned(
-        evidence.examples.layout.unpack(theta), theta, converged, tuple(history), channel
+        evidence.examples.layout.unpack(theta), theta, converged, tuple(history), channel, details
     )
 
 

@@ -2,7 +2,9 @@ r"""Learning from observations alone: x is never seen (section 4.4 of the paper)
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +16,10 @@ from logsuper.functions._checks import FloatArray, check_number
 from logsuper.learning._em import expectation_maximization
 from logsuper.learning._engines import KeptNoise, step_key
 from logsuper.learning._evidence import Evidence, check_observed
-from logsuper.learning._exact_engines import Exact
+from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._latent_descent import descend_evidence
-from logsuper.learning._learned import Callback, Learned
+from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import units
@@ -38,7 +40,7 @@ def latent(
     engine: str = "logistic",
     samples: int = 4,
     prior_samples: int | None = None,
-    window: int = 6,
+    window: int | None = None,
     steps: int = 5,
     batch: int | None = None,
     start: FloatArray | None = None,
@@ -67,21 +69,25 @@ def latent(
     method : {"em", "subgradient"}
         "em" alternates between expected statistics of the posterior and a few steps to match them.
         Its perturbations are fixed, a Latin hypercube, so that no iteration makes the objective
-        worse. "subgradient" is the paper's: steps on a few images with fresh perturbations, for
-        the logistic engine only; an iteration of it is four passes over the images.
+        worse; one that would, as with strips it can, is not taken. "subgradient" is the paper's:
+        steps on a few images with fresh perturbations, for the logistic engine only; an iteration
+        of it is four passes over the images.
     noise : {"fixed", "learned"}
         Whether the parameters of the channel are learned too. They then start from those of
         `examples.channel`: rather a rate too large, such as 0.3, than one too small.
     engine : {"logistic", "exact"}
-        What stands for A: the logistic bound, or exact inference where it can be had (on image
-        grids strips, which are all but exact).
+        What stands for A: the logistic bound, or exact inference where it can be had. On image
+        grids with a side of up to about 12 pixels, or 16 for a prior that all images share, that
+        is exact. On larger ones A is bounded by strips, from above for the prior and from below
+        for posteriors: an upper bound on the objective is minimised. Posteriors lose little by
+        that, but strongly coupled priors can lose nats: see the ``width``.
     samples : int
         Perturbations of the posterior of each image.
     prior_samples : int, optional
         Perturbations of the prior. Where all images have the same, 400, or fewer for images above
         20 000 pixels; else `samples` for each.
-    window : int
-        Of the strips.
+    window : int, optional
+        Columns of the strips. By default 6, and up to 12 for a prior that all images share.
     steps : int
         Steps of L-BFGS in each M step.
     batch : int, optional
@@ -103,11 +109,15 @@ def latent(
     -------
     Learned
         Its history is of :math:`-\log p(z)` plus the penalty, in nats an image, with the constant.
+        With engine "exact" the details have the ``width``: the mean distance, of some images,
+        between the bounds on :math:`-\log p(z)`, 0 but for rounding where all is exact. Where an
+        iteration would have made the objective worse, they have by how much, as ``rise``.
 
     Warns
     -----
     ConvergenceWarning
-        After `max_iterations`.
+        After `max_iterations`, after an iteration that would have made the objective worse, and
+        when the width is above a tenth of a nat.
 
     Examples
     --------
@@ -142,7 +152,7 @@ def latent(
     theta = check_start(_half_a_unit(examples) if start is None else start, examples.layout)
     key = as_key(seed)
     evidence = (
-        Evidence(examples, Exact(window, n_jobs), Exact(window, n_jobs))
+        _summed(examples, window, n_jobs)
         if exact
         else _perturbed(examples, count, prior_samples, key, n_jobs)
     )
@@ -163,7 +173,8 @@ def latent(
             n_jobs=n_jobs,
         )
     else:
-        found = expectation_maximization(
+        fit = _alternate if exact else expectation_maximization
+        found = fit(
             evidence,
             penalty,
             theta,
@@ -174,13 +185,7 @@ def latent(
             max_iterations=most,
             steps=inner,
         )
-    if not found.converged:
-        warnings.warn(
-            f"latent stopped after {most} iterations while the objective still changed by more "
-            f"than tol = {tolerance:g} of it; raise max_iterations or tol",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+    _warn(found, most, tolerance)
     return found
 
 
@@ -195,11 +200,100 @@ def _half_a_unit(examples: Examples) -> FloatArray:
     return theta
 
 
+def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Evidence:
+    """Return the two terms of the likelihood by sums, or by strips."""
+    columns = {} if window is None else {"window": window}
+    # one prior for all images may take longer than the posterior of each
+    shared = window is None and _alike(examples)
+    prior = Exact(**columns, n_jobs=n_jobs, budget=SHARED if shared else None)
+    return Evidence(examples, prior, Exact(**columns, n_jobs=n_jobs))
+
+
+def _alike(examples: Examples) -> bool:
+    """Return whether all images of a shape have the same prior."""
+    return all(g.features is None and g.edge_weights is None for g in examples.groups)
+
+
+def _alternate(
+    evidence: Evidence,
+    penalty: Penalty,
+    theta: FloatArray,
+    channel: Channel,
+    *,
+    callback: Callback | None,
+    max_iterations: int,
+    **options: Any,
+) -> Learned:
+    """Run `expectation_maximization` by sums, and say how wide the bounds are at the end.
+
+    References of strips that follow the parameters make their bounds jump. Where that makes an
+    iteration worse, the fit goes on with references that stay.
+    """
+    history: list[Record] = []
+
+    def run(max_iterations: int) -> Learned:
+        earlier = history[-1] if history else None
+
+        def note(record: Record) -> None:
+            if earlier is not None:
+                if record.step == 0:
+                    return  # where the round before has ended
+                step, cuts = earlier.step + record.step, earlier.cuts + record.cuts
+                record = dataclasses.replace(record, step=step, cuts=cuts)
+            history.append(record)
+            if callback is not None:
+                callback(record)
+
+        return expectation_maximization(
+            evidence,
+            penalty,
+            theta,
+            channel,
+            callback=note,
+            max_iterations=max_iterations,
+            **options,
+        )
+
+    found = run(max_iterations)
+    theta, channel = found.theta, found.channel or channel
+    if "rise" in found.details:
+        evidence = evidence.anchor()
+        found = run(max_iterations - history[-1].step)
+        theta, channel = found.theta, found.channel or channel
+    details = {**found.details, "width": evidence.width(theta, channel)}
+    return dataclasses.replace(found, history=tuple(history), details=details)
+
+
+def _warn(found: Learned, most: int, tol: float) -> None:
+    """Say why a fit has stopped early, and how far what it minimised can be from the likelihood."""
+    rise, width = found.details.get("rise"), found.details.get("width", 0.0)
+    messages = []
+    if rise is not None:
+        messages.append(
+            f"latent stopped after {len(found.history) - 1} iterations, at the best parameters, "
+            f"for the next would have raised the objective by {rise:.3g}, as bounds can that are "
+            f"not tight; raise {'window' if 'width' in found.details else 'samples'}"
+        )
+    elif not found.converged:
+        messages.append(
+            f"latent stopped after {most} iterations while the objective still changed by more "
+            f"than tol = {tol:g} of it; raise max_iterations or tol"
+        )
+    if width > WIDTH:
+        messages.append(
+            f"log p(z) is known to {width:.2g} nats an image only, above {WIDTH:g}: an upper bound "
+            "on -log p(z) was minimised, which can be as far from it, and couplings may come out "
+            "too weak; raise window, each column of which doubles the time, or take smaller images"
+        )
+    for message in messages:
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
 def _perturbed(
     examples: Examples, samples: int, prior_samples: int | None, key: int, n_jobs: int | None
 ) -> Evidence:
     """Return the two terms of the likelihood by the logistic bound, with fixed perturbations."""
-    alike = all(g.features is None and g.edge_weights is None for g in examples.groups)
+    alike = _alike(examples)
     if prior_samples is not None:
         shared = check_integer(prior_samples, "prior_samples", 1, 2**31)
     elif alike:
