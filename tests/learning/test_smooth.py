@@ -55,6 +55,39 @@ def test_optimum_under_bounds(seed: int) -> None:
     assert len(found.history) < 60
 
 
+@pytest.mark.parametrize(
+    ("value", "slope"), [(np.inf, 0.0), (-np.inf, 0.0), (np.nan, 1.0), (1.0, np.nan), (1.0, np.inf)]
+)
+def test_refuses_a_start_that_is_not_finite(value: float, slope: float) -> None:
+    class Broken(Quadratic):
+        def loss(self, theta: np.ndarray) -> Loss:
+            gradient = np.zeros(len(theta))
+            gradient[1] = slope
+            return Loss(value, 0.0, gradient, 1)
+
+    problem = Broken(0)
+    count = int(not np.isfinite(slope))
+    message = f"objective is {value:g} at the start, with {count} entries .*; start from smaller"
+    with pytest.raises(ValueError, match=message):
+        minimize(problem, penalty_of(problem))
+
+
+def test_an_end_that_is_not_finite_is_no_convergence() -> None:
+    class Cliff(Quadratic):
+        """Falls for ever, and reaches minus infinity at the first step."""
+
+        def loss(self, theta: np.ndarray) -> Loss:
+            far = theta[-1] > 1.5  # the weight of the log-odds starts at 1
+            gradient = np.zeros(len(theta))
+            gradient[-1] = 0.0 if far else -1.0
+            return Loss(-np.inf if far else -theta[-1], 0.0, gradient, 1)
+
+    problem = Cliff(0)
+    with pytest.warns(ConvergenceWarning):
+        found = minimize(problem, Penalty.of(problem.examples.layout), max_iterations=5)
+    assert not found.converged
+
+
 def test_history_ends_at_the_result(seed: int) -> None:
     problem = Quadratic(seed)
     penalty = penalty_of(problem)

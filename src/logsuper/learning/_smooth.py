@@ -88,6 +88,11 @@ def minimize(
         With the largest entry of the ``projected_gradient``, as compared with tol, the number of
         ``evaluations`` and the ``curvature`` in its details.
 
+    Raises
+    ------
+    ValueError
+        When the objective or its gradient is not finite at the start.
+
     Warns
     -----
     ConvergenceWarning
@@ -112,6 +117,13 @@ def minimize(
     most = check_integer(max_iterations, "max_iterations", 0, 2**31)
     run = _Run(objective, penalty, callback)
     first = run.evaluate(check_start(start, layout))
+    broken = int(np.sum(~np.isfinite(first.gradient)))
+    if broken or not np.isfinite(first.value):
+        raise ValueError(
+            f"the objective is {first.value:g} at the start, with {broken} entries of its gradient "
+            "that are not finite; start from smaller parameters, and see that every observation is "
+            "possible and none certain under the channel (rates above 0 and below 1)"
+        )
     measured = curvature
     if measured is None:
         measured = run.curvature(first, np.ones(layout.size) if units is None else units)
@@ -151,7 +163,8 @@ def minimize(
         )
     found = run.accepted
     left = residual(found)
-    if left > tolerance and warn:
+    converged = left <= tolerance and bool(np.isfinite(found.value))
+    if not converged and warn:
         warnings.warn(
             f"L-BFGS stopped after {run.history[-1].step} iterations with a projected gradient of "
             f"{left:.3g}, above {tolerance:g}; raise max_iterations or tol, or add a penalty",
@@ -161,7 +174,7 @@ def minimize(
     return Learned(
         layout.unpack(found.theta),
         found.theta,
-        left <= tolerance,
+        converged,
         tuple(run.history),
         objective.examples.channel,
         {"projected_gradient": left, "evaluations": run.evaluations, "curvature": measured},
