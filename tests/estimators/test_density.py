@@ -37,9 +37,15 @@ def test_probabilities_sum_to_one(seed):
     assert density.score(X) == pytest.approx(lower[(X @ (1 << np.arange(6))).astype(int)].mean())
 
 
-@pytest.mark.parametrize(("n", "learner"), [(6, "exact"), (20, "logistic")])
-def test_likelihood_is_exact_where_that_is_cheap(n, learner):
-    assert quick().fit(make_rows(0, 20, n)).learner_ == learner
+OVERLAPPING = [ls.ConcaveCardinality(np.sqrt, n=20, subset=s) for s in (range(12), range(8, 20))]
+
+
+@pytest.mark.parametrize(
+    ("n", "functions", "learner"),
+    [(6, None, "exact"), (20, None, "exact"), (20, OVERLAPPING, "logistic")],
+)
+def test_likelihood_is_exact_where_that_is_cheap(n, functions, learner):
+    assert quick(functions).fit(make_rows(0, 20, n)).learner_ == learner
 
 
 def test_exact_likelihood_beats_its_bound(seed):

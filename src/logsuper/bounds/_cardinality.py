@@ -44,9 +44,7 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
     t, groups = _prepare(f, budget, passes=1)
     total = 0.0
     for members, g in groups:
-        for ahead in _backward(-g, t[members]):
-            last = ahead
-        total += float(last[0])
+        total += count_partition(g, t[members])
         t[members] = -np.inf
     return Bound(total + float(np.logaddexp(0.0, t).sum()), "exact", "cardinality", certified=True)
 
@@ -56,8 +54,58 @@ def marginals(f: SubmodularFunction, *, budget: float = BUDGET) -> Marginals:
     t, groups = _prepare(f, budget, passes=3)
     mean = expit(t)
     for members, g in groups:
-        mean[members] = _means(-g, t[members])
+        mean[members], _ = count_marginals(g, t[members])
     return Marginals(mean, "cardinality", mean, mean)
+
+
+def count_marginals(g: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Return the marginals of :math:`p(x)\propto e^{t^\top x-g(\sum_ix_i)}`, and of the count.
+
+    Parameters
+    ----------
+    g : ndarray of shape (n + 1,)
+        The values at 0, 1, ..., n ones.
+    t : ndarray of shape (n,)
+
+    Returns
+    -------
+    mean : ndarray of shape (n,)
+        :math:`P(x_i=1)`.
+    count : ndarray of shape (n + 1,)
+        :math:`P(\sum_ix_i=k)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.bounds._cardinality import count_marginals
+    >>> mean, count = count_marginals(np.zeros(3), np.zeros(2))
+    >>> mean.tolist(), count.tolist()
+    ([0.5, 0.5], [0.25, 0.5, 0.25])
+    """
+    size = len(t)
+    step = max(1, math.isqrt(size))
+    # keep every step-th of the sums, and do those in between again: memory size^1.5, not size^2
+    stops = {size - m: ahead for m, ahead in enumerate(_backward(-g, t)) if m % step == 0}
+    mean = np.empty(size)
+    count = np.ones(1)
+    for stop in sorted(stops):
+        start = len(count) - 1
+        block = [*_backward(stops[stop], t[start:stop])][::-1]
+        for j in range(start, stop):
+            ahead = block[j - start + 1]
+            # counts go forward as probabilities, odds come from the way back
+            on = count * expit(t[j] + ahead[1:] - ahead[:-1])
+            mean[j] = on.sum()
+            count = np.append(count - on, 0.0)
+            count[1:] += on
+    return mean, count
+
+
+def count_partition(g: FloatArray, t: FloatArray) -> float:
+    r"""Return :math:`\log\sum_xe^{t^\top x-g(\sum_ix_i)}`; see `count_marginals`."""
+    for ahead in _backward(-g, t):
+        last = ahead
+    return float(last[0])
 
 
 def operations(f: SubmodularFunction) -> float:
@@ -102,10 +150,10 @@ def _parts(f: SubmodularFunction) -> tuple[FloatArray, Groups] | None:
         if isinstance(atom, Modular):
             t -= weight * atom.t
             continue
-        counted = _counted(atom)
-        if counted is None:
+        found = counted(atom)
+        if found is None:
             return None
-        members, g = counted
+        members, g = found
         _, before = groups.get(members.tobytes(), (members, 0.0))
         groups[members.tobytes()] = (members, before + weight * g)
     times = np.zeros(f.n, dtype=np.int64)
@@ -116,7 +164,7 @@ def _parts(f: SubmodularFunction) -> tuple[FloatArray, Groups] | None:
     return t, list(groups.values())
 
 
-def _counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
+def counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
     """Return the members that a function counts and its values at 0, 1, ...; None if others."""
     if isinstance(atom, ConcaveCardinality):
         return atom.subset, atom.g
@@ -139,23 +187,3 @@ def _backward(ahead: FloatArray, t: FloatArray) -> Iterator[FloatArray]:
     for field in t[::-1]:
         ahead = np.logaddexp(ahead[:-1], field + ahead[1:])
         yield ahead
-
-
-def _means(end: FloatArray, t: FloatArray) -> FloatArray:
-    """Return the marginals: counts go forward as probabilities, odds come from the way back."""
-    size = len(t)
-    step = max(1, math.isqrt(size))
-    # keep every step-th of the sums, and do those in between again: memory size^1.5, not size^2
-    stops = {size - m: ahead for m, ahead in enumerate(_backward(end, t)) if m % step == 0}
-    mean = np.empty(size)
-    count = np.ones(1)
-    for stop in sorted(stops):
-        start = len(count) - 1
-        block = [*_backward(stops[stop], t[start:stop])][::-1]
-        for j in range(start, stop):
-            ahead = block[j - start + 1]
-            on = count * expit(t[j] + ahead[1:] - ahead[:-1])
-            mean[j] = on.sum()
-            count = np.append(count - on, 0.0)
-            count[1:] += on
-    return mean

@@ -53,7 +53,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     learner : {"auto", "exact", "logistic", "saa", "pseudo", "lfield"}
         How to learn. "exact" is maximum likelihood, "logistic" the paper's, of the logistic bound,
         which takes half of a weak coupling for granted. "auto" is "exact" where exact inference is
-        cheap (up to 16 features, and sparse pairwise functions), else "logistic".
+        cheap (the default functions, all on up to 16 features, sparse pairwise ones), else
+        "logistic".
     modular : {"pixel", "shared", "none"}
         The modular term t: one number for each feature, one for all, or none.
     penalty : float or dict, optional

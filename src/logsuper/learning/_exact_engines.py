@@ -25,6 +25,7 @@ from logsuper.bounds._strips import strips_gradient
 from logsuper.bounds._windows import chain_odds, edge_fields
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._count_engine import Counts
 from logsuper.learning._engines import Engine, Partition
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._pairs import Pairs, Reduced, grid_shape
@@ -263,7 +264,7 @@ class Exact:
     ) -> None:
         self.strips = Strips(check_integer(window, "window", 1, 2**31), n_jobs)
         self.budget = budget
-        self._others = Elimination(), Enumeration()
+        self._others = Elimination(), Enumeration(), Counts()
         self._chosen: dict[Group, Engine] = {}
 
     @property
@@ -303,7 +304,7 @@ class Exact:
         return max((e.window for e in engines if isinstance(e, Strips)), default=0)
 
     def _choose(self, group: Group) -> Engine:
-        elimination, enumeration = self._others
+        elimination, enumeration, counts = self._others
         n, functions = group.prepared.n, list(group.prepared.functions)
         if n <= _TINY:
             return enumeration
@@ -317,19 +318,22 @@ class Exact:
             return dataclasses.replace(self.strips, window=window)
         if n <= _LARGEST:
             return enumeration
-        if pairs is None:
+        cost = Counts.cost(group)
+        if pairs is None and cost is None:
             raise NotApplicable(
-                f"exact needs pairwise functions, or at most {_LARGEST} elements, got n = {n} and "
-                f"{functions!r}; use method='samples'"
+                "exact needs pairwise functions, counts over disjoint sets, or at most "
+                f"{_LARGEST} elements, got n = {n} and {functions!r}; use method='samples'"
             )
-        cost = _elimination.operations(_pairwise(pairs, pairs.weights.sum(axis=0), np.zeros(n)))
+        if pairs is not None:
+            cost = _elimination.operations(_pairwise(pairs, pairs.weights.sum(axis=0), np.zeros(n)))
+        assert cost is not None
         if not cost <= _BUDGET:
             raise TooLarge(
                 f"exact would take {cost:.2g} operations an example for {functions!r}, above "
                 f"{_BUDGET:.0e}; use method='samples'",
                 cost,
             )
-        return elimination
+        return counts if pairs is None else elimination
 
     def _columns(self, n: int, short: int) -> int:
         """Return the columns of the windows of a grid."""
