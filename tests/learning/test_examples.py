@@ -47,7 +47,28 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "functions": ({"functions": ls.grid_cuts((2, 2))}, "functions have n = 4, but .* 6 pixels"),
     "features": ({"features": np.zeros((2, 2, 3, 1))}, "features is for 2 images"),
     "feature": ({"features": np.full((1, 2, 3, 1), np.nan)}, r"features\[0\].* is not finite"),
-    "feature size": ({"features": np.zeros((1, 7, 1))}, "features does not fit the images"),
+    "feature size": (
+        {"features": np.zeros((1, 7, 1))},
+        r"features\[0\] has shape \(7, 1\), but the image \(2, 3\): give the p features of a pixel "
+        r"last, \(2, 3, p\)",
+    ),
+    "features first": ({"features": np.zeros((1, 4, 2, 3))}, r"shape \(4, 2, 3\), but the image"),
+    "features turned": ({"features": np.zeros((1, 3, 2, 4))}, r"shape \(3, 2, 4\), but the image"),
+    "one feature": ({"features": np.zeros((1, 2, 3))}, r"shape \(2, 3\), but the image"),
+    "no axis": ({"features": [1.0]}, r"features\[0\] has shape \(\), but the image"),
+    "feature count": (
+        {"labels": np.zeros((2, 2, 3)), "observed": None}
+        | {"features": [np.zeros((2, 3, 1)), np.zeros((2, 3, 2))]},
+        "features differs in shape between images",
+    ),
+    "masked feature": (
+        {"features": np.ma.masked_equal(X[..., None], 1)},
+        r"features\[0\] has masked entries; fill them",
+    ),
+    "masked factor": (
+        {"edge_weights": [np.ma.masked_greater(np.arange(EDGES), 3)]},
+        r"edge_weights\[0\] has masked entries; fill them",
+    ),
     "factors": ({"edge_weights": np.ones((2, EDGES))}, "edge_weights is for 2 images"),
     "factor": ({"edge_weights": np.full((1, EDGES), np.inf)}, r"edge_weights\[0\].* not finite"),
     "factor size": (
@@ -82,6 +103,19 @@ def test_shapes_that_differ_need_a_shared_term() -> None:
         make_examples(
             lambda shape: ls.grid_cuts(shape)[: shape[0] - 1], labels=images, modular="shared"
         )
+
+
+def test_features_of_a_pixel_keep_their_place() -> None:
+    """Features with the axes of the image, flat ones and those of chains are read alike."""
+    phi = np.arange(24.0).reshape(2, *SHAPE, 2)
+    unmasked = np.ma.masked_array(phi, np.zeros(phi.shape, dtype=bool))
+    for given in (phi, phi.reshape(2, 6, 2), list(phi), unmasked, [phi[0], phi[1].reshape(6, 2)]):
+        data = make_examples(ls.grid_cuts(SHAPE), labels=np.zeros((2, *SHAPE)), features=given)
+        np.testing.assert_array_equal(data.groups[0].features.values, phi.reshape(2, 6, 2))
+    chain = make_examples(
+        [ls.Cut(6, [(0, 1)])], labels=np.zeros((2, 6)), features=phi.reshape(2, 6, 2)
+    )
+    np.testing.assert_array_equal(chain.groups[0].features.values, phi.reshape(2, 6, 2))
 
 
 def test_fields_and_statistics_are_those_of_the_definition(seed: int) -> None:

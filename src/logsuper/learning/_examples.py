@@ -444,9 +444,17 @@ def _is_binary(image: NDArray[Any]) -> bool:
 def _features(
     given: list[FloatArray] | None, index: IntArray, shape: tuple[int, ...], radius: int
 ) -> Features | None:
-    if given is not None:
-        return Dense(_stack(given, index, "features", (math.prod(shape), -1)))
-    return Context(shape, radius) if radius else None
+    if given is None:
+        return Context(shape, radius) if radius else None
+    flat = (math.prod(shape),)
+    for i in index:
+        # any other layout would take one pixel's features for another's
+        if given[i].shape[:-1] not in (shape, flat):
+            raise ValueError(
+                f"features[{i}] has shape {given[i].shape}, but the image {shape}: give the p "
+                f"features of a pixel last, ({', '.join(map(str, shape))}, p)"
+            )
+    return Dense(_stack([given[i].reshape(*flat, -1) for i in index], "features"))
 
 
 def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) -> FloatArray:
@@ -465,22 +473,25 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
                 f"{entry(f'edge_weights[{i}]', at)} = {given[i][at]:g}: a negative weight is "
                 "repulsive, not submodular"
             )
-    return _stack(given, index, "edge_weights", None)
+    return _stack([given[i] for i in index], "edge_weights")
 
 
 def _per_image(values: Any, name: str) -> list[FloatArray]:
-    rows = [np.asarray(as_array(v, f"{name}[{i}]"), dtype=np.float64) for i, v in enumerate(values)]
-    for i, row in enumerate(rows):
+    """Return finite arrays, one an image."""
+    rows = []
+    for i, value in enumerate(values):
+        if np.ma.is_masked(value):
+            raise ValueError(f"{name}[{i}] has masked entries; fill them with numbers")
+        row = np.asarray(as_array(value, f"{name}[{i}]"), dtype=np.float64)
         if not np.isfinite(row).all():
             at = first_index(~np.isfinite(row))
             raise ValueError(f"{entry(f'{name}[{i}]', at)} is not finite")
+        rows.append(row)
     return rows
 
 
-def _stack(
-    rows: list[FloatArray], index: IntArray, name: str, shape: tuple[int, ...] | None
-) -> FloatArray:
+def _stack(rows: list[FloatArray], name: str) -> FloatArray:
     try:
-        return np.stack([rows[i] if shape is None else rows[i].reshape(shape) for i in index])
+        return np.stack(rows)
     except ValueError:
-        raise ValueError(f"{name} does not fit the images, or differs between them") from None
+        raise ValueError(f"{name} differs in shape between images of one shape") from None
