@@ -250,3 +250,14 @@ def test_one_colour_does_not_tell_both_rates(color):
         found = estimate_noise(images, kind="asymmetric")
     share = np.mean(images[:, 1:-1, 1:-1] != color)
     assert found.on == found.off == pytest.approx(share, rel=0.2)
+
+
+@pytest.mark.parametrize("shape", [(10, 20, 20), (3, 100, 100)])
+@pytest.mark.parametrize("color", [0, 1])
+def test_noise_on_one_colour_does_not_tell_both_rates(color, shape):
+    clean = np.full(shape, color)
+    for seed in range(8):
+        z = ls.AsymmetricFlips(0.05, 0.2).sample(clean, seed)
+        with pytest.warns(UserWarning, match="tell the rates of false ones|tell the rate of their"):
+            found = estimate_noise(z, kind="asymmetric")
+        assert found.on == found.off == pytest.approx(0.2 if color else 0.05, rel=0.2)

@@ -81,8 +81,8 @@ def estimate_noise(
     Warns
     -----
     UserWarning
-        When the images do not say how large the noise is: they look like nothing but noise, or
-        have no smooth parts.
+        When the images do not say how large the noise is: they look like nothing but noise, have
+        no smooth parts, or, for "asymmetric", only one of the colours.
 
     Examples
     --------
@@ -124,8 +124,17 @@ def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
     """Return what the images say of the rates, if anything."""
     pieces = [piece for stack in stacks for piece in _split(stack)]
     found = _from_isolated(pieces, kind == "asymmetric")
-    if kind == "flips" or found is None:
-        found = _combine(found, _from_pairs(pieces))
+    if kind == "asymmetric" and found is not None:
+        return found
+    found = _combine(found, _from_pairs(pieces))
+    if kind == "asymmetric" and found is not None:
+        # where one colour is missing its estimated share scatters around 0, and no rate fits
+        warnings.warn(
+            "observed does not tell the rates of false ones and false zeros apart; one rate is "
+            "taken for both; give the channel if you know it",
+            UserWarning,
+            stacklevel=3,
+        )
     return found
 
 
