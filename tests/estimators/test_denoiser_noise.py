@@ -1,6 +1,7 @@
 """`MaskDenoiser` and the noise: given, counted, learned; rates and grey levels."""
 
 import warnings
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from denoisers import SHAPE, quick
 from objective_oracles import long
 
 import logsuper as ls
-from logsuper.estimators._noise import noise_of
+from logsuper.estimators import _denoiser
+from logsuper.estimators._noise import doubt, noise_of
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 
@@ -104,5 +106,38 @@ def test_a_rate_far_above_what_the_images_show_is_doubted(pairs):
         quick(0.1, modular="shared").fit(noisy)
         quick(0.07, modular="shared").fit(noisy)  # isolated pixels of the clean images look alike
         quick(0.3, modular="shared").fit(noisy, clean)  # labels say what is right
-        start = {"noise": "learned"}
-        quick(0.3, "latent", modular="shared", options=start, max_iter=1).fit(noisy)
+        for start in ({"noise": "learned"}, MappingProxyType({"noise": "learned"})):
+            quick(0.3, "latent", modular="shared", options=start, max_iter=1).fit(noisy)
+
+
+def test_one_rate_is_doubted_in_any_words(pairs):
+    noisy, _ = pairs
+    halves = np.indices(SHAPE)[1] // 8
+    for channel in (
+        ls.AsymmetricFlips(0.3, 0.3),
+        ls.Missing(0.1, ls.Flips(0.3)),
+        ls.Flips(np.full(SHAPE, 0.3)),
+        ls.Flips([0.3, 0.3], halves),
+    ):
+        with pytest.warns(UserWarning, match=r"noise = 0.3, but the images look like 0\.09"):
+            doubt(channel, list(noisy))
+
+
+def test_what_the_images_say_is_not_doubted(pairs, monkeypatch):
+    monkeypatch.setattr(_denoiser, "doubt", lambda *_: pytest.fail("measured twice"))
+    quick(modular="shared").fit(pairs[0])
+
+
+def test_rates_that_differ_are_not_doubted(seed):
+    # what is between like neighbours lies outside; the mean over all pixels says nothing of it
+    clean = ls.make_silhouettes(6, shape=(32, 32), seed=seed)
+    groups = 1 - np.rint(clean.mean(axis=0)).astype(int)
+    texture = np.where(groups == 0, np.random.default_rng(seed).integers(0, 2, clean.shape), clean)
+    for channel in (
+        ls.Flips([0.4, 0.01], groups),
+        ls.Flips(np.where(groups == 1, 0.01, 0.4)),
+        ls.AsymmetricFlips(0.01, 0.4),
+        ls.Gaussian(),
+    ):
+        noisy = channel.sample(texture, seed)
+        doubt(channel, list(noisy))  # warnings are errors

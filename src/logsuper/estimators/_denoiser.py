@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -63,7 +63,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         What happened to the images. A number is the share of flipped pixels, in (0, .5); an array
         has one for each pixel. A word names the kind of a channel whose numbers are found from the
         data: counted against `clean` where that is given, else estimated from the noisy images.
-        "auto" is "flips" where all is 0 or 1, and "gaussian" for grey levels.
+        "auto" is "flips" where all is 0 or 1, and "gaussian" for grey levels. Without `clean`, one
+        rate for all pixels is checked: a warning says if it is larger than the images show.
     learner : {"auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin", "moments", \
 "latent"}
         How to learn. "auto" is "logistic", the paper's maximum likelihood, with clean images;
@@ -253,8 +254,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         }
         key = as_key(as_seed(self.random_state))
         channel = find_channel(self.noise, images, labels)
-        learned_too = isinstance(self.options, dict) and self.options.get("noise") == "learned"
-        if labels is None and not learned_too:
+        learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
+        if labels is None and not learned_too and not isinstance(self.noise, str):
             doubt(channel, images)
         examples = _gather(design, images, channel, labels)
         learned = run(self, name, examples, key)
