@@ -212,6 +212,38 @@ def test_auto_falls_back_on_perturbations_and_exact_refuses() -> None:
         decoding.means(data, alpha, method="exact")
 
 
+@pytest.mark.parametrize("why", ["known pixels", "edges without weight"])
+def test_auto_decides_for_each_example(why: str) -> None:
+    # a complete graph is beyond exact inference, what is left of it between two pixels is not
+    n = 40
+    rng = np.random.default_rng(0)
+    pairs = [(i, j) for i in range(n) for j in range(i)]
+    f = ls.Cut(n, pairs, 0.2 * rng.random(len(pairs)))
+    z = rng.integers(0, 2, (4, n)).astype(float)
+    weights = np.ones((4, len(pairs)))
+    channel, dear = ls.Flips(0.2), [0, 2]
+    if why == "known pixels":
+        z[[1, 3], :2] = z[dear] = np.nan
+        channel = ls.Missing(0.0)
+    else:
+        weights[[1, 3], 1:] = 0.0
+
+    def find(rows: list[int], method: str = "auto") -> np.ndarray:
+        factors = None if why == "known pixels" else weights[rows]
+        data = make_examples(
+            [f], observed=z[rows], channel=channel, modular="none", edge_weights=factors
+        )
+        return decoding.means(data, [1.0], method=method, samples=20, seed=5)
+
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3], [2]):
+        found = find(order)
+        for place, row in enumerate(order):
+            alone = find([row], "logistic" if row in dear else "exact")
+            np.testing.assert_array_equal(found[place], alone[0])
+    with pytest.raises(TooLarge):
+        find([1, 0], "exact")
+
+
 def test_the_best_factor_is_the_best(seed: int) -> None:
     x = ls.make_silhouettes(4, shape=(20, 20), seed=seed)
     z = ls.Flips(0.1).sample(x, seed=seed)

@@ -114,7 +114,7 @@ def means(
         "logistic" averages the maximisers under logistic noise, what the paper calls mean-marginals
         and what the logistic learners match. "exact" is exact inference where it is cheap and the
         middle of the certified strip bracket on other 4-neighbour grids; it raises `TooLarge`
-        elsewhere. "auto" is "exact" where that can be had, else "logistic".
+        elsewhere. "auto" is "exact" for each example for which that can be had, else "logistic".
     samples : int, default 100
         Perturbations of each example, for "logistic".
     seed : int, Generator or None
@@ -159,21 +159,25 @@ def means(
         ).mean
 
     def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
-        found = np.empty(fields.shape)
+        # what is cheap depends on the pixels beyond doubt and on the weights of edges, if any
+        alike = group.edge_weights is None and not np.isinf(fields).any()
+        found, dear = np.empty(fields.shape), []
         for place, field in enumerate(fields):
             model = make_model(group, int(rows[place]), alpha, field)
-            certified = _auto.marginal_method(model.f) == "strips"
-            found[place] = (
-                model.marginals("strips", n_jobs=n_jobs) if certified else model.marginals("exact")
-            )
+            best = _auto.marginal_method(model.f)
+            if best == "strips":
+                found[place] = model.marginals("strips", n_jobs=n_jobs)
+            elif best == "exact" or method == "exact":
+                found[place] = model.marginals("exact")
+            elif alike:
+                return perturb(group, rows, fields)
+            else:
+                dear.append(place)
+        if dear:
+            found[dear] = perturb(group, rows[dear], fields[dear])
         return found
 
-    def choose(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
-        model = make_model(group, int(rows[0]), alpha, fields[0])
-        cheap = _auto.marginal_method(model.f) in ("exact", "strips")
-        return (infer if cheap else perturb)(group, rows, fields)
-
-    return _collect(examples, theta, {"auto": choose, "logistic": perturb, "exact": infer}[method])
+    return _collect(examples, theta, perturb if method == "logistic" else infer)
 
 
 def samples(
