@@ -172,6 +172,21 @@ def test_grey_levels_that_overlap(seed, silhouettes):
     np.testing.assert_allclose(found.scale, 1.0, atol=0.06)
 
 
+@pytest.mark.parametrize("scale", [0.0, 0.05, 0.1])
+def test_grey_levels_of_neighbours_that_are_all_unlike(scale, seed):
+    # all pairs of neighbours have about the same mean
+    board = np.indices((20, 20)).sum(axis=0) % 2
+    noise = scale * np.random.default_rng(seed).normal(size=board.shape)
+    found = estimate_noise([100.0 + 50.0 * (board + noise)], kind="gaussian")
+    np.testing.assert_allclose(found.mean, [100.0, 150.0], atol=0.5 + 10 * scale)
+    np.testing.assert_allclose(found.scale, 50.0 * scale, atol=0.5 + 10 * scale)
+
+
+def test_two_pixels_are_two_grey_levels():
+    found = estimate_noise([[[0.0, 0.3]]], kind="gaussian")
+    np.testing.assert_allclose(found.mean, [0.0, 0.3], atol=1e-9)
+
+
 # ------------------------------------------------------------------------------ groups and pixels
 
 
@@ -234,6 +249,11 @@ def test_a_group_that_is_never_observed_has_the_rate_of_all(seed, silhouettes):
         ({"kind": "gaussian"}, "fewer than two grey levels"),
         ({"kind": "gaussian", "observed": [[0.0, np.inf, 1.0]]}, "infinite"),
         ({"kind": "gaussian", "observed": [[0.0, NAN, 1.0]]}, "no two neighbours"),
+        ({"kind": "gaussian", "observed": [[0.0, 0.0, NAN, 1.0]]}, "does not tell two grey levels"),
+        (
+            {"kind": "gaussian", "observed": [[0.0, 1.0, NAN, *[0.5] * 9]]},
+            "does not tell two grey levels: nearly all neighbours are alike; give the channel",
+        ),
     ],
 )
 def test_refusals(arguments, message):

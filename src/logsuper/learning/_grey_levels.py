@@ -29,6 +29,13 @@ __all__ = ["fit_grey_levels"]
 _BINS = 128
 # The narrowest level, as a share of the standard deviation of all pixels.
 _NARROWEST = 1e-2
+# How far apart two means of the means of pairs are, in the same unit, unless nearly all neighbours
+# are unlike: for Gaussian levels of neighbours with correlation r, 1.6 sqrt((1 + r) / 2).
+_APART = 0.5
+_ROUNDING = 1e-6
+_UNTOLD = (
+    "observed does not tell two grey levels: nearly all neighbours are alike; give the channel"
+)
 
 
 class _Pairs(NamedTuple):
@@ -56,6 +63,8 @@ def fit_grey_levels(images: list[NDArray[Any]]) -> Gaussian:
     pairs, extremes = _histogram_of_pairs(images)
     middle = float((pairs.levels * pairs.share).sum() / 2)
     unit = float(np.sqrt(((pairs.levels - middle) ** 2 * pairs.share).sum() / 2))
+    if unit <= _ROUNDING * pairs.width:
+        raise ValueError(_UNTOLD)
     scaled = pairs._replace(levels=(pairs.levels - middle) / unit, width=pairs.width / unit)
     start = np.array([*_start(scaled), np.log(0.7), np.log(0.7), 0.0, -2.0, 0.0])
     free = (None, None)
@@ -178,5 +187,18 @@ def _start(pairs: _Pairs) -> FloatArray:
     center: FloatArray = np.array([-1.0, 1.0]) * np.sqrt(share @ middle**2)
     for _ in range(20):
         upper = np.abs(middle - center[1]) < np.abs(middle - center[0])
+        if upper.all() or not upper.any():
+            break
         center = np.array([np.average(middle[s], weights=share[s]) for s in (~upper, upper)])
-    return center
+    # where all pairs have one mean, as on a checkerboard, single pixels differ: their quartiles
+    return center if np.ptp(center) > _APART else _quartiles(pairs)
+
+
+def _quartiles(pairs: _Pairs) -> FloatArray:
+    """Return the lower and the upper quartile of the grey levels."""
+    order = np.argsort(pairs.levels, axis=None)
+    below = np.cumsum(np.tile(pairs.share, 2)[order]) / 2.0
+    found: FloatArray = pairs.levels.ravel()[order[np.searchsorted(below, [0.25, 0.75])]]
+    if np.ptp(found) <= _ROUNDING:
+        raise ValueError(_UNTOLD)
+    return found
