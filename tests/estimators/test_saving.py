@@ -60,6 +60,32 @@ def test_denoiser_round_trip(name, tmp_path):
     assert ls.MaskDenoiser.load(tmp_path / "model").decode_factor_ == denoiser.decode_factor_
 
 
+@pytest.mark.parametrize("scale", [0.5, (0.5, 0.5), (0.4, 0.6)])
+@pytest.mark.parametrize("lost", [False, True])
+def test_scales_that_are_tied_stay_so(scale, lost, tmp_path):
+    channel = ls.Gaussian((0.0, 1.0), scale)
+    grey = channel.sample(CLEAN, seed=2)
+    given = ls.Missing(0.1, channel) if lost else channel
+    ls.MaskDenoiser(given, max_iter=2).fit(grey, CLEAN).save(tmp_path / "model")
+    loaded = ls.load_model(tmp_path / "model")
+    for found in (loaded.channel_, loaded.noise):
+        same = found.channel if lost else found
+        assert same.tied == channel.tied
+        counts = channel.count(grey, CLEAN)
+        assert repr(same.refit(counts)) == repr(channel.refit(counts))
+
+
+def test_a_file_with_a_pair_of_scales_for_one_is_read(tmp_path):
+    denoiser = ls.MaskDenoiser(ls.Gaussian(scale=0.5), max_iter=2)
+    denoiser.fit(ls.Gaussian(scale=0.5).sample(CLEAN, seed=2), CLEAN).save(tmp_path / "model")
+    header, arrays = load_arrays(tmp_path / "model", "model", 1)
+    arrays["pair"] = np.array([0.5, 0.5])
+    header["fitted"]["channel_"]["parts"]["scale"] = {"is": "array", "parts": "pair"}
+    save_arrays(tmp_path / "older", "model", 1, header, arrays)
+    channel = ls.load_model(tmp_path / "older").channel_
+    assert repr(channel) == repr(ls.Gaussian(scale=0.5)) and not channel.tied
+
+
 def test_different_shapes_round_trip(tmp_path):
     images = [NOISY[0], NOISY[1][:, :12]]
     denoiser = ls.MaskDenoiser(noise=0.1, max_iter=5).fit(images, [CLEAN[0], CLEAN[1][:, :12]])

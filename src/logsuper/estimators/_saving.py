@@ -188,7 +188,10 @@ def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
     """Return the kind of an object and what it is made of."""
     for kind, (channel, attributes) in _CHANNELS.items():
         if type(value) is channel:
-            return kind, {key: getattr(value, key) for key in attributes}
+            parts = {key: getattr(value, key) for key in attributes}
+            if isinstance(value, Gaussian) and value.tied:
+                parts["scale"] = value.scale[0]  # one number stays one in `refit`
+            return kind, parts
     match value:
         case Parameters():
             return "parameters", _fields(value)
