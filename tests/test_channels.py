@@ -337,3 +337,20 @@ def test_agreement_of_grey_levels_has_no_bias_and_follows_it(channel):
         spread = [weights @ (h - target) ** 2 for h in (channel.agreement(z), crude)]
         assert spread[0] < spread[1]
     assert ls.Missing(0.5, channel).agreement([np.nan, 1.0])[0] == 0.0
+
+
+@pytest.mark.parametrize("scale", [(1.0, 1e-3), (1e-3, 1.0), (1.0, 1e-5), (0.5, 0.4)])
+@pytest.mark.parametrize("mean", [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (0.0, 0.123)])
+def test_agreement_of_very_different_scales_has_no_bias(mean, scale):
+    channel = ls.Gaussian(mean, scale)
+    nodes, share = np.polynomial.legendre.leggauss(20)
+    for x in (0, 1):
+        # Gauss's rule between the points that are whole numbers of deviations of either law
+        ends = np.add.outer(np.arange(-15.0, 16.0), np.zeros(2)) * scale + mean
+        ends = np.unique(ends[np.abs(ends - mean[x]) <= 15.0 * scale[x]])
+        half = 0.5 * np.diff(ends)[:, None]
+        z = (ends[:-1, None] + half + half * nodes).ravel()
+        weights = (half * share).ravel() * np.exp(channel.log_likelihoods(z)[x])
+        assert weights.sum() == pytest.approx(1.0, abs=1e-10)
+        error = channel.agreement(z) - x * channel.log_odds(z)
+        assert weights @ error == pytest.approx(0.0, abs=1e-8)

@@ -95,36 +95,29 @@ class Gaussian(Channel):
     @cached_property
     def _apart(self) -> float:
         """The mean of (p1 - p0) / (p1 + p0) under x = 1, 0 if zeros and ones look alike."""
-        # by the trapezoidal rule in the narrower law, on whose scale nothing varies faster
-        one = int(self.scale[1] < self.scale[0])
-        noise = np.linspace(-12.0, 12.0, 4801)
-        weights = np.exp(-0.5 * noise**2)
-        at = self.mean[one] + self.scale[one] * noise
-        likelihoods = self._log_likelihoods(at)
-        contrast = np.tanh(0.5 * (likelihoods[one] - likelihoods[1 - one]))
-        return float(np.dot(weights, contrast) / weights.sum())
+        one, weights, odds = self._narrower()
+        return float(np.dot(weights, np.tanh(0.5 * odds if one else -0.5 * odds)) / weights.sum())
 
     def _agreement(self, observed: FloatArray) -> FloatArray:
         # l r is what x agrees with z on average, x being 1 with probability r = p1 / (p0 + p1). It
-        # has the mean e_0 under x = 0 and the divergence plus e_1 under x = 1: less these it is
+        # has the mean e under x = 0 and the divergence less e under x = 1: less these it is
         # unbiased, and varies with z as l x does, unlike the divergence times an estimate of x.
-        zero, one = self._excess
-        return self._expected(observed) - zero - (one - zero) * self._unbiased(observed)
-
-    def _expected(self, observed: FloatArray) -> FloatArray:
-        odds = self.log_odds(observed)
-        return np.asarray(odds * expit(odds))
+        odds, excess = self.log_odds(observed), self._excess
+        return np.asarray(odds * expit(odds) + excess * (2.0 * self._unbiased(observed) - 1.0))
 
     @cached_property
-    def _excess(self) -> tuple[float, float]:
-        """The mean of l r under x = 0, and under x = 1 less the divergence."""
+    def _excess(self) -> float:
+        """The mean of l r under x = 0, which is that of l (1 - r) under x = 1."""
+        one, weights, odds = self._narrower()
+        return float(np.dot(weights, odds * expit(-odds if one else odds)) / weights.sum())
+
+    def _narrower(self) -> tuple[bool, FloatArray, FloatArray]:
+        """Return the x of the narrower law, the weights of the trapezoidal rule in it, and l."""
+        # nothing varies faster than on its scale
+        one = bool(self.scale[1] < self.scale[0])
         noise = np.linspace(-12.0, 12.0, 4801)
-        weights = np.exp(-0.5 * noise**2)
-        zero, one = (
-            float(np.dot(weights, self._expected(m + s * noise)) / weights.sum())
-            for m, s in zip(self.mean, self.scale, strict=True)
-        )
-        return zero, one - float(self._divergence(()))
+        zeros, ones = self._log_likelihoods(self.mean[int(one)] + self.scale[int(one)] * noise)
+        return one, np.exp(-0.5 * noise**2), ones - zeros
 
     def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
         ratio = self.scale[1] / self.scale[0]
