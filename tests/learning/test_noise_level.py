@@ -214,6 +214,32 @@ def test_pixels_with_one_rate_are_drawn_to_it(seed, silhouettes):
     assert np.std(found) < 0.01
 
 
+@pytest.mark.parametrize("groups", ["pixel", np.arange(40) // 20])
+def test_images_one_pixel_wide_are_chains(groups, seed):
+    rates = np.repeat([0.05, 0.15], 20)
+    chain = ls.Flips(rates).sample(np.zeros((400, 40)), seed)
+    expected = estimate_noise(chain, groups=groups).rate
+    for axis in (1, 2):
+        thin = np.expand_dims(chain, axis)
+        given = groups if isinstance(groups, str) else np.expand_dims(groups, axis - 1)
+        found = estimate_noise(thin, groups=given).rate
+        np.testing.assert_array_equal(np.ravel(found), expected)
+    by_pixel = expected if isinstance(groups, str) else expected[groups]
+    assert np.mean(np.abs(by_pixel - rates)) < 0.02
+
+
+def test_pixels_without_enough_neighbours_have_the_rate_of_all():
+    # no pixel of two by two has three neighbours; the strips beside them tell the rate
+    z = ls.Flips(0.1).sample(np.zeros((60, 2, 2, 9)), seed=0)
+    z[..., 2::3] = NAN
+    z[..., 1, :] = NAN
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        rate = estimate_noise(z).rate
+        found = estimate_noise(z, groups="pixel").rate
+    np.testing.assert_array_equal(found, np.full((2, 2, 9), rate))
+
+
 def test_a_group_that_is_never_observed_has_the_rate_of_all(seed, silhouettes):
     z = ls.Flips(0.1).sample(silhouettes[seed], seed)
     z[:, 20:30] = NAN

@@ -334,6 +334,7 @@ def _by_group(images: Codes, group: IntArray, overall: float, shrink: bool) -> F
         draws = total**2 / np.where(squares > 0, squares, 1.0)
         found = flips / np.where(total != 0, total, 1.0)
         prior = _prior_draws(found, draws, overall) if shrink else 1.0
+        prior = prior or 1.0  # no pixel has enough neighbours
         new = np.clip((draws * found + prior * overall) / (draws + prior), _LEAST, _LARGEST)
         change = np.abs(new - rates).max(initial=0.0)
         rates = new
@@ -347,7 +348,8 @@ def _between_like(image: Codes, rate: FloatArray) -> tuple[FloatArray, FloatArra
     x = np.where(image == UNKNOWN, np.nan, (image - rate) / (1.0 - 2.0 * rate))
     ones, zeros = np.ones(image.shape), np.ones(image.shape)
     count = np.zeros(image.shape, dtype=np.int64)
-    for axis in range(image.ndim):
+    axes = [axis for axis, size in enumerate(image.shape) if size > 1]
+    for axis in axes:
         lead = [slice(None)] * axis
         for here, there in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
             beside = x[*lead, there]
@@ -356,7 +358,7 @@ def _between_like(image: Codes, rate: FloatArray) -> tuple[FloatArray, FloatArra
             ones[*lead, here] *= np.where(seen, beside, 1.0)
             zeros[*lead, here] *= np.where(seen, 1.0 - beside, 1.0)
     # a pixel at the border, or beside a missing one, may lack one neighbour
-    enough = (count >= 2 * image.ndim - 1) & (image != UNKNOWN)
+    enough = (count >= 2 * len(axes) - 1) & (image != UNKNOWN)
     unlike, like = np.where(image == 1, (zeros, ones), (ones, zeros))
     return enough * unlike, enough * like
 
