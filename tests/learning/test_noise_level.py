@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import check_grad
 
 import logsuper as ls
-from logsuper.learning import _grey_levels
-from logsuper.learning._noise_level import estimate_noise
+from logsuper.learning import _grey_levels, _noise_level
+from logsuper.learning._noise_level import estimate_noise, find_rate
 
 NAN = float("nan")
 
@@ -80,6 +80,38 @@ def test_volumes_and_chains(seed):
     steps = (np.arange(400) // 40) % 2
     chain = ls.Flips(0.1).sample(np.tile(steps, (50, 1)), rng)
     assert abs(estimate_noise(chain).rate - 0.1) < 0.01
+
+
+# --------------------------------------------------------------------------------- standard error
+
+
+@pytest.mark.parametrize(("count", "size"), [(12, 50), (1, 100)])
+def test_the_standard_error_is_the_deviation_over_draws_of_the_noise(count, size):
+    clean = ls.make_silhouettes(count, shape=(size, size), seed=0)
+    rng = np.random.default_rng(0)
+    ratios = []
+    for rate in (0.1, 0.2):
+        found = np.array([find_rate(ls.Flips(rate).sample(clean, rng)) for _ in range(150)])
+        ratios.append(found[:, 1].mean() / found[:, 0].std(ddof=1))
+    # deviations of 150 draws are themselves known up to 6 %; a little too large is right, for the
+    # images differ too
+    assert 0.9 < np.mean(ratios) < 1.15 and np.ptp(ratios) < 0.25
+
+
+@pytest.mark.parametrize("shape", [(1, 40, 31), (40, 9, 10), (2, 20, 9, 8), (3, 50), (5, 2, 30)])
+def test_blocks_change_the_error_and_not_the_rate(shape, seed, monkeypatch):
+    z = ls.Missing(0.05, ls.Flips(0.1)).sample(np.zeros(shape), seed)
+    rate, error = find_rate(z)
+    turned = find_rate(np.moveaxis(z, 1, -1))
+    assert turned[0] == pytest.approx(rate, rel=1e-12)
+    monkeypatch.setattr(_noise_level, "_BLOCKS", 1)
+    whole, other = find_rate(z)
+    assert whole == rate and other != error
+
+
+def test_pixels_without_neighbours_tell_nothing():
+    assert find_rate([0, 1, 1]) is None
+    assert find_rate(np.zeros((5, 1))) is None
 
 
 # ----------------------------------------------------------------------- where it cannot be known

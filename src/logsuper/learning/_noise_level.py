@@ -7,12 +7,16 @@ were flipped, and their share gives the rates again: the estimate is the fixed p
 Its variance grows quickly above a rate of .3. There the share of pairs of pixels that differ at
 distances 1 to 4 says more: carried on to distance 0 it is :math:`2\pi(1-\pi)`, for flips of rate
 :math:`\pi`. Both are averaged by their information.
+
+Both see the same flips, and pixels share neighbours. So the standard error is not what independent
+pixels would have, but what the scatter between images, or between parts of an image, says.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,23 +40,54 @@ _THROUGH_FOUR = np.array([2.25, -0.75, -1.25, 0.75])
 _LARGE = 0.4
 _LARGEST = 0.45
 # The standard error, in absolute terms and as a share of the rate, that is worth a warning.
-_UNSURE = (0.01, 0.15)
+_UNSURE = (0.0125, 0.2)
 _LEAST = 1e-6
 # Pixels between like neighbours below which their rate is not told.
 _FEW = 25.0
 _STEPS = 100
 _CLOSE = 1e-9
 _CLOSE_GROUP = 1e-6
-# Pixels that are counted at once.
+# Pixels of several images that are counted at once.
 _PIECE = 1 << 20
+# Blocks of images, or of rows of an image, whose scatter tells the standard error; the rows that a
+# block must have for two of them to share few flips; and the blocks below which they do not tell.
+_BLOCKS = 32
+_ROWS = 5
+_TOO_FEW = 4
+
+
+class _Block(NamedTuple):
+    """Some images (N, ...) of one shape, of which the rows ``first <= row < last`` count."""
+
+    images: Codes
+    first: int
+    last: int
 
 
 class _Rates(NamedTuple):
-    """Estimated rates of false ones and of false zeros, and the variance of their mean."""
+    """Estimated rates of false ones and of false zeros, and how far their mean may be off.
+
+    Attributes
+    ----------
+    on, off : float
+    variance : float
+        Of the mean, as if no two pixels had a neighbour in common: what estimates are weighed by.
+    parts : ndarray
+        What each block adds to the error of the mean.
+    """
 
     on: float
     off: float
     variance: float
+    parts: FloatArray
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        count = len(self.parts)
+        if count < _TOO_FEW:
+            return math.sqrt(self.variance)
+        return math.sqrt(max(self.variance, count / (count - 1) * float(self.parts @ self.parts)))
 
 
 def estimate_noise(
@@ -117,16 +152,17 @@ def find_rate(observed: Any) -> tuple[float, float] | None:
     Images with single pixels of their own look noisier than they are, hardly ever less.
     """
     found = _measure(_stack(_as_images(observed, "observed")), "flips")
-    return None if found is None else (found.on, math.sqrt(found.variance))
+    return None if found is None else (found.on, found.error)
 
 
 def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
     """Return what the images say of the rates, if anything."""
-    pieces = [piece for stack in stacks for piece in _split(stack)]
-    found = _from_isolated(pieces, kind == "asymmetric")
+    total = sum(map(len, stacks))
+    blocks = [block for stack in stacks for block in _split(stack, total)]
+    found = _from_isolated(blocks, kind == "asymmetric")
     if kind == "asymmetric" and found is not None:
         return found
-    found = _combine(found, _from_pairs(pieces))
+    found = _combine(found, _from_pairs(blocks))
     if kind == "asymmetric" and found is not None:
         # where one colour is missing its estimated share scatters around 0, and no rate fits
         warnings.warn(
@@ -142,42 +178,45 @@ def _stack(images: list[NDArray[Any]]) -> list[Codes]:
     """Return the images of each shape as one array (N, ...), a byte a pixel."""
     stacks: dict[tuple[int, ...], list[Codes]] = {}
     for i, image in enumerate(images):
-        codes = _codes(image, f"observed[{i}]", "grey levels need kind='gaussian'")
+        codes = np.atleast_1d(_codes(image, f"observed[{i}]", "grey levels need kind='gaussian'"))
         stacks.setdefault(image.shape, []).append(codes)
     return [np.stack(stack) for stack in stacks.values()]
 
 
-def _split(images: Codes) -> list[Codes]:
-    """Return views of a few images each, so that counting them needs little memory."""
-    return np.array_split(images, min(len(images), max(1, images.size // _PIECE)))
+def _split(images: Codes, total: int) -> list[_Block]:
+    """Return images of one shape in blocks: a few images each, or some rows of one."""
+    # rows along the longest axis; which one does not matter
+    turned = np.moveaxis(images, 1 + int(np.argmax(images.shape[1:])), 1)
+    size = turned.shape[1]
+    ends = np.linspace(0, size, 1 + max(1, min(size // _ROWS, -(-_BLOCKS // total)))).astype(int)
+    parts = min(len(images), max(_BLOCKS, images.size // _PIECE))
+    return [
+        _Block(turned[k::parts], int(first), int(last))
+        for k in range(parts)
+        for first, last in pairwise(ends)
+    ]
 
 
 # ------------------------------------------------------------------- pixels between like neighbours
 
 
-def _from_isolated(stacks: list[Codes], asymmetric: bool) -> _Rates | None:
+def _from_isolated(blocks: list[_Block], asymmetric: bool) -> _Rates | None:
     """Return the rates for which no clean pixel differs from all neighbours; None for none."""
+    counts = [_count_neighbours(block) for block in blocks]
     tables: dict[int, IntArray] = {}
-    for images in stacks:
-        axes = [axis for axis, size in enumerate(images.shape) if axis and size > 2]
-        if axes:
-            table = _count_neighbours(images, axes)
-            tables[len(axes)] = tables.get(len(axes), np.zeros_like(table)) + table
+    for table in counts:
+        width = table.shape[1]
+        tables[width] = tables.get(width, np.zeros_like(table)) + table
     if not any(table.any() for table in tables.values()):
         return None
     on = off = 0.0
     for _ in range(_STEPS):
         # rows: the pixel is 0 or 1; columns: all clean neighbours are 0, or all are 1
         share, square = np.zeros((2, 2)), np.zeros((2, 2))
-        for axes_count, table in tables.items():
-            ones = np.arange(2 * axes_count + 1)
-            one, zero = ((1.0 - on) / (1.0 - on - off), -on / (1.0 - on - off))
-            like = [
-                (1.0 - one) ** ones * (1.0 - zero) ** ones[::-1],
-                one**ones * zero ** ones[::-1],
-            ]
-            share += table @ np.array(like).T
-            square += table @ np.array(like).T ** 2
+        for width, table in tables.items():
+            like = _like(width, on, off)
+            share += table @ like
+            square += table @ like**2
         # half a flip is added: no flip among many pixels does not make the rate 0
         if asymmetric:
             new_on = (share[1, 0] + 0.5) / (share[:, 0].sum() + 1.0)
@@ -190,13 +229,34 @@ def _from_isolated(stacks: list[Codes], asymmetric: bool) -> _Rates | None:
         change = max(abs(new_on - on), abs(new_off - off))
         on, off = float(new_on), float(new_off)
         if change < _CLOSE:
-            if asymmetric:
-                on, off = _tell_apart(on, off, share.sum(axis=0))
-            rate = (on + off) / 2
-            flipped = square[1, 0] + square[0, 1]
-            spread = flipped * (1 - rate) ** 2 + (square.sum() - flipped) * rate**2
-            return _Rates(on, off, float(spread / share.sum() ** 2))
-    return None
+            break
+    else:
+        return None
+    # a flip is worth 1 - rate, a pixel that is kept -rate; that their weights depend on the rates
+    # too does not matter, for the mean of these is 0 whatever the weights
+    own = np.array([table @ _like(table.shape[1], on, off) for table in counts])
+    worth = np.array([[-on, 1.0 - off], [1.0 - on, -off]])
+    if asymmetric:
+        told = _tell_apart(on, off, share.sum(axis=0))
+        used = np.array([on, off]) == told  # the rates whose mean is returned
+        per = used / used.sum() / np.where(used, share.sum(axis=0), 1.0)
+        on, off = told
+    else:
+        per = 1.0 / share.sum()
+    parts = (own * worth * per).sum(axis=(1, 2))
+    rate = (on + off) / 2
+    flipped = square[1, 0] + square[0, 1]
+    spread = flipped * (1 - rate) ** 2 + (square.sum() - flipped) * rate**2
+    return _Rates(on, off, float(spread / share.sum() ** 2), parts)
+
+
+def _like(width: int, on: float, off: float) -> FloatArray:
+    """Estimate, by how many of the neighbours are 1, whether all clean ones are 0, or 1, (., 2)."""
+    ones = np.arange(width)
+    one, zero = (1.0 - on) / (1.0 - on - off), -on / (1.0 - on - off)
+    return np.array(
+        [(1.0 - one) ** ones * (1.0 - zero) ** ones[::-1], one**ones * zero ** ones[::-1]]
+    ).T
 
 
 def _tell_apart(on: float, off: float, counts: FloatArray) -> tuple[float, float]:
@@ -214,8 +274,10 @@ def _tell_apart(on: float, off: float, counts: FloatArray) -> tuple[float, float
     return (off, off) if zeros else (on, on)
 
 
-def _count_neighbours(images: Codes, axes: list[int]) -> IntArray:
-    """Count pixels by their value and by how many neighbours along the axes are 1, (2, 2 a + 1)."""
+def _count_neighbours(block: _Block) -> IntArray:
+    """Count pixels by their value and by how many of 2 a neighbours are 1, (2, 2 a + 1)."""
+    axes = [axis for axis, size in enumerate(block.images.shape) if axis and size > 2]
+    images = block.images[:, max(block.first - 1, 0) : block.last + 1]
     inner = [slice(1, -1) if axis in axes else slice(None) for axis in range(images.ndim)]
     center = images[*inner]
     seen = center != UNKNOWN
@@ -226,6 +288,8 @@ def _count_neighbours(images: Codes, axes: list[int]) -> IntArray:
             seen &= beside != UNKNOWN
             ones += beside
     width = 2 * len(axes) + 1
+    if not axes:
+        return np.zeros((2, width), dtype=np.int64)
     codes = center[seen].astype(np.int64) * width + ones[seen]
     return np.bincount(codes, minlength=2 * width).reshape(2, width)
 
@@ -233,17 +297,10 @@ def _count_neighbours(images: Codes, axes: list[int]) -> IntArray:
 # --------------------------------------------------------------------------------- pairs of pixels
 
 
-def _from_pairs(stacks: list[Codes]) -> _Rates | None:
+def _from_pairs(blocks: list[_Block]) -> _Rates | None:
     """Return the rate that the share of unlike pairs has when their distance goes to 0."""
-    unlike, pairs = np.zeros(len(_LAGS)), np.zeros(len(_LAGS))
-    for images in stacks:
-        for axis in range(1, images.ndim):
-            lead = [slice(None)] * axis
-            for k, lag in enumerate(_LAGS):
-                first, second = images[*lead, :-lag], images[*lead, lag:]
-                seen = (first != UNKNOWN) & (second != UNKNOWN)
-                pairs[k] += np.count_nonzero(seen)
-                unlike[k] += np.count_nonzero(seen & (first != second))
+    own = np.array([_count_pairs(block) for block in blocks])
+    unlike, pairs = own.sum(axis=0)
     if not pairs.all():
         return None
     share = (unlike + 0.5) / (pairs + 1.0)
@@ -253,7 +310,22 @@ def _from_pairs(stacks: list[Codes]) -> _Rates | None:
     variance = float((share * (1.0 - share) / pairs) @ _THROUGH_FOUR**2)
     variance += float(share @ (_THROUGH_FOUR - _THROUGH_THREE)) ** 2
     slope = max(2.0 - 4.0 * rate, 2.0 - 4.0 * _LARGEST)
-    return _Rates(float(rate), float(rate), variance / slope**2)
+    parts = (own[:, 0] - share * own[:, 1]) / pairs @ _THROUGH_FOUR / slope
+    return _Rates(float(rate), float(rate), variance / slope**2, parts)
+
+
+def _count_pairs(block: _Block) -> FloatArray:
+    """Count the pairs at each distance that differ, and all of them, (2, 4)."""
+    found = np.zeros((2, len(_LAGS)))
+    for axis in range(1, block.images.ndim):
+        lead = [slice(None)] * axis
+        for k, lag in enumerate(_LAGS):
+            # a pair belongs to the block of its first pixel
+            images = block.images[:, block.first : block.last + (lag if axis == 1 else 0)]
+            first, second = images[*lead, :-lag], images[*lead, lag:]
+            seen = (first != UNKNOWN) & (second != UNKNOWN)
+            found[:, k] += np.count_nonzero(seen & (first != second)), np.count_nonzero(seen)
+    return found
 
 
 def _combine(first: _Rates | None, second: _Rates | None) -> _Rates | None:
@@ -263,7 +335,11 @@ def _combine(first: _Rates | None, second: _Rates | None) -> _Rates | None:
     tiny = np.finfo(float).tiny
     weights = np.array([1.0 / max(each.variance, tiny) for each in (first, second)])
     rate = float(weights @ [first.on, second.on] / weights.sum())
-    return _Rates(rate, rate, float(1.0 / weights.sum()))
+    share = weights / weights.sum()
+    variance = float(1.0 / weights.sum())
+    if len(first.parts) < _TOO_FEW:  # both see the same flips; at worst they err together
+        variance = float(share @ np.sqrt([first.variance, second.variance])) ** 2
+    return _Rates(rate, rate, variance, share @ [first.parts, second.parts])
 
 
 def _settle(found: _Rates | None) -> _Rates:
@@ -282,8 +358,8 @@ def _settle(found: _Rates | None) -> _Rates:
             stacklevel=3,
         )
         on, off = (min(max(rate, _LEAST), _LARGEST) for rate in (found.on, found.off))
-        return _Rates(on, off, found.variance)
-    error = float(np.sqrt(found.variance))
+        return found._replace(on=on, off=off)
+    error = found.error
     if error > max(_UNSURE[0], _UNSURE[1] * mean):
         warnings.warn(
             f"the rate {mean:.2g} of the noise has a standard error of {error:.2g}: few images, or "
@@ -291,7 +367,7 @@ def _settle(found: _Rates | None) -> _Rates:
             UserWarning,
             stacklevel=3,
         )
-    return _Rates(max(found.on, _LEAST), max(found.off, _LEAST), found.variance)
+    return found._replace(on=max(found.on, _LEAST), off=max(found.off, _LEAST))
 
 
 # ------------------------------------------------------------------------------ a rate for a group
