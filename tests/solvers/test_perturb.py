@@ -525,6 +525,9 @@ def test_a_problem_keeps_its_noise_with_its_number(solver, seed):
     assert (mixed.samples == whole.samples[order]).all()
     assert (mixed.values == whole.values[order]).all()
     plain = prepared.perturb(theta, alpha, 6, key=3)
+    for named in (numbers.tolist(), [*map(int, numbers)], list(numbers)):
+        same = prepared.perturb(theta, alpha, 6, key=3, numbers=named, return_samples=True)
+        np.testing.assert_array_equal(same.samples, whole.samples)
     given = prepared.perturb(theta, alpha, 6, key=3, numbers=range(4))
     assert (plain.values == given.values).all() and (plain.values != whole.values).any()
 
@@ -535,6 +538,11 @@ def test_a_problem_keeps_its_noise_with_its_number(solver, seed):
         ([0], ValueError, r"numbers must have shape \(2,\)"),
         ([0.0, 1.0], TypeError, "numbers must hold integers"),
         ([3, -1], ValueError, r"numbers\[1\] = -1 must be at least 0"),
+        ([0, 2**64], ValueError, r"numbers\[1\] = 18446744073709551616 must .* below 2\*\*64"),
+        ([-1, 2**64 - 1], ValueError, r"numbers\[0\] = -1 must"),
+        ([True, False], TypeError, "numbers must hold integers, got dtype bool"),
+        ([0.5, 2**64 - 1], TypeError, "numbers must hold integers"),
+        (["a", "b"], TypeError, "numbers must hold integers"),
     ],
 )
 def test_refuses_numbers(numbers, error, message):

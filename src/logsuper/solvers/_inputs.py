@@ -122,10 +122,15 @@ def check_numbers(numbers: ArrayLike | None, problems: int) -> NDArray[np.uint64
         return np.arange(problems, dtype=np.uint64)
     given = np.asarray(numbers)
     if given.dtype.kind not in "iu":
-        raise TypeError(f"numbers must hold integers, got dtype {given.dtype}")
+        # a list of integers is one of floats, or of objects, to numpy where some are 2**63 or more
+        exact = np.asarray(numbers, dtype=object)
+        if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in exact.flat):
+            raise TypeError(f"numbers must hold integers, got dtype {given.dtype}")
+        given = exact
     if given.shape != (problems,):
         raise ValueError(f"numbers must have shape ({problems},), got {given.shape}")
-    if (given < 0).any():
-        place = int((given < 0).argmax())
-        raise ValueError(f"numbers[{place}] = {given[place]} must be at least 0")
+    bad = np.asarray((given < 0) | (given >= 2**64), dtype=bool)
+    if bad.any():
+        place = int(bad.argmax())
+        raise ValueError(f"numbers[{place}] = {given[place]} must be at least 0 and below 2**64")
     return given.astype(np.uint64)
