@@ -132,7 +132,21 @@ WRONG = {
         ValueError,
         r"neighbors\[0\] has n = 3, but there are 16",
     ),
-    "context": ({"context": -1}, ONE, ONE, ValueError, "context must be at least 1"),
+    "context": ({"context": -1}, ONE, ONE, ValueError, "context must be at least 0, got -1"),
+    "callback": (
+        {"callback": 3},
+        [],
+        None,
+        TypeError,
+        "callback must be callable or None, got int",
+    ),
+    "one level": (
+        {},
+        ONE + 255,
+        None,
+        ValueError,
+        "noisy has the one level 255, which is neither 0 nor 1: .* give noise as a channel",
+    ),
     "context type": ({"context": 1.5}, ONE, ONE, TypeError, "context must be an integer"),
     "context word": ({"context": "big"}, ONE, ONE, ValueError, "context must be an integer"),
     "context of latent": (

@@ -178,6 +178,25 @@ WRONG = {
     ),
     "binarize": ({"binarize": "a"}, ROWS, TypeError, "binarize must be a real number"),
     "penalty": ({"penalty": -1}, ROWS, ValueError, "penalty of alpha = -1"),
+    "penalty of a filter": (
+        {"penalty": {"alpha": 1.0, "filter": 1.0}},
+        ROWS,
+        ValueError,
+        "a key of penalty must be one of alpha, modular, got 'filter'",
+    ),
+    "unknown to saa": (
+        {"learner": "saa"},
+        [[0, np.nan], [1, 1]],
+        ValueError,
+        r"X\[0, 1\] is not known, but learner='saa' .* use 'exact', 'logistic' or 'lfield'",
+    ),
+    "unknown to pseudo": (
+        {"learner": "pseudo"},
+        [[0, np.nan], [1, 1]],
+        ValueError,
+        "'pseudo' needs",
+    ),
+    "callback": ({"callback": 3}, ROWS * np.nan, TypeError, "callback must be callable or None"),
     "tol": ({"tol": -1}, ROWS, ValueError, "tol must be positive"),
 }
 

@@ -15,7 +15,15 @@ from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import check_number
 from logsuper.learning import Examples, Learned
 
-__all__ = ["as_seed", "check_choice", "check_count", "check_functions", "run", "whole"]
+__all__ = [
+    "as_seed",
+    "check_callback",
+    "check_choice",
+    "check_count",
+    "check_functions",
+    "run",
+    "whole",
+]
 
 
 @contextmanager
@@ -69,17 +77,24 @@ def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
     return value
 
 
-def check_count(value: Any, name: str) -> int:
-    """Return an integer of at least 1."""
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Return an integer of at least `least`."""
     try:
         if isinstance(value, bool):
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer >= 1, got {type(value).__name__}") from None
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {number}")
+        kind = type(value).__name__
+        raise TypeError(f"{name} must be an integer >= {least}, got {kind}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
+
+
+def check_callback(callback: Any) -> None:
+    """Refuse what cannot be called."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable or None, got {type(callback).__name__}")
 
 
 def check_functions(functions: Any, name: str, n: int) -> tuple[SubmodularFunction, ...]:

@@ -15,6 +15,7 @@ from logsuper._random import as_key
 from logsuper.channels import Channel
 from logsuper.estimators._common import (
     as_seed,
+    check_callback,
     check_choice,
     check_count,
     check_functions,
@@ -238,6 +239,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         check_choice(self.modular, "modular", ["auto", "pixel", "shared", "none"])
         if not isinstance(self.scale, bool | np.bool_):
             raise TypeError(f"scale must be True or False, got {self.scale!r}")
+        check_callback(self.callback)
         self._check_decoding()
         images = read_images(noisy, "noisy")
         labels = None if clean is None else _read_labels(clean, images)
@@ -303,7 +305,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
         if isinstance(self.context, str):
             raise ValueError(f"context must be an integer >= 0 or 'auto', got {self.context!r}")
-        radius = 0 if self.context == 0 else check_count(self.context, "context")
+        radius = 0 if self.context == 0 else check_count(self.context, "context", 0)
         if radius and name == "latent":
             raise ValueError(
                 f"context = {radius}: 'latent' models the observations and cannot filter them; "

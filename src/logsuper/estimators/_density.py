@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from logsuper._random import as_key
 from logsuper.bounds import Bracket, NotApplicable, TooLarge
 from logsuper.estimators._common import (
     as_seed,
+    check_callback,
     check_choice,
     check_count,
     check_functions,
@@ -33,6 +35,9 @@ from logsuper.model import LogSupermodular
 __all__ = ["LogSupermodularDensity"]
 
 _LEARNERS = ("auto", "exact", "logistic", "saa", "pseudo", "lfield")
+
+# Learners that cannot sum over what is not known.
+_WHOLE = ("saa", "pseudo")
 
 
 class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -172,10 +177,20 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         """
         check_choice(self.learner, "learner", _LEARNERS)
         check_choice(self.modular, "modular", ["pixel", "shared", "none"])
+        check_callback(self.callback)
+        if isinstance(self.penalty, Mapping):
+            for kind in self.penalty:
+                check_choice(kind, "a key of penalty", ["alpha", "modular"])
         with whole(self):
             rows = self._read(X, reset=True)
             if np.isnan(rows).all():
                 raise ValueError("X has no known entry at all")
+            if self.learner in _WHOLE and np.isnan(rows).any():
+                i, j = first_index(np.isnan(rows))
+                raise ValueError(
+                    f"X[{i}, {j}] is not known, but learner={self.learner!r} needs all entries; "
+                    "use 'exact', 'logistic' or 'lfield'"
+                )
             self.functions_ = _functions_on(self.functions, rows.shape[1])
             examples = make_examples(self.functions_, labels=rows, modular=self.modular)
             self.learner_ = _choose(examples) if self.learner == "auto" else self.learner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import check_number
@@ -69,7 +69,7 @@ LEARNERS: dict[str, Learner] = {
 
 
 def find_penalty(
-    penalty: float | dict[str, float] | None, name: str, layout: Layout, count: int
+    penalty: float | Mapping[str, float] | None, name: str, layout: Layout, count: int
 ) -> Penalty:
     """Return the regulariser that was asked for, or the learner's own for so many examples."""
     if penalty is None:
@@ -82,7 +82,7 @@ def find_penalty(
             beta=learner.filter / count,
             scale=learner.coupling / count,
         )
-    if not isinstance(penalty, dict):
+    if not isinstance(penalty, Mapping):
         weight = check_number(penalty, "penalty")
         penalty = dict.fromkeys(_KINDS, weight)
     for kind, weight in penalty.items():

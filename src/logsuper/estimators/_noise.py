@@ -156,6 +156,11 @@ def _guess(noisy: list[Image]) -> str:
         return "flips"
     low = min(float(np.nanmin(image)) for image in noisy if not _blank(image))
     high = max(float(np.nanmax(image)) for image in noisy if not _blank(image))
+    if low == high:
+        raise ValueError(
+            f"noisy has the one level {low:g}, which is neither 0 nor 1: nothing tells zeros from "
+            "ones; give noise as a channel"
+        )
     if all(bool(((image == low) | (image == high) | (image != image)).all()) for image in noisy):
         raise ValueError(
             f"noisy has the two levels {low:g} and {high:g}; give 0 and 1, as in "
