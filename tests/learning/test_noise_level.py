@@ -82,6 +82,17 @@ def test_volumes_and_chains(seed):
     assert abs(estimate_noise(chain).rate - 0.1) < 0.01
 
 
+@pytest.mark.parametrize("used", [3, 4])
+def test_quadratics_are_carried_on_to_distance_zero(used):
+    lags = _noise_level._LAGS
+    coefficients = {3: _noise_level._THROUGH_THREE, 4: _noise_level._THROUGH_FOUR}[used]
+    for k in range(3):
+        assert coefficients @ lags**k == (k == 0)
+    # of all that do so, they fit the first distances by least squares
+    fit = [np.polyfit(lags[:used], unit, 2)[-1] for unit in np.eye(used)]
+    np.testing.assert_allclose(coefficients, [*fit, *np.zeros(4 - used)], atol=1e-12)
+
+
 # --------------------------------------------------------------------------------- standard error
 
 
