@@ -150,67 +150,7 @@ def test_gradient_is_that_of_the_loss(seed):
     assert ends[1] - ends[0] == pytest.approx(2 * slope, rel=1e-5, abs=1e-12)
 
 
-# -------------------------------------------------------------------------------- missing entries
-
-
-def test_missing_entries_by_hand():
-    z = np.array([[1, 0, NAN, 1], [0, NAN, NAN, 1]])
-    data = make_examples(
-        [ls.Cut(4, [(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0]), ls.Cut(4, [(0, 3)])],
-        observed=z,
-        channel=ls.Flips(0.1),
-        scale=True,
-    )
-    group, rows = next(data.parts())
-    targets = moment_targets(data)(group, rows)
-    on, off = 0.9 / 0.8, -0.1 / 0.8
-    apart = on + off - 2 * on * off
-    # the edge (0, 1) is a sixth of the weight; the second image has none of the first cut's edges
-    # and takes the mean of what has been seen
-    expected = [[6 * apart, 2 * on - 2 * on**2], [6 * apart, apart]]
-    np.testing.assert_allclose(targets.stats, expected)
-    overall = (3 * on + 2 * off) / 5
-    np.testing.assert_allclose(targets.mean, [[on, off, overall, on], [off, off, overall, on]])
-    divergence = 0.8 * np.log(9.0)
-    np.testing.assert_allclose(
-        targets.agreement, divergence * np.array([2 * on + off, on + off]), rtol=1e-12
-    )
-
-
-def test_missing_entries_with_features_leave_no_bias(seed):
-    # every pattern of missing entries with two of four observed, once: each pixel in half of them
-    patterns = enumerate_x(4)
-    patterns = patterns[patterns.sum(axis=1) == 2]
-    rng = np.random.default_rng(seed)
-    x = rng.integers(0, 2, 4).astype(float)
-    z = np.where(patterns == 1, x, NAN)
-    features = np.tile(rng.normal(size=(1, 4, 2)), (len(z), 1, 1))
-    for modular in ("pixel", "shared"):
-        data = make_examples(
-            [ls.Cut(4, [(0, 1)])],
-            observed=z,
-            channel=ls.Flips(1e-12),
-            features=features,
-            modular=modular,
-        )
-        group, rows = next(data.parts())
-        found = data.statistics(group, rows, moment_targets(data)(group, rows)).mean(axis=0)
-        at = data.layout.blocks
-        np.testing.assert_allclose(found[at["beta"]], features[0].T @ x, atol=1e-9)
-        expected = x if modular == "pixel" else [x.sum()]
-        np.testing.assert_allclose(found[at["modular"]], expected, atol=1e-9)
-
-
-def test_entries_missing_at_random_change_little(seed):
-    x = ls.make_silhouettes(30, shape=(20, 20), seed=seed)
-    channel = ls.Missing(0.3, ls.Flips(0.05))
-    z = channel.sample(x, seed)
-    f = ls.grid_cuts((20, 20))
-    targets = moment_targets(make_examples(f, observed=z, channel=channel))
-    flat = x.reshape(30, -1)
-    exact = [cut(flat).mean() for cut in f]
-    np.testing.assert_allclose(targets.stats[0].mean(axis=0), exact, rtol=0.15)
-    assert targets.pixels[0].mean() == pytest.approx(x.mean(), abs=0.01)
+# -------------------------------------------------------------------------------- many and large
 
 
 def test_blocks_and_what_is_kept_change_nothing(monkeypatch, seed):

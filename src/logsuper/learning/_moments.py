@@ -59,7 +59,7 @@ class EstimatedMoments:
     pixels : list of ndarray of shape (n,)
         Mean estimate of each pixel, over the examples where it was observed.
     weights : list of ndarray of shape (n,)
-        What stands for missing entries in sums over observed ones, with features.
+        Factors on observed entries that make up for missing ones, with features.
     kept : list of ndarray of shape (N, n) or None
         Estimates of x, where they are few enough to keep.
     """
@@ -127,8 +127,16 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
 
     Notes
     -----
-    Entries must be missing at random. An edge counts where both of its ends were observed; the sum
-    over those of an example is divided by their share of the weight of all of its edges.
+    Entries must be missing at random, whatever lies behind them, be it here and there or in blocks.
+    A pixel takes its mean over the examples of its shape where it was observed, an edge likewise
+
+    .. math:: \hat a_e=\sum_iw_{ie}o_{ie}\hat a_{ie}\Big/\sum_iw_{ie}o_{ie},\qquad
+        \hat a_{ie}=\hat x_i+\hat x_j-2\hat x_i\hat x_j
+
+    over those where both of its ends were (:math:`o_{ie}=1`), by its weight in each; if factors on
+    edges tell of x, the bias of a ratio remains, of order 1/N. What was never observed takes the
+    mean over its shape, or over all shapes if nothing was. That one is right if entries are missing
+    as often in one place as in another, which images with a shape of their own therefore need.
 
     Examples
     --------
@@ -145,15 +153,18 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     """
     if examples.channel is None or any(group.observed is None for group in examples.groups):
         raise ValueError("moments learns from observations; give observed and its channel")
-    pixels, weights = zip(*(_mean_pixels(examples, g) for g in examples.groups), strict=True)
+    _refuse_certainty(examples)
+    pixels, weights, whole = _mean_pixels(examples)
+    edges = None if whole else _mean_edges(examples)
     stats, agreement = zip(
-        *(_mean_stats(examples, g, p) for g, p in zip(examples.groups, pixels, strict=True)),
+        *(
+            _mean_stats(examples, group, pixels[g], None if edges is None else edges[g])
+            for g, group in enumerate(examples.groups)
+        ),
         strict=True,
     )
     kept: list[FloatArray | None] = [None] * len(pixels)
-    targets = EstimatedMoments(
-        examples, list(stats), list(agreement), list(pixels), list(weights), kept
-    )
+    targets = EstimatedMoments(examples, list(stats), list(agreement), pixels, weights, kept)
     for g, group in enumerate(examples.groups):
         if group.count * group.prepared.n <= _KEPT:
             kept[g] = targets.clean(g, np.arange(group.count))
@@ -282,98 +293,156 @@ def _images(group: Group, rows: IntArray) -> FloatArray:
     return group.read_observed(rows).reshape(-1, *group.shape)
 
 
-def _mean_pixels(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray]:
-    """Return the mean estimate of each pixel, and what to multiply the observed ones with."""
-    total, seen = np.zeros(group.prepared.n), np.zeros(group.prepared.n)
+def _mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray], bool]:
+    """Return the means of the pixels, what to multiply observed ones with, and if all were."""
+    groups, sums = examples.groups, []
+    for group in groups:
+        total, seen = np.zeros(group.prepared.n), np.zeros(group.prepared.n)
+        for rows in _blocks(group):
+            x = _estimate(examples, group, rows)
+            total += np.nansum(x, axis=0)
+            seen += (~np.isnan(x)).sum(axis=0)
+        sums.append((total, seen))
+    sizes = np.array([group.count * group.prepared.n for group in groups])
+    every = np.array([seen.sum() for _, seen in sums])
+    if sizes.any() and not every.any():
+        raise ValueError("observed has nothing but missing entries; give images with some others")
+    pixels = _means(sums)
+    if examples.layout.modular > 1:  # images of one shape
+        weights = [groups[0].count / np.maximum(sums[0][1], 1.0)]
+    else:
+        # groups of which nothing was seen leave their share to the others
+        share = sizes.sum() / max(sizes[every > 0].sum(), 1)
+        factors = share * sizes / np.maximum(every, 1.0)
+        weights = [np.full(len(p), f) for p, f in zip(pixels, factors, strict=True)]
+    return pixels, weights, bool((every == sizes).all())
+
+
+def _mean_edges(examples: Examples) -> list[list[FloatArray]]:
+    r"""Return the means :math:`\hat a_e` over the edges of each function of each group."""
+    sums = [_edge_sums(examples, group) for group in examples.groups]
+    means = []
+    for k, of_groups in enumerate(zip(*sums, strict=True)):
+        _, seen, whole = (
+            sum(float(part.sum()) for part in parts) for parts in zip(*of_groups, strict=True)
+        )
+        if whole > 0 and not seen > 0:
+            raise ValueError(
+                f"functions[{k}] has no edge with both ends observed in any image; leave it out, "
+                "or give images with fewer missing entries"
+            )
+        means.append(_means([(total, part) for total, part, _ in of_groups]))
+    return [list(of_group) for of_group in zip(*means, strict=True)]
+
+
+def _edge_sums(examples: Examples, group: Group) -> list[FloatArray]:
+    """Return the sums over examples of w o a, w o and w for each function, (3, E)."""
+    parts, places = _split(group)
+    sums = [np.zeros((3, sum(len(cut.weights) for _, cut in part.cuts))) for part in parts]
     for rows in _blocks(group):
         x = _estimate(examples, group, rows)
-        total += np.nansum(x, axis=0)
-        seen += (~np.isnan(x)).sum(axis=0)
-    every = seen.sum()
-    if group.prepared.n and not every:
-        raise ValueError(f"observed has nothing but missing entries in images of {group.shape}")
-    pixels = np.where(seen > 0, total / np.maximum(seen, 1.0), total.sum() / max(every, 1.0))
-    if examples.layout.modular > 1:
-        return pixels, group.count / np.maximum(seen, 1.0)
-    return pixels, np.full(len(seen), group.count * len(seen) / max(every, 1.0))
+        for k, at, cut, weights in _weighted_cuts(parts, places, group.factors(rows)):
+            apart = _apart(cut, x)
+            known = ~np.isnan(apart)
+            weights = np.broadcast_to(weights, apart.shape)
+            sums[k][0, at] += np.einsum("be,be->e", weights, np.where(known, apart, 0.0))
+            sums[k][1, at] += np.einsum("be,be->e", weights, known)
+            sums[k][2, at] += weights.sum(axis=0)
+    return sums
+
+
+def _means(sums: list[tuple[FloatArray, FloatArray]]) -> list[FloatArray]:
+    """Return total / seen of each group; where nothing was, of all of it, or of all groups."""
+
+    def ratio(total: FloatArray, seen: FloatArray, otherwise: FloatArray) -> FloatArray:
+        return np.where(seen > 0, total / np.where(seen > 0, seen, 1.0), otherwise)
+
+    of_groups = [(total.sum(), seen.sum()) for total, seen in sums]
+    total, seen = np.sum(of_groups, axis=0)
+    overall = ratio(total, seen, np.zeros(()))
+    return [
+        ratio(total, seen, ratio(*of_group, overall))
+        for (total, seen), of_group in zip(sums, of_groups, strict=True)
+    ]
 
 
 def _mean_stats(
-    examples: Examples, group: Group, pixels: FloatArray
+    examples: Examples, group: Group, pixels: FloatArray, edges: list[FloatArray] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the estimates of the functions, (N, K), and of the agreement, (N,)."""
+    """Return the estimates of the functions, (N, K), and of the agreement, (N,).
+
+    Missing entries take the means `pixels` and `edges`; the latter are None if there are none.
+    """
+    parts, places = _split(group)
+    channel = examples.channel
+    assert channel is not None
+    cuts, whole, tilts = (np.zeros((group.count, len(parts))) for _ in range(3))
+    agreement = np.zeros(group.count)
+    for rows in _blocks(group):
+        x = _estimate(examples, group, rows)
+        agreement[rows] = channel.agreement(_images(group, rows)).reshape(len(rows), -1).sum(axis=1)
+        for k, at, cut, weights in _weighted_cuts(parts, places, group.factors(rows)):
+            apart = _apart(cut, x)
+            if edges is not None:
+                apart = np.where(np.isnan(apart), edges[k][at], apart)
+            whole[rows, k] += weights.sum(axis=1)
+            cuts[rows, k] += np.einsum("be,be->b", np.broadcast_to(weights, apart.shape), apart)
+        for k, part in enumerate(parts):
+            if part.tilt is not None:
+                tilts[rows, k] = np.where(np.isnan(x), pixels, x) @ part.tilt
+    # by way of the mean over the edges, which gives the very bits that older checkpoints have
+    return whole * (cuts / np.where(whole > 0, whole, 1.0)) + tilts, agreement
+
+
+def _split(group: Group) -> tuple[list[Parts], IntArray | None]:
+    """Return the cuts and modular terms of the functions, and the places of the cuts' factors."""
     parts = [split(f) for f in group.prepared.functions]
     for f, part in zip(group.prepared.functions, parts, strict=True):
         if part.other is not None:
             raise NotApplicable(f"moments needs functions that are sums of cuts, got {f!r}")
-    places = None
-    if group.edge_weights is not None:
-        places = union_of_edges(group.prepared.n, parts)[1]
-    _refuse_certainty(examples, group)
-    channel = examples.channel
-    assert channel is not None
-    cuts, seen, whole, tilts = (np.zeros((group.count, len(parts))) for _ in range(4))
-    agreement = np.zeros(group.count)
-    for rows in _blocks(group):
-        x = _estimate(examples, group, rows)
-        known = ~np.isnan(x)
-        x = np.where(known, x, pixels)
-        agreement[rows] = channel.agreement(_images(group, rows)).reshape(len(rows), -1).sum(axis=1)
-        mask = None if known.all() else known.astype(np.float64)
-        for k, part in enumerate(parts):
-            if part.tilt is not None:
-                tilts[rows, k] = x @ part.tilt
-        for k, cut, weights in _weighted_cuts(parts, places, group.factors(rows)):
-            first, second = cut._gather(x)
-            apart = first + second - 2.0 * first * second
-            total = weights.sum(axis=1)
-            whole[rows, k] += total
-            if mask is not None:
-                first, second = cut._gather(mask)
-                weights = weights * first * second
-                total = weights.sum(axis=1)
-            cuts[rows, k] += np.einsum("be,be->b", np.broadcast_to(weights, apart.shape), apart)
-            seen[rows, k] += total
-    return _scale_up(cuts, seen, whole) + tilts, agreement
+    if group.edge_weights is None:
+        return parts, None
+    return parts, union_of_edges(group.prepared.n, parts)[1]
 
 
-def _refuse_certainty(examples: Examples, group: Group) -> None:
+def _apart(cut: Cut, x: FloatArray) -> FloatArray:
+    """Return estimates of the cut's |x_i - x_j|, (B, E), NaN where an end was not observed."""
+    first, second = cut._gather(x)
+    return first + second - 2.0 * first * second
+
+
+def _refuse_certainty(examples: Examples) -> None:
     """Raise where an observation leaves no doubt, or could."""
     assert examples.channel is not None
-    certain = ~np.isfinite(examples.channel.divergence(group.shape).ravel())
-    for rows in _blocks(group):
-        certain |= np.isinf(examples.log_odds(group, rows)).any(axis=0)
-    if certain.any():
-        raise ValueError(
-            f"{examples.channel!r} can leave no doubt about pixel {int(certain.argmax())}; moments "
-            "needs noise"
-        )
+    for group in examples.groups:
+        certain = ~np.isfinite(examples.channel.divergence(group.shape).ravel())
+        for rows in _blocks(group):
+            certain |= np.isinf(examples.log_odds(group, rows)).any(axis=0)
+        if certain.any():
+            raise ValueError(
+                f"{examples.channel!r} can leave no doubt about pixel {int(certain.argmax())}; "
+                "moments needs noise"
+            )
 
 
 def _weighted_cuts(
     parts: list[Parts], places: IntArray | None, factors: FloatArray | None
-) -> Iterator[tuple[int, Cut, FloatArray]]:
-    """Yield every cut, the number of its function and the weights of its edges, (1 or B, E)."""
+) -> Iterator[tuple[int, slice, Cut, FloatArray]]:
+    """Yield every cut and the weights of its edges, (1 or B, E).
+
+    Before them the number of its function, and where its edges are among those of the function.
+    """
     at = 0
     for k, part in enumerate(parts):
+        begin = 0
         for weight, cut in part.cuts:
+            size = len(cut.weights)
             weights = (weight * cut.weights)[None]
             if places is not None and factors is not None:
-                place = places[at : at + len(cut.weights)]
+                place = places[at : at + size]
                 weights = weights * (
                     factors[:, k, place] if factors.ndim == 3 else factors[:, place]
                 )
-                at += len(cut.weights)
-            yield k, cut, weights
-
-
-def _scale_up(cuts: FloatArray, seen: FloatArray, whole: FloatArray) -> FloatArray:
-    """Divide by the share of the weight that was seen; an example without any has the mean one."""
-    blind = (seen.sum(axis=0) <= 0) & (whole.sum(axis=0) > 0)
-    if blind.any():
-        raise ValueError(
-            f"functions[{int(blind.argmax())}] has no edge with both ends observed, in no image"
-        )
-    some = seen > 0
-    mean = cuts.sum(axis=0) / np.maximum(seen.sum(axis=0), np.finfo(float).tiny)
-    return whole * np.where(some, cuts / np.where(some, seen, 1.0), mean)
+            yield k, slice(begin, begin + size), cut, weights
+            at += size
+            begin += size
