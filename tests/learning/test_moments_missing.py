@@ -123,6 +123,47 @@ def test_entries_missing_at_random_leave_no_bias(kind, seed):
     assert (np.abs(np.mean(found, axis=0) - exact) < 4 * error).all()
 
 
+@pytest.mark.parametrize("modular", ["pixel", "shared", "none"])
+def test_gaps_leave_no_bias_in_features(modular, seed):
+    rng = np.random.default_rng(seed)
+    x, lost = rng.integers(0, 2, (4, 3, 4)).astype(float), gaps(4)
+    settings = {"channel": ls.Flips(1e-12), "modular": modular}
+    settings["features"] = rng.normal(size=(4, 3, 4, 2))
+    f = ls.grid_cuts((3, 4))
+
+    def mean(z):
+        data = make_examples(f, observed=z, **settings)
+        group, rows = next(data.parts())
+        return data.mean_statistics(group, rows, moment_targets(data)(group, rows))
+
+    orders = itertools.permutations(range(4))
+    found = [mean(np.where(lost[list(order)], NAN, x)) for order in orders]
+    np.testing.assert_allclose(np.mean(found, axis=0), mean(x), atol=1e-9)
+
+
+def test_pixels_that_were_never_seen_with_features():
+    # a pixel that no image shows; the last lacks another one
+    z = np.array([[1, 0, NAN], [1, 0, NAN], [1, NAN, NAN]])
+    phi = np.array([1.0, 2.0, 4.0])
+    on, off = 0.9 / 0.8, -0.1 / 0.8
+    for modular, expected in (
+        ("pixel", [on, off, (3 * on + 2 * off) / 5]),  # that one takes the mean of all
+        ("shared", [1.5 * on, 1.5 * off, 0.0]),  # the others stand for it
+    ):
+        data = make_examples(
+            [ls.Cut(3, [(0, 1)])],
+            observed=z,
+            channel=ls.Flips(0.1),
+            modular=modular,
+            features=np.tile(phi[:, None], (3, 1, 1)),
+        )
+        group, rows = next(data.parts())
+        found = data.mean_statistics(group, rows, moment_targets(data)(group, rows))
+        assert found[data.layout.blocks["beta"]] == pytest.approx(phi @ expected)
+        modular = expected if modular == "pixel" else [sum(expected)]
+        assert found[data.layout.blocks["modular"]] == pytest.approx(modular)
+
+
 def test_missing_entries_with_features_leave_no_bias(seed):
     # every pattern of missing entries with two of four observed, once: each pixel in half of them
     patterns = enumerate_x(4)

@@ -59,7 +59,7 @@ class EstimatedMoments:
     pixels : list of ndarray of shape (n,)
         Mean estimate of each pixel, over the examples where it was observed.
     weights : list of ndarray of shape (n,)
-        Factors on observed entries that make up for missing ones, with features.
+        Factors on observed entries that make up for missing ones, with features; 0 if none can.
     kept : list of ndarray of shape (N, n) or None
         Estimates of x, where they are few enough to keep.
     """
@@ -82,13 +82,14 @@ class EstimatedMoments:
         """Return estimates of x whose mean over examples has no bias, also times features.
 
         Where nothing was observed it is the mean over other examples, so that such an entry has no
-        weight. With features it is 0, and observed entries make up for it.
+        weight. With features it is 0, and observed entries make up for it if they can.
         """
         group = self.examples.groups[g]
         x = _estimate(self.examples, group, rows)
         if group.features is None:
             return np.where(np.isnan(x), self.pixels[g], x)
-        return np.where(np.isnan(x), 0.0, x * self.weights[g])
+        weights = self.weights[g]
+        return np.where(np.isnan(x), np.where(weights > 0, 0.0, self.pixels[g]), x * weights)
 
     @property
     def inside(self) -> bool:
@@ -308,13 +309,16 @@ def _mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray]
     if sizes.any() and not every.any():
         raise ValueError("observed has nothing but missing entries; give images with some others")
     pixels = _means(sums)
-    if examples.layout.modular > 1:  # images of one shape
-        weights = [groups[0].count / np.maximum(sums[0][1], 1.0)]
+    weights = [
+        group.count / np.maximum(seen, 1.0) for group, (_, seen) in zip(groups, sums, strict=True)
+    ]
+    if examples.layout.modular > 1:
+        weights[0][sums[0][1] == 0] = 0.0  # a field of its own, which no other pixel makes up for
     else:
-        # groups of which nothing was seen leave their share to the others
+        # pixels and whole groups that were never seen leave their share to the others
         share = sizes.sum() / max(sizes[every > 0].sum(), 1)
-        factors = share * sizes / np.maximum(every, 1.0)
-        weights = [np.full(len(p), f) for p, f in zip(pixels, factors, strict=True)]
+        for factor, (_, seen) in zip(weights, sums, strict=True):
+            factor *= share * len(seen) / max(np.count_nonzero(seen), 1)
     return pixels, weights, bool((every == sizes).all())
 
 
