@@ -237,8 +237,18 @@ def test_shared_terms_inside_the_polytope_need_no_penalty(seed):
             "sums of cuts",
         ),
         ({"channel": ls.Flips(0.5)}, ValueError, "say nothing about x"),
-        ({"channel": ls.Flips(0.0)}, ValueError, "no doubt about pixel 0; moments needs noise"),
-        ({"channel": ls.AsymmetricFlips(0.1, 0.0)}, ValueError, "no doubt about pixel 1"),
+        ({"channel": ls.Flips(0.0)}, ValueError, r"no doubt about observed\[0\]\[0\]: .* above 0"),
+        (
+            {"channel": ls.AsymmetricFlips(0.1, 0.0)},
+            ValueError,
+            r"no doubt about observed\[0\]\[1\]",
+        ),
+        # a one was not observed, but would leave no doubt
+        (
+            {"channel": ls.AsymmetricFlips([0.1, 0.0, 0.1], 0.1), "observed": [[1, 0, 1]]},
+            ValueError,
+            r"can leave no doubt about pixel\[1\]; moments needs noise",
+        ),
         ({"observed": [[NAN] * 3]}, ValueError, "nothing but missing entries"),
         ({"observed": [[1, NAN, 0]]}, ValueError, r"functions\[0\] has no edge with both ends"),
     ],

@@ -21,7 +21,19 @@ from objective_oracles import (
 from scipy.special import expit
 
 import logsuper as ls
-from logsuper.learning import FixedNoise, FreshNoise, Objective, make_examples
+from logsuper.learning import (
+    FixedNoise,
+    FreshNoise,
+    Objective,
+    Penalty,
+    exact,
+    lfield,
+    logistic,
+    make_examples,
+    max_margin,
+    saa,
+)
+from logsuper.learning._lfield import LField
 
 
 def differences(loss, theta, step):
@@ -190,6 +202,50 @@ def test_labels_are_needed():
     examples = make_examples(CUTS, observed=z, channel=ls.Flips(0.1))
     with pytest.raises(ValueError, match="labels are missing"):
         Objective.supervised(examples, Exact())
+
+
+@pytest.mark.parametrize("learn", [logistic, exact, lfield, saa, max_margin])
+@pytest.mark.parametrize("scale", [False, True])
+def test_observations_without_doubt_are_refused(learn, scale):
+    rates = np.where(np.arange(6) == 4, 0.0, 0.1).reshape(SHAPE)
+    x = np.array([np.zeros(SHAPE), np.ones(SHAPE)])
+    for channel, place in ((ls.Flips(0.0), r"\[0\]\[0, 0\]"), (ls.Flips(rates), r"\[0\]\[1, 1\]")):
+        data = make_examples(
+            CUTS, labels=x, observed=x, channel=channel, modular="shared", scale=scale
+        )
+        penalty = Penalty.of(data.layout, alpha=1.0, modular=1.0, scale=1.0)
+        with pytest.raises(ValueError, match=f"no doubt about observed{place}: .* rate above 0"):
+            learn(data, penalty)
+
+
+def test_observations_without_doubt_are_refused_in_the_order_of_the_user():
+    x = [np.ones((1, 2)), np.ones(SHAPE), np.ones((1, 2))]
+    z = [np.full((1, 2), np.nan), np.full(SHAPE, np.nan), np.array([[np.nan, 1.0]])]
+    data = make_examples(
+        ls.grid_cuts, labels=x, observed=z, channel=ls.Missing(0.5), modular="shared"
+    )
+    with pytest.raises(ValueError, match=r"no doubt about observed\[2\]\[0, 1\]"):
+        Objective.supervised(data, Exact())
+
+
+@pytest.mark.parametrize("engine", [Exact(), FixedNoise(5, key=1), LField()])
+def test_pixels_without_doubt_and_label_are_held_fixed(engine, seed):
+    # as the limit of rates above 0
+    rng = np.random.default_rng(seed)
+    rates = np.where(np.arange(6) < 3, 0.0, 0.2).reshape(SHAPE)
+    x, z = images(rng, 4, SHAPE).astype(float), images(rng, 4, SHAPE)
+    x[:, 0] = np.nan
+    sure, nearly = (
+        make_examples(CUTS, labels=x, observed=z, channel=ls.Flips(rate))
+        for rate in (rates, np.maximum(rates, 1e-14))
+    )
+    theta = random_theta(rng, sure.layout)
+    found, expected = (Objective.supervised(data, engine).loss(theta) for data in (sure, nearly))
+    assert found.value == pytest.approx(expected.value, abs=1e-9)
+    np.testing.assert_allclose(found.gradient, expected.gradient, atol=1e-9)
+    scaled = make_examples(CUTS, labels=x, observed=z, channel=ls.Flips(rates), scale=True)
+    with pytest.raises(ValueError, match=r"no doubt about observed\[0\]\[0, 0\]"):
+        Objective.supervised(scaled, engine)  # what is its derivative in w?
 
 
 def test_keys_of_fixed_noise_are_not_rounded():

@@ -22,14 +22,14 @@ from logsuper._random import Seed, as_generator, as_keys
 from logsuper.bounds._draws import check_choice
 from logsuper.bounds._errors import NotApplicable
 from logsuper.functions import Cut
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._checks import FloatArray, IntArray, entry, first_index
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
 from logsuper.learning._engines import FreshNoise
 from logsuper.learning._exact import Exact, fit_exactly
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
-from logsuper.learning._objective import Objective
+from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._penalty import Penalty
 from logsuper.solvers._graph import Parts, split, union_of_edges
 from logsuper.solvers._inputs import check_integer
@@ -154,7 +154,15 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     """
     if examples.channel is None or any(group.observed is None for group in examples.groups):
         raise ValueError("moments learns from observations; give observed and its channel")
-    _refuse_certainty(examples)
+    refuse_certainty(examples)
+    for group in examples.groups:
+        certain = ~np.isfinite(examples.channel.divergence(group.shape))
+        if certain.any():
+            pixel = entry("pixel", first_index(certain))
+            raise ValueError(
+                f"{examples.channel!r} can leave no doubt about {pixel}; moments needs noise: give "
+                "the channel rates above 0"
+            )
     pixels, weights, whole = _mean_pixels(examples)
     edges = None if whole else _mean_edges(examples)
     stats, agreement = zip(
@@ -413,20 +421,6 @@ def _apart(cut: Cut, x: FloatArray) -> FloatArray:
     """Return estimates of the cut's |x_i - x_j|, (B, E), NaN where an end was not observed."""
     first, second = cut._gather(x)
     return first + second - 2.0 * first * second
-
-
-def _refuse_certainty(examples: Examples) -> None:
-    """Raise where an observation leaves no doubt, or could."""
-    assert examples.channel is not None
-    for group in examples.groups:
-        certain = ~np.isfinite(examples.channel.divergence(group.shape).ravel())
-        for rows in _blocks(group):
-            certain |= np.isinf(examples.log_odds(group, rows)).any(axis=0)
-        if certain.any():
-            raise ValueError(
-                f"{examples.channel!r} can leave no doubt about pixel {int(certain.argmax())}; "
-                "moments needs noise"
-            )
 
 
 def _weighted_cuts(

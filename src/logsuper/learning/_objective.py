@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._checks import FloatArray, IntArray, entry, first_index
 from logsuper.learning._engines import Engine
-from logsuper.learning._examples import Examples, Group, Moments
+from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
 from logsuper.learning._features import Context
 
-__all__ = ["Loss", "Objective"]
+__all__ = ["Loss", "Objective", "pieces", "refuse_certainty"]
 
 Targets = Callable[[Group, IntArray], Moments]
 
@@ -78,9 +78,14 @@ class Objective:
 
     @classmethod
     def supervised(cls, examples: Examples, engine: Engine) -> Objective:
-        """Return -log p(x), or -log p(x | z) where there are observations, of the known labels."""
+        """Return -log p(x), or -log p(x | z) where there are observations, of the known labels.
+
+        What is observed must leave some doubt about every label, and about every pixel if a factor
+        on the log-odds is learned.
+        """
         if any(group.labels is None for group in examples.groups):
             raise ValueError("labels are missing; learn from observations alone with `latent`")
+        refuse_certainty(examples, labels=not examples.layout.scale)
         if not examples.labelled:
             return cls(examples, engine)
         known = {id(group): _known(examples, group) for group in examples.groups}
@@ -198,3 +203,27 @@ def pieces(group: Group) -> Iterator[IntArray]:
     size = max(1, _PIECE // max(1, group.prepared.n))
     for first in range(0, group.count, size):
         yield np.arange(first, min(first + size, group.count))
+
+
+def refuse_certainty(examples: Examples, labels: bool = False) -> None:
+    """Raise where an observation leaves no doubt about a pixel; with ``labels``, about a label.
+
+    A label's :math:`l_dx_d` would be infinite on both sides of the loss. Without a label the pixel
+    is but held fixed, on both sides.
+    """
+    for group in examples.groups:
+        if examples.channel is None or group.observed is None:
+            continue
+        for rows in pieces(group):
+            certain = np.isinf(examples.log_odds(group, rows))
+            if labels and group.labels is not None:
+                certain &= group.labels[rows] != UNKNOWN
+            if certain.any():
+                row, pixel = first_index(certain)
+                at = tuple(int(i) for i in np.unravel_index(pixel, group.shape))
+                raise ValueError(
+                    f"{examples.channel!r} leaves no doubt about "
+                    f"{entry(f'observed[{group.index[rows[row]]}]', at)}: its log-odds are "
+                    "infinite, and so is the loss; give the channel a rate above 0"
+                    + (", or such pixels no label (NaN)" if labels else "")
+                )
