@@ -275,6 +275,18 @@ def test_short_runs_warn_and_still_say_what_they_found():
     assert found.history[-1].step == found.details["steps"] == 5
 
 
+@pytest.mark.parametrize("given", [{"context": 1}, {"features": np.ones((4, *SHAPE, 1))}])
+@pytest.mark.parametrize("most", [1, 7, 30, 31])
+def test_features_take_no_more_steps_than_allowed(most, given):
+    x = np.random.default_rng(0).integers(0, 2, (4, *SHAPE))
+    data = make_examples(
+        ls.grid_cuts(SHAPE), labels=x, observed=x, channel=ls.Flips(0.2), modular="shared", **given
+    )
+    found = quiet(logistic, data, Penalty.of(data.layout, beta=1.0), max_steps=most, tol=0.0)
+    assert found.details["steps"] == found.history[-1].step == most
+    assert found.history[0].step == (30 if most > 30 else 0)  # what L-BFGS counts for
+
+
 def test_criterion_compares_with_half_the_steps():
     data = silhouettes(2)
     objective = Objective.supervised(data, FreshNoise(1, key=0))

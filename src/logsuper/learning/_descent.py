@@ -266,7 +266,8 @@ def descend(
     start : ndarray of shape (P,), optional
         By default half a unit of each function, t = 0, beta = 0 and w = 1; all of alpha is 0 for
         the rule "printed". With features, a few iterations of L-BFGS on a fixed draw follow:
-        features are correlated, which slows a descent that looks at each alone.
+        features are correlated, which slows a descent that looks at each alone. They count for 30
+        steps, and are left out where no more are allowed.
     seed : int, Generator or None
         For the order of the examples; the engine has its own key.
     callback : callable, optional
@@ -327,7 +328,7 @@ def descend(
     most = batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
     check_seed(checkpoint, seed)
     key = as_key(seed)
-    warm = start is None and rule == "adaptive" and _can_warm(objective)
+    warm = start is None and rule == "adaptive" and limit > _WARM_STEPS and _can_warm(objective)
     if start is None:
         start = examples.layout.fill()
         if rule != "printed":
