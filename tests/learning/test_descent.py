@@ -72,6 +72,22 @@ def test_adaptive_rule_and_average(seed):
     assert (state.theta[:2] >= 0).all()
 
 
+def test_adaptive_rule_forgets_large_gradients():
+    """After h steps, step k has the weight k (k+1) (k+2) (k+3), about k^4, in the mean square."""
+    steps = make_steps("adaptive", silhouettes(2), 1.0)
+    gradients = np.repeat([100.0, 1.0], [10, 90])[:, None] * np.ones(len(steps.scale))
+    squares = np.zeros(len(steps.scale))
+    for h, gradient in enumerate(gradients, 1):
+        squares = steps.average(squares, gradient, h)
+        k = np.arange(1.0, h + 1)
+        weights = k * (k + 1) * (k + 2) * (k + 3)
+        mean = weights @ gradients[:h] ** 2 / weights.sum()
+        np.testing.assert_allclose(squares, mean, rtol=1e-12)
+    # as long as if all gradients had been small, or nearly; with equal weights a thirtieth of it
+    share = steps.length(gradient, squares, h) / (steps.scale / np.sqrt(h))
+    assert (share > 0.9).all() and (share <= 1.0).all()
+
+
 def test_every_pass_sees_every_example():
     seen = []
 
