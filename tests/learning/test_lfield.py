@@ -52,6 +52,21 @@ def test_bounds_the_loss_from_above(family: str) -> None:
     assert exactly <= bound + 1e-7 * (1 + abs(bound))
 
 
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_difference_of_two_bounds_is_none(label: float) -> None:
+    """A label against the field sets two pixels free, where the bound of the held side is loose."""
+    data = make_examples(
+        [ls.Cut(3, [(0, 1), (1, 2)], [2.0, 6.0])], labels=[[label, np.nan, np.nan]]
+    )
+    theta = data.layout.fill(alpha=1.0)
+    theta[1:] = [6.0, 1.0, 1.0]
+    exactly, difference = (
+        Objective.supervised(data, engine).loss(theta).value for engine in (Enumeration(), LField())
+    )
+    assert (difference < exactly - 0.1) == (label == 0.0)
+    assert (difference > exactly + 0.01) == (label == 1.0)
+
+
 @pytest.mark.parametrize(
     "family", ["grid", "directed cut", "cardinality", "coverage", "facility location", "log-det"]
 )

@@ -90,6 +90,9 @@ def lfield(
 ) -> Learned:
     r"""Minimise the L-field bound on :math:`-\log p(x)` or :math:`-\log p(x\mid z)` by L-BFGS.
 
+    It is a bound with all labels. With some, :math:`A_L(f)-A_L(f\mid x_O)` is the difference of two
+    upper bounds: an approximation, above or below, and not convex.
+
     Without observations or features, and with one field a pixel, the optimum is degenerate: no
     coupling, and the logits of the pixels' means (section 4.1).
 

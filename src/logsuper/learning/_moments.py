@@ -119,7 +119,10 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     ----------
     examples : Examples
         With observations through a channel that says something about every pixel but leaves doubt,
-        and functions that are sums of cuts and modular terms. Labels are not looked at.
+        and functions that are sums of cuts and modular terms. Labels are not looked at. Features,
+        and factors on edges, must not depend on the noise of the pixels they act on, else there is
+        a bias: leave the pixel, or both ends of the edge, out of what they are made from, as
+        ``context`` does.
 
     Returns
     -------
@@ -200,7 +203,9 @@ def moments(
     Parameters
     ----------
     examples : Examples
-        With observations; see `moment_targets` for what they and the functions must be.
+        With observations; see `moment_targets` for what they and the functions must be. No
+        feature of a pixel may depend on the noise of that pixel, no factor of an edge on that of
+        its ends: the moments would be biased.
     penalty : Penalty
         Above 0 for every parameter, because estimated moments can be those of no distribution. It
         may be 0 where they provably are not: for cuts, with at most one modular term for all
