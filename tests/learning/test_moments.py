@@ -90,6 +90,31 @@ def test_moments_with_observed_context_have_no_bias(seed):
     assert_no_bias(all_observations(seed, channel=channel, context=2), channel)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_features_must_leave_out_the_noise_of_their_pixel(own, seed):
+    z = enumerate_x(N).astype(float)
+    features = np.roll(z, 1, axis=1) + (z if own else 0.0)
+    channel = ls.Flips(0.15)
+    data = all_observations(seed, channel=channel, features=features[..., None])
+    if not own:
+        return assert_no_bias(data, channel)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        assert_no_bias(data, channel)
+
+
+@pytest.mark.parametrize("out", [0, 1, 2])
+def test_factors_must_leave_out_the_noise_of_both_ends(out, seed):
+    z = enumerate_x(N).astype(float)
+    edges = ls.prepare(functions(seed)).edges
+    weights = 1.0 + z.sum(axis=1)[:, None] - z[:, edges[:, :out]].sum(axis=2)
+    channel = ls.Flips(0.15)
+    data = all_observations(seed, channel=channel, edge_weights=weights)
+    if out == 2:
+        return assert_no_bias(data, channel)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        assert_no_bias(data, channel)
+
+
 def assert_no_bias(data, channel):
     """Compare the mean over all observations of all statistics, for every clean x."""
     group, rows = next(data.parts())
