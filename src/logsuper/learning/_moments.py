@@ -135,10 +135,10 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     A pixel takes its mean over the examples of its shape where it was observed, an edge likewise
 
     .. math:: \hat a_e=\sum_iw_{ie}o_{ie}\hat a_{ie}\Big/\sum_iw_{ie}o_{ie},\qquad
-        \hat a_{ie}=\hat x_i+\hat x_j-2\hat x_i\hat x_j
+        \hat a_{ie}=\hat x_{ic}+\hat x_{id}-2\hat x_{ic}\hat x_{id}
 
-    over those where both of its ends were (:math:`o_{ie}=1`), by its weight in each; if factors on
-    edges tell of x, the bias of a ratio remains, of order 1/N. What was never observed takes the
+    over those i where both ends c and d were (:math:`o_{ie}=1`), by its weight in each; if factors
+    on edges tell of x, the bias of a ratio remains, of order 1/N. What was never observed takes the
     mean over its shape, or over all shapes if nothing was. That one is right if entries are missing
     as often in one place as in another, which images with a shape of their own therefore need.
 
