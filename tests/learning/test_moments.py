@@ -8,7 +8,7 @@ from objective_oracles import long
 from oracles import enumerate_x, random_cut, random_directed_cut
 
 import logsuper as ls
-from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
+from logsuper.learning import FixedNoise, Objective, Penalty, _observed_means, make_examples
 from logsuper.learning import _moments as module
 from logsuper.learning._decoding import means
 from logsuper.learning._descent import descend, logistic
@@ -182,13 +182,15 @@ def test_blocks_and_what_is_kept_change_nothing(monkeypatch, seed):
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 2, (7, 4, 5)).astype(float)
     z[rng.random(z.shape) < 0.2] = NAN
-    data = make_examples(ls.grid_cuts((4, 5)), observed=z, channel=ls.Flips(0.2))
+    data = make_examples(ls.grid_cuts((4, 5)), observed=z, channel=ls.Flips(0.2), context=1)
     group, rows = next(data.parts())
     kept = moment_targets(data)
     monkeypatch.setattr(module, "_KEPT", 0)
-    monkeypatch.setattr(module, "_BLOCK", 45)
+    monkeypatch.setattr(_observed_means, "_BLOCK", 45)
     blocks = moment_targets(data)
     assert kept.kept[0] is not None and blocks.kept[0] is None
+    np.testing.assert_allclose(kept.shift(group), blocks.shift(group), atol=1e-12)
+    assert np.abs(kept.shift(group)).max() > 0.01
     for a, b in zip(kept(group, rows[2:5]), blocks(group, rows[2:5]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 

@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from objective_oracles import long
 from oracles import enumerate_x
 
 import logsuper as ls
-from logsuper.learning import Penalty, make_examples
+from logsuper.learning import FreshNoise, Objective, Penalty, logistic, make_examples
 from logsuper.learning._moments import moment_targets, moments
 
 NAN = float("nan")
@@ -141,6 +142,52 @@ def test_gaps_leave_no_bias_in_features(modular, seed):
     np.testing.assert_allclose(np.mean(found, axis=0), mean(x), atol=1e-9)
 
 
+def held(data, targets):
+    """Return the mean statistics that learning sets against the model's."""
+    return Objective(data, FreshNoise(1, key=0), targets)._linear[id(data.groups[0])][0]
+
+
+@pytest.mark.parametrize("modular", ["pixel", "shared", "none"])
+def test_gaps_leave_no_bias_in_context(modular, seed):
+    # a gap takes a pixel and those around it: what it shows of others is no sample of all
+    rng = np.random.default_rng(seed)
+    x, lost = rng.integers(0, 2, (4, 3, 4)).astype(float), gaps(4)
+    f, channel = ls.grid_cuts((3, 4)), ls.Flips(1e-12)
+    found, exact = [], []
+    for order in itertools.permutations(range(4)):
+        data = make_examples(
+            f,
+            labels=x,
+            observed=np.where(lost[list(order)], NAN, x),
+            channel=channel,
+            modular=modular,
+            context=1,
+        )
+        group, rows = next(data.parts())
+        found.append(held(data, moment_targets(data)))
+        exact.append(data.mean_statistics(group, rows, data.label_moments(group, rows)))
+    np.testing.assert_allclose(np.mean(found, axis=0), np.mean(exact, axis=0), atol=1e-9)
+
+
+@long
+def test_blocks_teach_with_context_what_labels_teach(seed):
+    x = ls.make_silhouettes(80, shape=(20, 20), seed=seed)
+    z = ls.Flips(0.1).sample(x, seed + 100).astype(float)
+    rng = np.random.default_rng(seed)
+    for image in z:
+        top, left = rng.integers(0, 13, 2)
+        image[top : top + 8, left : left + 8] = NAN
+    settings = {"observed": z, "channel": ls.Flips(0.1), "context": 1, "scale": True}
+    data, labelled = (
+        make_examples(ls.grid_cuts((20, 20)), modular="shared", **settings, **labels)
+        for labels in ({}, {"labels": x})
+    )
+    penalty = Penalty.of(data.layout, alpha=1e-4, modular=0.5, scale=1e-4, beta=1e-4)
+    found, exact = moments(data, penalty), logistic(labelled, penalty)
+    np.testing.assert_allclose(found.parameters.alpha, exact.parameters.alpha, rtol=0.25)
+    assert found.parameters.scale == pytest.approx(exact.parameters.scale, rel=0.1)
+
+
 def test_pixels_that_were_never_seen_with_features():
     # a pixel that no image shows; the last lacks another one
     z = np.array([[1, 0, NAN], [1, 0, NAN], [1, NAN, NAN]])
@@ -233,6 +280,28 @@ def test_an_image_without_an_edge_is_no_obstacle(seed):
     np.testing.assert_allclose(targets.stats[1], [[3 * across, 0.0]])
     fit = moments(data, Penalty.of(data.layout, alpha=1e-4, modular=0.5), tol=0.1)
     assert np.isfinite(fit.theta).all()
+
+
+def test_neighbours_that_a_shape_never_shows_together(seed):
+    x = ls.make_silhouettes(3, shape=(16, 17), seed=seed).astype(float)
+    channel = ls.Flips(0.1)
+    data = make_examples(
+        ls.grid_cuts,
+        observed=[*channel.sample(x, seed), np.array([[1, NAN, 0, NAN]])],
+        channel=channel,
+        modular="none",
+        context=1,
+    )
+    whole, row = data.groups
+    linear = Objective(data, FreshNoise(1, key=0), moment_targets(data))._linear
+    at = data.layout.blocks["beta"]
+    found = linear[id(row)][0][at].reshape(-1)
+    # one pixel has a neighbour on its right, two have one on their left
+    pairs = 16 * 16
+    right, left = linear[id(whole)][0][at][[4, 3]] / pairs
+    expected = np.zeros(8)
+    expected[4], expected[3] = right, 2 * left
+    np.testing.assert_allclose(found, expected)
 
 
 def test_no_shape_with_data_is_refused():

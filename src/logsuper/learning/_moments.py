@@ -14,32 +14,41 @@ regulariser keeps the parameters finite.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from logsuper._random import Seed, as_generator, as_keys
 from logsuper.bounds._draws import check_choice
-from logsuper.bounds._errors import NotApplicable
-from logsuper.functions import Cut
 from logsuper.functions._checks import FloatArray, IntArray, entry, first_index
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
 from logsuper.learning._engines import FreshNoise
 from logsuper.learning._exact import Exact, fit_exactly
 from logsuper.learning._examples import Examples, Group, Moments
+from logsuper.learning._features import Context, Dense
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective, refuse_certainty
+from logsuper.learning._observed_means import (
+    apart_of,
+    blocks,
+    estimate,
+    images,
+    mean_context,
+    mean_edges,
+    mean_pixels,
+    split_functions,
+    weighted_cuts,
+)
 from logsuper.learning._penalty import Penalty
-from logsuper.solvers._graph import Parts, split, union_of_edges
+from logsuper.solvers._graph import split
 from logsuper.solvers._inputs import check_integer
 
 __all__ = ["EstimatedMoments", "moment_targets", "moments"]
 
 # Estimates of that many pixels are kept; beyond, they are made anew for each batch.
 _KEPT = 1 << 22
-# Pixels of a block while the moments of all examples are estimated.
-_BLOCK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,6 +71,8 @@ class EstimatedMoments:
         Factors on observed entries that make up for missing ones, with features; 0 if none can.
     kept : list of ndarray of shape (N, n) or None
         Estimates of x, where they are few enough to keep.
+    shifts : list of ndarray of shape (P,)
+        What the means of missing pixels leave out of the statistics of context.
     """
 
     examples: Examples
@@ -70,23 +81,32 @@ class EstimatedMoments:
     pixels: list[FloatArray]
     weights: list[FloatArray]
     kept: list[FloatArray | None]
+    shifts: list[FloatArray]
 
     def __call__(self, group: Group, rows: IntArray) -> Moments:
         """Return the estimates for some examples of a group."""
-        g = next(i for i, other in enumerate(self.examples.groups) if other is group)
+        g = self._number(group)
         kept = self.kept[g]
         mean = self.clean(g, rows) if kept is None else kept[rows]
         return Moments(self.stats[g][rows], mean, self.agreement[g][rows])
 
+    def shift(self, group: Group) -> FloatArray:
+        """Return what to add to the statistics of each example, (P,)."""
+        return self.shifts[self._number(group)]
+
+    def _number(self, group: Group) -> int:
+        return next(i for i, other in enumerate(self.examples.groups) if other is group)
+
     def clean(self, g: int, rows: IntArray) -> FloatArray:
-        """Return estimates of x whose mean over examples has no bias, also times features.
+        """Return estimates of x whose mean over examples has no bias, also times given features.
 
         Where nothing was observed it is the mean over other examples, so that such an entry has no
-        weight. With features it is 0, and observed entries make up for it if they can.
+        weight. With features it is 0, and observed entries make up for it if they can; for context,
+        which is missing where the pixel is, they cannot, and `shift` does.
         """
         group = self.examples.groups[g]
-        x = _estimate(self.examples, group, rows)
-        if group.features is None:
+        x = estimate(self.examples, group, rows)
+        if not isinstance(group.features, Dense):
             return np.where(np.isnan(x), self.pixels[g], x)
         weights = self.weights[g]
         return np.where(np.isnan(x), np.where(weights > 0, 0.0, self.pixels[g]), x * weights)
@@ -122,7 +142,7 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
         and functions that are sums of cuts and modular terms. Labels are not looked at. Features,
         and factors on edges, must not depend on the noise of the pixels they act on, else there is
         a bias: leave the pixel, or both ends of the edge, out of what they are made from, as
-        ``context`` does.
+        ``context`` does. Nor may they tell whether those pixels were observed.
 
     Returns
     -------
@@ -140,7 +160,8 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     over those i where both ends c and d were (:math:`o_{ie}=1`), by its weight in each; if factors
     on edges tell of x, the bias of a ratio remains, of order 1/N. What was never observed takes the
     mean over its shape, or over all shapes if nothing was. That one is right if entries are missing
-    as often in one place as in another, which images with a shape of their own therefore need.
+    as often in one place as in another, which images with a shape of their own therefore need. The
+    same goes for the products of a pixel with those of its context.
 
     Examples
     --------
@@ -166,20 +187,23 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
                 f"{examples.channel!r} can leave no doubt about {pixel}; moments needs noise: give "
                 "the channel rates above 0"
             )
-    pixels, weights, whole = _mean_pixels(examples)
-    edges = None if whole else _mean_edges(examples)
-    stats, agreement = zip(
-        *(
-            _mean_stats(examples, group, pixels[g], None if edges is None else edges[g])
-            for g, group in enumerate(examples.groups)
-        ),
+    pixels, weights, whole = mean_pixels(examples)
+    stats, agreement, sums = zip(
+        *(_mean_stats(examples, g, p, whole) for g, p in zip(examples.groups, pixels, strict=True)),
         strict=True,
     )
+    if not whole:
+        _fill_functions(stats, sums)
     kept: list[FloatArray | None] = [None] * len(pixels)
-    targets = EstimatedMoments(examples, list(stats), list(agreement), pixels, weights, kept)
+    shifts = [np.zeros(examples.layout.size) for _ in pixels]
+    targets = EstimatedMoments(
+        examples, list(stats), list(agreement), pixels, weights, kept, shifts
+    )
     for g, group in enumerate(examples.groups):
         if group.count * group.prepared.n <= _KEPT:
             kept[g] = targets.clean(g, np.arange(group.count))
+    if not whole:
+        _fill_context(targets)
     return targets
 
 
@@ -290,162 +314,73 @@ def check_penalty(targets: EstimatedMoments, penalty: Penalty) -> None:
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _blocks(group: Group) -> Iterator[IntArray]:
-    """Split the examples of a group so that the estimates of a block need little memory."""
-    size = max(1, _BLOCK // max(group.prepared.n, 1))
-    for start in range(0, group.count, size):
-        yield np.arange(start, min(start + size, group.count))
-
-
-def _estimate(examples: Examples, group: Group, rows: IntArray) -> FloatArray:
-    """Return unbiased estimates of x, (B, n), NaN where nothing was observed."""
-    assert examples.channel is not None
-    return examples.channel.unbiased(_images(group, rows)).reshape(len(rows), -1)
-
-
-def _images(group: Group, rows: IntArray) -> FloatArray:
-    return group.read_observed(rows).reshape(-1, *group.shape)
-
-
-def _mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray], bool]:
-    """Return the means of the pixels, what to multiply observed ones with, and if all were."""
-    groups, sums = examples.groups, []
-    for group in groups:
-        total, seen = np.zeros(group.prepared.n), np.zeros(group.prepared.n)
-        for rows in _blocks(group):
-            x = _estimate(examples, group, rows)
-            total += np.nansum(x, axis=0)
-            seen += (~np.isnan(x)).sum(axis=0)
-        sums.append((total, seen))
-    sizes = np.array([group.count * group.prepared.n for group in groups])
-    every = np.array([seen.sum() for _, seen in sums])
-    if sizes.any() and not every.any():
-        raise ValueError("observed has nothing but missing entries; give images with some others")
-    pixels = _means(sums)
-    weights = [
-        group.count / np.maximum(seen, 1.0) for group, (_, seen) in zip(groups, sums, strict=True)
-    ]
-    if examples.layout.modular > 1:
-        weights[0][sums[0][1] == 0] = 0.0  # a field of its own, which no other pixel makes up for
-    else:
-        # pixels and whole groups that were never seen leave their share to the others
-        share = sizes.sum() / max(sizes[every > 0].sum(), 1)
-        for factor, (_, seen) in zip(weights, sums, strict=True):
-            factor *= share * len(seen) / max(np.count_nonzero(seen), 1)
-    return pixels, weights, bool((every == sizes).all())
-
-
-def _mean_edges(examples: Examples) -> list[list[FloatArray]]:
-    r"""Return the means :math:`\hat a_e` over the edges of each function of each group."""
-    sums = [_edge_sums(examples, group) for group in examples.groups]
-    means = []
-    for k, of_groups in enumerate(zip(*sums, strict=True)):
-        _, seen, whole = (
-            sum(float(part.sum()) for part in parts) for parts in zip(*of_groups, strict=True)
-        )
-        if whole > 0 and not seen > 0:
-            raise ValueError(
-                f"functions[{k}] has no edge with both ends observed in any image; leave it out, "
-                "or give images with fewer missing entries"
-            )
-        means.append(_means([(total, part) for total, part, _ in of_groups]))
-    return [list(of_group) for of_group in zip(*means, strict=True)]
-
-
-def _edge_sums(examples: Examples, group: Group) -> list[FloatArray]:
-    """Return the sums over examples of w o a, w o and w for each function, (3, E)."""
-    parts, places = _split(group)
-    sums = [np.zeros((3, sum(len(cut.weights) for _, cut in part.cuts))) for part in parts]
-    for rows in _blocks(group):
-        x = _estimate(examples, group, rows)
-        for k, at, cut, weights in _weighted_cuts(parts, places, group.factors(rows)):
-            apart = _apart(cut, x)
-            known = ~np.isnan(apart)
-            weights = np.broadcast_to(weights, apart.shape)
-            sums[k][0, at] += np.einsum("be,be->e", weights, np.where(known, apart, 0.0))
-            sums[k][1, at] += np.einsum("be,be->e", weights, known)
-            sums[k][2, at] += weights.sum(axis=0)
-    return sums
-
-
-def _means(sums: list[tuple[FloatArray, FloatArray]]) -> list[FloatArray]:
-    """Return total / seen of each group; where nothing was, of all of it, or of all groups."""
-
-    def ratio(total: FloatArray, seen: FloatArray, otherwise: FloatArray) -> FloatArray:
-        return np.where(seen > 0, total / np.where(seen > 0, seen, 1.0), otherwise)
-
-    of_groups = [(total.sum(), seen.sum()) for total, seen in sums]
-    total, seen = np.sum(of_groups, axis=0)
-    overall = ratio(total, seen, np.zeros(()))
-    return [
-        ratio(total, seen, ratio(*of_group, overall))
-        for (total, seen), of_group in zip(sums, of_groups, strict=True)
-    ]
-
-
 def _mean_stats(
-    examples: Examples, group: Group, pixels: FloatArray, edges: list[FloatArray] | None
-) -> tuple[FloatArray, FloatArray]:
+    examples: Examples, group: Group, pixels: FloatArray, whole: bool
+) -> tuple[FloatArray, FloatArray, _Sums]:
     """Return the estimates of the functions, (N, K), and of the agreement, (N,).
 
-    Missing entries take the means `pixels` and `edges`; the latter are None if there are none.
+    Unless the observations are whole, missing entries take the means of pixels and edges.
     """
-    parts, places = _split(group)
+    parts, places = split_functions(group)
     channel = examples.channel
     assert channel is not None
-    cuts, whole, tilts = (np.zeros((group.count, len(parts))) for _ in range(3))
+    edges, seen = ([], np.empty(0)) if whole else mean_edges(examples, group)
+    cuts, weight, tilts = (np.zeros((group.count, len(parts))) for _ in range(3))
     agreement = np.zeros(group.count)
-    for rows in _blocks(group):
-        x = _estimate(examples, group, rows)
-        agreement[rows] = channel.agreement(_images(group, rows)).reshape(len(rows), -1).sum(axis=1)
-        for k, at, cut, weights in _weighted_cuts(parts, places, group.factors(rows)):
-            apart = _apart(cut, x)
-            if edges is not None:
+    for rows in blocks(group):
+        x = estimate(examples, group, rows)
+        agreement[rows] = channel.agreement(images(group, rows)).reshape(len(rows), -1).sum(axis=1)
+        for k, at, cut, weights in weighted_cuts(parts, places, group.factors(rows)):
+            apart = apart_of(cut, x)
+            if not whole:
                 apart = np.where(np.isnan(apart), edges[k][at], apart)
-            whole[rows, k] += weights.sum(axis=1)
+            weight[rows, k] += weights.sum(axis=1)
             cuts[rows, k] += np.einsum("be,be->b", np.broadcast_to(weights, apart.shape), apart)
         for k, part in enumerate(parts):
             if part.tilt is not None:
                 tilts[rows, k] = np.where(np.isnan(x), pixels, x) @ part.tilt
     # by way of the mean over the edges, which gives the very bits that older checkpoints have
-    return whole * (cuts / np.where(whole > 0, whole, 1.0)) + tilts, agreement
+    stats = weight * (cuts / np.where(weight > 0, weight, 1.0)) + tilts
+    return stats, agreement, _Sums(weight, seen)
 
 
-def _split(group: Group) -> tuple[list[Parts], IntArray | None]:
-    """Return the cuts and modular terms of the functions, and the places of the cuts' factors."""
-    parts = [split(f) for f in group.prepared.functions]
-    for f, part in zip(group.prepared.functions, parts, strict=True):
-        if part.other is not None:
-            raise NotApplicable(f"moments needs functions that are sums of cuts, got {f!r}")
-    if group.edge_weights is None:
-        return parts, None
-    return parts, union_of_edges(group.prepared.n, parts)[1]
+class _Sums(NamedTuple):
+    """The weights of the edges of examples, (N, K), and what `mean_edges` has summed, (K, 2)."""
+
+    weight: FloatArray
+    seen: FloatArray
 
 
-def _apart(cut: Cut, x: FloatArray) -> FloatArray:
-    """Return estimates of the cut's |x_i - x_j|, (B, E), NaN where an end was not observed."""
-    first, second = cut._gather(x)
-    return first + second - 2.0 * first * second
+def _fill_functions(stats: Sequence[FloatArray], sums: Sequence[_Sums]) -> None:
+    """Give a function without an observed edge in a shape the mean of its edges in others."""
+    total, seen = np.sum([part.seen for part in sums], axis=0).T
+    blind = (seen <= 0) & (np.sum([part.weight.sum(axis=0) for part in sums], axis=0) > 0)
+    if blind.any():
+        raise ValueError(
+            f"functions[{int(blind.argmax())}] has no edge with both ends observed in any image; "
+            "leave it out, or give images with fewer missing entries"
+        )
+    for stat, part in zip(stats, sums, strict=True):
+        none = (part.seen[:, 1] <= 0) & (seen > 0)
+        stat[:, none] += part.weight[:, none] * (total[none] / seen[none])
 
 
-def _weighted_cuts(
-    parts: list[Parts], places: IntArray | None, factors: FloatArray | None
-) -> Iterator[tuple[int, slice, Cut, FloatArray]]:
-    """Yield every cut and the weights of its edges, (1 or B, E).
-
-    Before them the number of its function, and where its edges are among those of the function.
-    """
-    at = 0
-    for k, part in enumerate(parts):
-        begin = 0
-        for weight, cut in part.cuts:
-            size = len(cut.weights)
-            weights = (weight * cut.weights)[None]
-            if places is not None and factors is not None:
-                place = places[at : at + size]
-                weights = weights * (
-                    factors[:, k, place] if factors.ndim == 3 else factors[:, place]
-                )
-            yield k, slice(begin, begin + size), cut, weights
-            at += size
-            begin += size
+def _fill_context(targets: EstimatedMoments) -> None:
+    """Shift the statistics of context to where missing pixels have their means in each pair."""
+    examples, at = targets.examples, targets.examples.layout.blocks["beta"]
+    found = {
+        g: mean_context(examples, group, group.features)
+        for g, group in enumerate(examples.groups)
+        if isinstance(group.features, Context)
+    }
+    if not found:
+        return
+    total, both, _ = np.sum([sums for _, sums in found.values()], axis=0).T
+    for g, (mean, sums) in found.items():
+        group = examples.groups[g]
+        none = (sums[:, 1] <= 0) & (both > 0)  # in this shape, but not in all
+        mean[none] = sums[none, 2] * total[none] / both[none] / group.count
+        filled = np.zeros(examples.layout.size)
+        for rows in blocks(group):
+            filled += len(rows) * examples.mean_statistics(group, rows, targets(group, rows))
+        targets.shifts[g][at] = mean - filled[at] / group.count

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,15 @@ from logsuper.learning._features import Context
 __all__ = ["Loss", "Objective", "pieces", "refuse_certainty"]
 
 Targets = Callable[[Group, IntArray], Moments]
+
+
+@runtime_checkable
+class Shifted(Protocol):
+    """Targets whose moments do not tell all of the statistics."""
+
+    def shift(self, group: Group) -> FloatArray:
+        """Return what to add to the statistics of each example, (P,)."""
+
 
 # Pixels that are worked with at a time.
 _PIECE = 1 << 20
@@ -159,6 +168,8 @@ class Objective:
         assert self.targets is not None
         moments = self.targets(group, rows)
         phi = self.examples.mean_statistics(group, rows, moments)
+        if isinstance(self.targets, Shifted):
+            phi += self.targets.shift(group)
         return phi, float(moments.agreement.mean())
 
     @functools.cached_property

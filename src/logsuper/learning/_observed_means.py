@@ -1,0 +1,187 @@
+r"""Means of pixels, edges and pairs of pixels over the examples that show them.
+
+With entries missing at random, they are estimated as if nothing were: the mean over examples of a
+product has no bias where each factor was observed, whatever the pattern of what was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from logsuper.bounds._errors import NotApplicable
+from logsuper.functions import Cut
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._examples import Examples, Group
+from logsuper.learning._features import Context
+from logsuper.solvers._graph import Parts, split, union_of_edges
+
+__all__ = [
+    "apart_of",
+    "blocks",
+    "estimate",
+    "images",
+    "mean_context",
+    "mean_edges",
+    "mean_pixels",
+    "split_functions",
+    "weighted_cuts",
+]
+
+# Pixels of a block while the moments of all examples are estimated, and neighbours of as many.
+_BLOCK, _NEIGHBOURS = 1 << 20, 4
+
+
+def blocks(group: Group) -> Iterator[IntArray]:
+    """Split the examples of a group so that the estimates of a block need little memory."""
+    size = max(1, _BLOCK // max(group.prepared.n, 1))
+    for start in range(0, group.count, size):
+        yield np.arange(start, min(start + size, group.count))
+
+
+def estimate(examples: Examples, group: Group, rows: IntArray) -> FloatArray:
+    """Return unbiased estimates of x, (B, n), NaN where nothing was observed."""
+    assert examples.channel is not None
+    return examples.channel.unbiased(images(group, rows)).reshape(len(rows), -1)
+
+
+def images(group: Group, rows: IntArray) -> FloatArray:
+    return group.read_observed(rows).reshape(-1, *group.shape)
+
+
+def mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray], bool]:
+    """Return the means of the pixels, what to multiply observed ones with, and if all were."""
+    groups, sums = examples.groups, []
+    for group in groups:
+        total, seen = np.zeros(group.prepared.n), np.zeros(group.prepared.n)
+        for rows in blocks(group):
+            x = estimate(examples, group, rows)
+            total += np.nansum(x, axis=0)
+            seen += (~np.isnan(x)).sum(axis=0)
+        sums.append((total, seen))
+    sizes = np.array([group.count * group.prepared.n for group in groups])
+    every = np.array([seen.sum() for _, seen in sums])
+    if sizes.any() and not every.any():
+        raise ValueError("observed has nothing but missing entries; give images with some others")
+    overall = sum(float(total.sum()) for total, _ in sums) / max(every.sum(), 1.0)
+    pixels = [_means(total, seen, overall) for total, seen in sums]
+    weights = [
+        group.count / np.maximum(seen, 1.0) for group, (_, seen) in zip(groups, sums, strict=True)
+    ]
+    if examples.layout.modular > 1:
+        weights[0][sums[0][1] == 0] = 0.0  # a field of its own, which no other pixel makes up for
+    else:
+        # pixels and whole groups that were never seen leave their share to the others
+        share = sizes.sum() / max(sizes[every > 0].sum(), 1)
+        for factor, (_, seen) in zip(weights, sums, strict=True):
+            factor *= share * len(seen) / max(np.count_nonzero(seen), 1)
+    return pixels, weights, bool((every == sizes).all())
+
+
+def mean_edges(examples: Examples, group: Group) -> tuple[list[FloatArray], FloatArray]:
+    r"""Return the means :math:`\hat a_e` over the edges of each function.
+
+    Beside them the sums over examples and edges of :math:`wo\hat a` and of :math:`wo`, (K, 2). The
+    means are 0 for a function that has none.
+    """
+    parts, places = split_functions(group)
+    sums = [np.zeros((2, sum(len(cut.weights) for _, cut in part.cuts))) for part in parts]
+    for rows in blocks(group):
+        x = estimate(examples, group, rows)
+        for k, at, cut, weights in weighted_cuts(parts, places, group.factors(rows)):
+            apart = apart_of(cut, x)
+            known = ~np.isnan(apart)
+            weights = np.broadcast_to(weights, apart.shape)
+            sums[k][0, at] += np.einsum("be,be->e", weights, np.where(known, apart, 0.0))
+            sums[k][1, at] += np.einsum("be,be->e", weights, known)
+    return [_means(*part) for part in sums], np.array([part.sum(axis=1) for part in sums])
+
+
+def mean_context(
+    examples: Examples, group: Group, features: Context
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return the mean statistics of the context of a group, (p,).
+
+    A neighbour's :math:`\tau_{id'}=\tanh(l_{id'}/2)` times :math:`x_{id}` is wanted in all examples
+    that show the neighbour, and known in those that show the pixel, too: where neighbours are
+    missing together, those show more of its surroundings.
+
+    Beside them the sums over examples and pixels of :math:`oo'\tau\hat x`, :math:`oo'` and
+    :math:`o'`, (p, 3). The statistics are 0 for a neighbour that is never seen with the pixel.
+    """
+    step = max(1, _NEIGHBOURS * _BLOCK // max(1, group.prepared.n))
+    places, found, sums = list(features._places()), [], []
+    for first in range(0, len(places), step):
+        total, both, wanted = _context_sums(examples, group, features, places[first : first + step])
+        for of_pixels in zip(total, both, wanted, strict=True):
+            mean = _means(of_pixels[0], of_pixels[1])
+            found.append(float(np.sum(mean * of_pixels[2])) / group.count)
+            sums.append([float(part.sum()) for part in of_pixels])
+    return np.array(found), np.array(sums)
+
+
+def _context_sums(
+    examples: Examples, group: Group, features: Context, places: list[tuple[slice, ...]]
+) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+    """Return the sums over examples of o o' tau x, o o' and o' for some neighbours."""
+    total, both = np.zeros((2, len(places), *features._size))
+    wanted: FloatArray = np.zeros(())
+    for rows in blocks(group):
+        x = estimate(examples, group, rows).reshape(-1, *features._size)
+        known = ~np.isnan(x)
+        x, one = np.where(known, x, 0.0), known.astype(np.float64)
+        tau = features._padded(examples.log_odds(group, rows))
+        seen = features._padded(np.where(known, np.inf, 0.0).reshape(len(rows), -1))
+        for k, place in enumerate(places):
+            total[k] += np.einsum("izyx,izyx->zyx", tau[place], x)
+            both[k] += np.einsum("izyx,izyx->zyx", seen[place], one)
+        wanted = wanted + seen.sum(axis=0, keepdims=True)
+    return total, both, [wanted[place][0] for place in places]
+
+
+def _means(total: FloatArray, seen: FloatArray, otherwise: float = 0.0) -> FloatArray:
+    """Return total / seen; where nothing was, that of all, or `otherwise` if nothing was at all."""
+    every = float(seen.sum())
+    overall = float(total.sum()) / every if every > 0 else otherwise
+    return np.where(seen > 0, total / np.where(seen > 0, seen, 1.0), overall)
+
+
+def split_functions(group: Group) -> tuple[list[Parts], IntArray | None]:
+    """Return the cuts and modular terms of the functions, and the places of the cuts' factors."""
+    parts = [split(f) for f in group.prepared.functions]
+    for f, part in zip(group.prepared.functions, parts, strict=True):
+        if part.other is not None:
+            raise NotApplicable(f"moments needs functions that are sums of cuts, got {f!r}")
+    if group.edge_weights is None:
+        return parts, None
+    return parts, union_of_edges(group.prepared.n, parts)[1]
+
+
+def apart_of(cut: Cut, x: FloatArray) -> FloatArray:
+    """Return estimates of the cut's |x_i - x_j|, (B, E), NaN where an end was not observed."""
+    first, second = cut._gather(x)
+    return first + second - 2.0 * first * second
+
+
+def weighted_cuts(
+    parts: list[Parts], places: IntArray | None, factors: FloatArray | None
+) -> Iterator[tuple[int, slice, Cut, FloatArray]]:
+    """Yield every cut and the weights of its edges, (1 or B, E).
+
+    Before them the number of its function, and where its edges are among those of the function.
+    """
+    at = 0
+    for k, part in enumerate(parts):
+        begin = 0
+        for weight, cut in part.cuts:
+            size = len(cut.weights)
+            weights = (weight * cut.weights)[None]
+            if places is not None and factors is not None:
+                place = places[at : at + size]
+                weights = weights * (
+                    factors[:, k, place] if factors.ndim == 3 else factors[:, place]
+                )
+            yield k, slice(begin, begin + size), cut, weights
+            at += size
+            begin += size
