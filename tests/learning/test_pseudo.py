@@ -129,3 +129,10 @@ def test_needs_all_labels() -> None:
     data = make_examples(list(ls.grid_cuts((2, 2))), labels=[[[0, 1], [np.nan, 1]]])
     with pytest.raises(ValueError, match="labels are missing"):
         pseudo(data, Penalty.of(data.layout))
+
+
+def test_channels_that_leave_no_doubt_are_refused():
+    x = np.eye(4)[None]
+    data = make_examples(ls.grid_cuts((4, 4)), labels=x, observed=x, channel=ls.Flips(0.0))
+    with pytest.raises(ValueError, match=r"Flips\(0\) leaves no doubt about observed\[0\]\[0, 0\]"):
+        pseudo(data, Penalty.of(data.layout))

@@ -6,8 +6,6 @@ import dataclasses
 import warnings
 from typing import Any
 
-import numpy as np
-
 from logsuper._random import Seed, as_key
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
@@ -20,6 +18,7 @@ from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._latent_descent import descend_evidence
 from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import units
@@ -308,15 +307,7 @@ def _perturbed(
 
 def _check_channel(examples: Examples, learn: bool) -> None:
     """Refuse a channel that leaves no doubt, or from which no noise can be learned."""
-    for group, rows in examples.parts():
-        for row in rows:
-            odds = examples.log_odds(group, rows[row : row + 1])
-            if not np.isfinite(odds).all():
-                raise ValueError(
-                    f"{examples.channel!r} leaves no doubt about observed[{group.index[row]}]; "
-                    "pixels that are known for certain are labels (see logistic), or give the "
-                    "channel a rate above 0"
-                )
+    refuse_certainty(examples)
     channel: Channel | None = examples.channel
     while isinstance(channel, Missing):
         channel = channel.channel

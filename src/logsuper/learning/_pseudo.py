@@ -19,7 +19,7 @@ from logsuper._random import Seed
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
-from logsuper.learning._objective import Loss
+from logsuper.learning._objective import Loss, refuse_certainty
 from logsuper.learning._pairs import Pairs
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import minimize
@@ -46,6 +46,7 @@ class PseudoLikelihood:
                 "labels are missing; the pseudo-likelihood needs a label for every pixel of every "
                 "example (`exact` does not)"
             )
+        refuse_certainty(self.examples, labels=True)
 
     def loss(self, theta: FloatArray, index: IntArray | None = None) -> Loss:
         """Return the mean loss of some examples, all by default, and its gradient."""
