@@ -280,10 +280,11 @@ def test_the_best_baseline_is_named_where_it_is_better():
 
 
 def test_a_field_behind_trees_is_compared_with_them():
-    text = words(boosting=1.2, behind_mean=(1.1, 1.3), behind_map=1.3)
-    assert "than they: mean decoding at 10 % noise only, MAP at no noise level." in text
+    text = words(boosting=1.2, behind_mean=(1.1, 1.3), behind_svm=1.3)
+    assert "than they: mean decoding at 10 % noise only, SVM-Struct at no noise level." in text
     # it is not what is compared with the paper, which had no trees
     assert "“a field behind" not in words(behind_mean=0.1)
+    assert "best model of this library on average" in words(behind_svm=0.1)
 
 
 def test_fits_that_did_not_converge_are_counted():

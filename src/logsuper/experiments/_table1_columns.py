@@ -48,7 +48,7 @@ FOLDS = 3
 """Parts of the training images that trees are grown without, for a field to learn from."""
 
 WEAK = 1e-3
-"""The regulariser of a field behind trees: two cuts and two more weights need next to none."""
+"""The regulariser of fields behind trees: two cuts and two more weights need next to none."""
 
 # The likelihood needs a minute and more: moments are matched to a hundredth of their deviation.
 _LOOSE = 1e-2
@@ -276,10 +276,10 @@ def _boosting(case: Case) -> NDArray[np.uint8]:
 
 
 def _behind(case: Case) -> Found:
-    """Grow trees, and learn a field that has their log-odds as a feature: cuts, and two weights.
+    """Grow trees, and learn fields that have their log-odds as a feature: cuts, and two weights.
 
-    The field learns from trees that have not seen the image. They know the place of a pixel, so it
-    has no modular term.
+    They learn from trees that have not seen the image. Trees know the place of a pixel, so there is
+    no modular term.
     """
     options: Any = {"pixels": case.pixels, "seed": case.seed}
     odds = _baselines.boosting(case.train, case.clean, case.test, **options)
@@ -301,13 +301,14 @@ def _behind(case: Case) -> Found:
     with warnings.catch_warnings():  # what has not converged is counted
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = logistic(train, penalty, seed=case.seed, n_jobs=1)
+        sharp = max_margin(train, penalty, seed=case.seed, n_jobs=1)
     mean = means(test, found.theta, method="logistic", seed=case.seed, n_jobs=1)
     predictions = (
         (np.asarray(mean) > 0.5).astype(np.uint8),
-        np.asarray(modes(test, found.theta, n_jobs=1)),
+        np.asarray(modes(test, sharp.theta, n_jobs=1)),
     )
     details = (float(found.parameters.scale), float(found.parameters.beta[0]))
-    return Found(predictions, found.converged, details)
+    return Found(predictions, found.converged and sharp.converged, details)
 
 
 def _baseline(key: str, label: str, denoise: Callable[[Case], NDArray[np.uint8]]) -> Fit:
@@ -379,10 +380,10 @@ _ALL = (
     _baseline("boosting", "boosted trees on 9 x 9 patches and position", _boosting),
     Fit(
         "behind",
-        "field behind trees, with the trees",
+        "fields behind trees, with the trees",
         (
             Column("behind_mean", "a field behind these trees, mean", "behind"),
-            Column("behind_map", "a field behind these trees, MAP", "behind"),
+            Column("behind_svm", "SVM-Struct behind these trees, MAP", "behind"),
         ),
         _behind,
         ("w", "b"),

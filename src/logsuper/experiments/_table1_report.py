@@ -280,10 +280,10 @@ def _text(outcome: Outcome) -> list[str]:
         "the default regularisers of MaskDenoiser. Mean decoding has 100 samples an image.",
         "The factor c, and what the baselines are tuned by, come from the training images; trees "
         f"are grown on {outcome.pixels:,} of their pixels. Total variation takes the length of "
-        "gradients; that along the axes, cut at one half, is the baseline with one cut. A field "
-        "behind trees has, instead of a modular term, their log-odds as a feature with a learned "
-        "weight b, beside the observation with its weight w. It learns from trees that have not "
-        f"seen the image ({FOLDS} folds); its four weights have a regulariser of {WEAK:g} each.",
+        "gradients; that along the axes, cut at one half, is the baseline with one cut. Fields "
+        "behind trees have, instead of a modular term, their log-odds as a feature with a learned "
+        "weight b, beside the observation with its weight w. They learn from trees that have not "
+        f"seen the image ({FOLDS} folds); each of four weights has a regulariser of {WEAK:g}.",
     ]
     if "exact" in outcome.numbers:
         paragraphs.append(
@@ -382,7 +382,7 @@ def _best(outcome: Outcome) -> str:
 
 
 def _behind(outcome: Outcome) -> str:
-    """Compare a field behind trees with the trees alone."""
+    """Compare fields behind trees with the trees alone."""
     if "behind" not in outcome.numbers:
         return ""
 
@@ -391,7 +391,7 @@ def _behind(outcome: Outcome) -> str:
 
     said = [
         f"{name} {_at([n for n in outcome.noises if better(key, n)], outcome.noises)}"
-        for key, name in (("behind_mean", "mean decoding"), ("behind_map", "MAP"))
+        for key, name in (("behind_mean", "mean decoding"), ("behind_svm", "SVM-Struct"))
     ]
     return f" A field behind the trees has a lower error than they: {', '.join(said)}."
 
