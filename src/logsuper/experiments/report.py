@@ -29,10 +29,10 @@ _LEAD = (
     "distributions”, NIPS 2016, computed again."
 )
 _LEAD_IMAGES = (
-    " Errors are shares of wrong pixels in test images; no experiment chooses anything by them. The "
-    "defaults of the estimators, and what to put behind trees, were set beforehand, with a look at "
-    "one seed of the noise of the horses; for the defaults cross-validation on training images "
-    "agrees."
+    " Errors are shares of wrong pixels in test images; no experiment chooses anything by them. "
+    "The defaults of the estimators, and what to put behind trees, were set beforehand, with a "
+    "look at one seed of the noise of the horses; for the defaults cross-validation on training "
+    "images agrees."
 )
 
 
