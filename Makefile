@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(V),--verbose,--quiet)
 # Building in the environment itself, into a folder that stays, makes the second build quick.
 BUILD := --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel_tag}
+# Test files share the processors; one file stays in one process, for the sake of its fixtures.
+SIDE_BY_SIDE := -n auto --dist loadfile
 # Folders too: they change when a file is removed.
 SOURCES := pyproject.toml README.md LICENSE $(wildcard CMakeLists.txt) \
 	$(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
@@ -37,12 +39,13 @@ demo: install
 	$(BIN)/logsuper demo --out demo
 
 test: install $(VENV)/test.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(MAKE) --no-print-directory test-fallback
 
 test-fallback: install $(VENV)/test.stamp
-	$(BIN)/python -m pytest tests/solvers tests/bounds tests/sampling tests/learning/test_features.py \
-		tests/learning/test_objective.py tests/learning/test_moments.py --no-kernels
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-kernels tests/solvers tests/bounds tests/sampling \
+		tests/learning/test_features.py tests/learning/test_objective.py \
+		tests/learning/test_moments.py tests/learning/test_moments_missing.py
 
 check: install $(VENV)/test.stamp $(VENV)/dev.stamp
 	$(BIN)/ruff check
