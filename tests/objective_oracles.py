@@ -12,6 +12,8 @@ from logsuper.learning import Objective, make_examples
 from logsuper.learning._engines import Partition
 from logsuper.solvers._native import kernels
 
+# They run wherever the kernels are built. Without these max-flows by scipy would take them long,
+# and the solvers, bounds and samplers below them have tests of their own there.
 long = pytest.mark.skipif(kernels() is None, reason="takes long without compiled kernels")
 
 

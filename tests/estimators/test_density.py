@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import oracles
 import pytest
@@ -7,13 +5,7 @@ from sklearn.exceptions import NotFittedError
 
 import logsuper as ls
 
-
-@pytest.fixture(autouse=True)
-def _short():
-    """Whether a learner converged is not what is tested here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ls.ConvergenceWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("stopped_early")
 
 
 def quick(*args, **params):

@@ -95,7 +95,9 @@ def run(
     )
     title = "Figure 1: bounds on the log-partition function"
     seconds = time.perf_counter() - start
-    return Section("figure1", title, text, tuple(grids), (picture,), seconds, tuple(seeds))
+    return Section(
+        "figure1", title, text, tuple(grids), (picture,), seconds, tuple(seeds), images=False
+    )
 
 
 def _grid(name: str, title: str, head: list[str], rows: list[list[str]], note: str) -> Grid:

@@ -76,6 +76,8 @@ class Section:
         How long its parts took in this run; those that were done before take none.
     seeds : tuple of int
         Those that it is about.
+    images : bool
+        Whether it is about the images of the setting.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     seconds: float = 0.0
     seeds: tuple[int, ...] = ()
+    images: bool = True
 
 
 def spread(numbers: FloatArray) -> str:

@@ -70,7 +70,7 @@ def make(sections: Sequence[Section], setting: Setting, command: str) -> Report:
         f"{setting.source}; {setting.train} images for training and {setting.test} for "
         f"testing, {height} × {width} pixels, fingerprint {setting.masks.fingerprint}",
     )
-    images = any(section.name != "figure1" for section in sections)  # that is about points
+    images = any(section.images for section in sections)
     facts = (
         ("command", command),
         ("made with", versions()),

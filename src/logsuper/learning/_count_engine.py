@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper.bounds._cardinality import count_marginals, count_partition, counted
+from logsuper.bounds._cardinality import count_cost, count_marginals, counted
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.functions._modular import Modular
 from logsuper.learning._engines import Partition
@@ -30,7 +30,7 @@ class Counts:
     def cost(group: Group) -> float | None:
         """Return about how many operations an example takes; None for other functions."""
         parts = _tabulate(group)
-        return None if parts is None else 60.0 * sum(len(part[0]) ** 2 for part in parts[0])
+        return None if parts is None else sum(3.0 * count_cost(len(part[0])) for part in parts[0])
 
     def evaluate(
         self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
@@ -94,5 +94,5 @@ def _sum_out(
     seen = table[:, ones : ones + len(free) + 1]  # at the counts that remain possible
     g = alpha @ seen
     mean = np.where(field > 0, 1.0, 0.0)
-    mean[~fixed], count = count_marginals(g, free)
-    return count_partition(g, free), mean, seen @ count
+    value, mean[~fixed], count = count_marginals(g, free)
+    return value, mean, seen @ count
