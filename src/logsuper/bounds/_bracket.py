@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from logsuper._random import Seed
 from logsuper.bounds import _exact, _methods, _strips
 from logsuper.bounds._errors import NotApplicable
+from logsuper.bounds._heavy import lighten
 from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.bounds._results import Bound, Bracket
 from logsuper.functions._base import SubmodularFunction
@@ -36,8 +37,22 @@ def bracket(
         raise ValueError(f"budget must be a positive number of operations, got {budget:g}")
     confidence = None if confidence is None else check_confidence(confidence)
     if f.n == 0:
-        nothing = Bound(0.0, "exact", "exact", certified=True)
+        nothing = Bound(0.0, "exact", "exact", certified=True, interval=(0.0, 0.0))
         return Bracket(nothing, nothing)
+    light = lighten(f)
+    if light is None:
+        return _bracket(f, budget, confidence, seed, n_jobs)
+    return light.bracket(_bracket(light.f, budget, confidence, seed, n_jobs))
+
+
+def _bracket(
+    f: SubmodularFunction,
+    budget: float,
+    confidence: float | None,
+    seed: Seed,
+    n_jobs: int | None,
+) -> Bracket:
+    """Return the best bounds on a function whose numbers are not huge."""
     if _exact.operations(f) <= budget:
         exact = _methods.log_partition(f, "exact", budget=budget)
         return Bracket(exact, exact)

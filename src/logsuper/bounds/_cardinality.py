@@ -8,16 +8,21 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import expit
 
+from logsuper.bounds import _large_counts
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._overflow import refuse_overflow
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._cardinality import ConcaveCardinality, ConcaveOfModular
 from logsuper.functions._checks import FloatArray, IntArray, check_number
 from logsuper.functions._modular import Modular
 
+Groups = list[tuple[IntArray, FloatArray]]
+
 BUDGET = 1e10
 
+# Nats that rounding may cost before sums are found with exact costs.
+_NEGLIGIBLE = 1e-10
 # Operations, of about a nanosecond, for each pair of an element and a count.
 _PAIR = 20.0
 
@@ -42,22 +47,32 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
     <exact 670.8522062 by cardinality, certified>
     """
     t, groups = _prepare(f, budget, passes=1)
-    total = 0.0
+    error = _error(t, groups)
+    if error > _NEGLIGIBLE and (large := _large_counts.parts(f)) is not None:
+        value, error = _large_counts.log_partition(*large)
+        return Bound.exactly(value, error, "cardinality")
+    terms = []
     for members, g in groups:
         for ahead in _backward(-g, t[members]):
             last = ahead
-        total += float(last[0])
+        terms.append(float(last[0]))
         t[members] = -np.inf
-    return Bound(total + float(np.logaddexp(0.0, t).sum()), "exact", "cardinality", certified=True)
+    return Bound.exactly(math.fsum([*terms, *np.logaddexp(0.0, t)]), error, "cardinality")
 
 
 def marginals(f: SubmodularFunction, *, budget: float = BUDGET) -> Marginals:
     """Return the exact marginals; see `log_partition` for the option."""
     t, groups = _prepare(f, budget, passes=3)
-    mean = expit(t)
-    for members, g in groups:
-        _, mean[members], _ = count_marginals(g, t[members])
-    return Marginals(mean, "cardinality", mean, mean)
+    error = _error(t, groups)
+    if error > _NEGLIGIBLE and (large := _large_counts.parts(f)) is not None:
+        mean, error = _large_counts.marginals(*large)
+    else:
+        mean = expit(t)
+        for members, g in groups:
+            _, mean[members], _ = count_marginals(g, t[members])
+    # a conditional probability for each element before, from log-odds that are off by twice that
+    slip = 2.0 * f.n * (error + 8.0 * EPS)
+    return Marginals.exactly(mean, slip, "cardinality", absolute=8.0 * EPS * f.n)
 
 
 def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -108,6 +123,16 @@ def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, Fl
     return value, mean, count
 
 
+def _error(t: FloatArray, groups: Groups) -> float:
+    """Return what rounding may do to log Z, and to each of the sums on the way to it.
+
+    Each step of the recursion adds a few numbers no larger than the largest sum.
+    """
+    size = float(np.abs(t).sum()) + len(t) + sum(float(np.abs(g).max()) for _, g in groups)
+    steps = max((len(members) for members, _ in groups), default=0) + 8.0
+    return 4.0 * EPS * steps * size
+
+
 def count_cost(size: int) -> float:
     """Return about how many nanoseconds log Z of so many elements takes; marginals three times."""
     return _PAIR * size**2 / 2.0
@@ -118,8 +143,6 @@ def operations(f: SubmodularFunction) -> float:
     parts = _parts(f)
     return math.inf if parts is None else _cost(f.n, parts[1])
 
-
-Groups = list[tuple[IntArray, FloatArray]]
 
 
 def _cost(n: int, groups: Groups) -> float:
@@ -143,7 +166,8 @@ def _prepare(f: SubmodularFunction, budget: float, passes: int) -> tuple[FloatAr
             cost,
         )
     t, groups = parts
-    refuse_overflow(f, [t, *(g for _, g in groups)])
+    if _large_counts.parts(f) is None:
+        refuse_overflow(f, [t, *(g for _, g in groups)])
     return parts
 
 

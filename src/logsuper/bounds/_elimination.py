@@ -14,7 +14,7 @@ from logsuper.bounds._orders import WIDEST
 from logsuper.bounds._overflow import refuse_overflow
 from logsuper.bounds._pairwise import Pairwise, as_pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, check_number
 from logsuper.functions._cut import Cut
 
@@ -61,10 +61,10 @@ def log_partition(
     """
     pairwise, plan = _prepare(f, budget, memory, keep=False)
     core, constant, _ = _series.collapse(pairwise, plan.rounds)
-    total, _ = _junction.collect(plan.forest, core, keep=False)
-    return Bound(
-        constant + total, "exact", "elimination", certified=True, details={"width": plan.width}
-    )
+    total, errors, _ = _junction.collect(plan.forest, core, keep=False)
+    error = core.error + _junction.log_error(plan.forest, errors, total)
+    error += 2.0 * EPS * (abs(constant) + abs(total))
+    return Bound.exactly(constant + total, error, "elimination", {"width": plan.width})
 
 
 def marginals(
@@ -72,8 +72,10 @@ def marginals(
 ) -> Marginals:
     """Return the exact marginals; see `log_partition` for the options."""
     pairwise, plan = _prepare(f, budget, memory, keep=True)
-    mean, _ = _infer(pairwise, plan)
-    return Marginals(mean, "elimination", mean, mean, details={"width": plan.width})
+    mean, _, slip = _infer(pairwise, plan)
+    # probabilities of 0 are what those of 1 leave
+    absolute = 4.0 * EPS * (f.n + 8.0)
+    return Marginals.exactly(mean, slip, "elimination", {"width": plan.width}, absolute)
 
 
 def pair_marginals(
@@ -90,7 +92,7 @@ def pair_marginals(
     (array([[0, 1]]), array([0.2689]))
     """
     pairwise, plan = _prepare(f, budget, memory, keep=True)
-    mean, joint = _infer(pairwise, plan)
+    mean, joint, _ = _infer(pairwise, plan)
     return mean, pairwise.edges, joint[:, 0, 1] + joint[:, 1, 0]
 
 
@@ -101,12 +103,18 @@ def operations(f: SubmodularFunction) -> float:
     return math.inf if plan is None or plan.bytes_summed > MEMORY else plan.operations
 
 
-def _infer(pairwise: Pairwise, plan: _Plan) -> tuple[FloatArray, FloatArray]:
-    """Return the marginals and the joint tables (E, 2, 2) of the edges."""
+def _infer(pairwise: Pairwise, plan: _Plan) -> tuple[FloatArray, FloatArray, float]:
+    """Return the marginals, the joint tables (E, 2, 2) of the edges, and the error of their logs.
+
+    Conditional probabilities of what a round removed have log-odds that are off by no more than all
+    numbers together were when it was removed.
+    """
     core, _, steps = _series.collapse(pairwise, plan.rounds)
-    _, conditionals = _junction.collect(plan.forest, core, keep=True)
-    mean, joint = _junction.distribute(plan.forest, conditionals, len(core.edges))
-    return _series.expand(steps, mean, joint)
+    _, errors, conditionals = _junction.collect(plan.forest, core, keep=True)
+    found = _junction.distribute(plan.forest, errors, conditionals, len(core.edges))
+    mean, joint = _series.expand(steps, *found[:2])
+    slip = found[2] + 2.0 * core.error + len(steps) * (2.0 * core.error + 64.0 * EPS)
+    return mean, joint, slip
 
 
 # ------------------------------------------------------------------------------------------- plans

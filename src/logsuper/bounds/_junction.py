@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from logsuper.bounds._orders import Scopes, best_order
 from logsuper.bounds._pairwise import Pairwise
+from logsuper.functions._base import EPS
 from logsuper.functions._checks import FloatArray, IntArray
 
 
@@ -81,9 +82,17 @@ def _runs(outer: list[int], inner: set[int]) -> tuple[tuple[int, ...], tuple[int
     return tuple(sizes), tuple(kept)
 
 
-def collect(forest: Forest, pairwise: Pairwise, keep: bool) -> tuple[float, list[FloatArray]]:
-    """Return log Z and, if they are to be kept, the tables P(x_k = 1 | scope of k)."""
+def collect(
+    forest: Forest, pairwise: Pairwise, keep: bool
+) -> tuple[float, list[float], list[FloatArray]]:
+    """Return log Z, what rounding may have done to it, and the tables P(x_k = 1 | scope of k).
+
+    A log of a sum of exponentials moves by no more than the largest change of an exponent. So the
+    errors of all operations add up: for each table, those that it and the tables below it may be
+    off by. The tables themselves are returned only if they are to be kept.
+    """
     total = 0.0
+    sizes, errors = [0.0] * len(forest.scopes), [0.0] * len(forest.scopes)
     t = pairwise.t[forest.order].tolist()
     weights = pairwise.weights.tolist()
     messages: dict[int, FloatArray] = {}
@@ -97,6 +106,11 @@ def collect(forest: Forest, pairwise: Pairwise, keep: bool) -> tuple[float, list
         for cost in reversed(costs):
             off = np.concatenate([off, off - cost])
         on = (t[k] - sum(costs)) - off
+        own = abs(t[k]) + 2.0 * sum(costs)
+        size = own + 1.0 + sum(sizes[child] for child in forest.children[k])
+        operations = len(scope) * own + (len(forest.children[k]) + 6.0) * size
+        sizes[k] = size
+        errors[k] = EPS * operations + sum(errors[child] for child in forest.children[k])
         for child in forest.children[k]:
             shape, kept = forest.spread[child]
             message = messages.pop(child).reshape(*kept, 2)
@@ -111,18 +125,31 @@ def collect(forest: Forest, pairwise: Pairwise, keep: bool) -> tuple[float, list
             messages[k] = message
         else:
             total += float(message[0])
-    return total, conditionals
+    return total, errors, conditionals
+
+
+def log_error(forest: Forest, errors: list[float], total: float) -> float:
+    """Return what rounding may have done to log Z: over the roots, and in the sum of these."""
+    roots = [error for error, scope in zip(errors, forest.scopes, strict=True) if not scope]
+    return sum(roots) + EPS * len(roots) * abs(total)
 
 
 def distribute(
-    forest: Forest, conditionals: list[FloatArray], edges: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return the marginals, and the joint tables (E, 2, 2) of the edges, from what was kept."""
+    forest: Forest, errors: list[float], conditionals: list[FloatArray], edges: int
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the marginals, the joint tables (E, 2, 2) of the edges, and the error of their logs.
+
+    A probability is a product of conditional ones along a path from a root, whose log-odds are off
+    by twice the error of a table each.
+    """
     mean = np.empty(len(forest.order))
     joint = np.empty((edges, 2, 2))
     beliefs: dict[int, FloatArray] = {}
+    slips = [0.0] * len(forest.scopes)
     for k in range(len(forest.scopes) - 1, -1, -1):
         belief = beliefs.pop(k) if forest.scopes[k] else np.ones(1)
+        above = slips[forest.scopes[k][-1]] if forest.scopes[k] else 0.0
+        slips[k] = above + 2.0 * errors[k] + 64.0 * EPS
         on = belief * conditionals.pop()
         off = belief - on
         mean[forest.order[k]] = on.sum()
@@ -138,4 +165,4 @@ def distribute(
                 shape, kept = forest.spread[child]
                 absent = tuple(i for i, size in enumerate(kept) if size == 1)
                 beliefs[child] = table.reshape(*shape, 2).sum(axis=absent).ravel()
-    return mean, joint
+    return mean, joint, max(slips, default=0.0)

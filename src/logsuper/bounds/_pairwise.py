@@ -7,8 +7,10 @@ import dataclasses
 import numpy as np
 
 from logsuper.bounds._errors import NotApplicable
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, add_up
+from logsuper.functions._cut import Cut
+from logsuper.functions._modular import Modular
 from logsuper.solvers._graph import split
 
 
@@ -25,12 +27,15 @@ class Pairwise:
         All > 0.
     t : ndarray of shape (n,)
         The field: :math:`f(x)=\sum_e w_e|x_i-x_j|-t^\top x`.
+    error : float
+        The most by which rounding in these numbers may have changed a value of f.
     """
 
     n: int
     edges: IntArray
     weights: FloatArray
     t: FloatArray
+    error: float = 0.0
 
     @property
     def strength(self) -> FloatArray:
@@ -95,7 +100,22 @@ def as_pairwise(f: SubmodularFunction) -> Pairwise | None:
     graph = f.graph()
     if graph is None or graph.n_aux:
         return None
-    return Pairwise(f.n, graph.edges, graph.weights, -graph.unary)
+    return Pairwise(f.n, graph.edges, graph.weights, -graph.unary, _rounding(f))
+
+
+def _rounding(f: SubmodularFunction) -> float:
+    """Return a bound on what rounding in the normal form changes: all that was added up for it."""
+    size = 0.0
+    for weight, atom in f.terms():
+        if isinstance(atom, Cut):
+            size += weight * float(atom.weights.sum())
+        elif isinstance(atom, Modular):
+            size += weight * float(np.abs(atom.t).sum())
+        else:
+            graph = atom.graph()
+            assert graph is not None
+            size += 4.0 * weight * float(np.abs(graph.unary).sum() + graph.weights.sum())
+    return 4.0 * EPS * size
 
 
 def need_pairwise(f: SubmodularFunction, method: str) -> Pairwise:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -12,6 +13,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from logsuper.functions._checks import FloatArray
 
 Target = Literal["lower", "upper", "exact", "estimate"]
+
+TOLERANCE = 1e-6
+"""Nats: a value whose certified interval is wider than this is not called exact."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Bound:
         In nats.
     target : {"lower", "upper", "exact", "estimate"}
         What the exact quantity behind `value` is: a sampled logistic value estimates an upper
-        bound, so its target is "upper".
+        bound, so its target is "upper". "exact" is only said of a value that is certified to a
+        millionth of a nat, or to four units in the last place where log Z is that large.
     method : str
     certified : bool
         Whether `value` itself is on the side that `target` says: by a deterministic proof, or,
@@ -35,7 +40,8 @@ class Bound:
     stderr : float or None
         Standard error of a sampled value.
     interval : tuple of float or None
-        Of the quantity behind `value`, at the given confidence.
+        Of the quantity behind `value`, at the given confidence; of an exact method, what rounding
+        may have done.
     solves : int
         How many submodular minimisations it took.
     details : mapping
@@ -63,20 +69,71 @@ class Bound:
     def __float__(self) -> float:
         return self.value
 
+    @classmethod
+    def exactly(
+        cls, value: float, error: float, method: str, details: Mapping[str, Any] | None = None
+    ) -> Bound:
+        """Return what an exact method found, which rounding may have moved by `error`.
+
+        Its target is "exact" if the interval is at most `TOLERANCE` or four units in the last place
+        wide, else "estimate".
+        """
+        interval = (math.nextafter(value - error, -math.inf), math.nextafter(value + error, math.inf))
+        found = cls(value, "exact", method, True, interval=interval, details=details or {})
+        return found.classified()
+
+    def classified(self) -> Bound:
+        """Return the bound, "exact" only if its interval is narrow enough to say so."""
+        if self.target != "exact" or self.interval is None:
+            return self
+        low, high = self.interval
+        narrow = high - low <= max(TOLERANCE, 4.0 * math.ulp(self.value))
+        return self if narrow else dataclasses.replace(self, target="estimate")
+
     def shifted(self, constant: float) -> Bound:
-        """Return the bound on log Z + constant."""
-        interval = self.interval
+        """Return the bound on log Z + constant, rounded to the side that it holds on."""
+        if constant == 0.0:
+            return self
+        value, interval = self.value + constant, self.interval
+        if self.certified and self.target == "lower":
+            value = _down(self.value, constant)
+        if self.certified and self.target == "upper":
+            value = _up(self.value, constant)
         if interval is not None:
-            interval = (interval[0] + constant, interval[1] + constant)
-        return dataclasses.replace(self, value=self.value + constant, interval=interval)
+            interval = (_down(interval[0], constant), _up(interval[1], constant))
+        return dataclasses.replace(self, value=value, interval=interval).classified()
 
     def __repr__(self) -> str:
         kind = {"lower": "lower bound", "upper": "upper bound"}.get(self.target, self.target)
         noise = "" if self.stderr is None else f" ± {self.stderr:.2g}"
+        if self.stderr is None and self.interval is not None:
+            low, high = (f"{end:.10g}" for end in self.interval)
+            noise = "" if low == high else f" in [{low}, {high}]"
         proof = ", certified" if self.certified else ""
         if self.certified and self.confidence is not None:
             proof += f" at {100 * self.confidence:g} %"
         return f"<{kind} {self.value:.10g}{noise} by {self.method}{proof}>"
+
+
+# What a probability of 0 may be, where it is one by underflow.
+_UNDERFLOW = 1e-300
+
+
+def _down(a: float, b: float) -> float:
+    """Return a + b rounded down."""
+    return a + b if _is_exact(a, b) else math.nextafter(a + b, -math.inf)
+
+
+def _up(a: float, b: float) -> float:
+    """Return a + b rounded up."""
+    return a + b if _is_exact(a, b) else math.nextafter(a + b, math.inf)
+
+
+def _is_exact(a: float, b: float) -> bool:
+    """Return whether a + b is a float64: it is if nothing is left of either (Knuth's TwoSum)."""
+    total = a + b
+    part = total - a
+    return a - (total - part) + (b - part) == 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,12 +162,12 @@ class Bracket:
     @property
     def lower(self) -> float:
         """The lower bound."""
-        return self.below.value
+        return _ends(self.below)[0]
 
     @property
     def upper(self) -> float:
         """The upper bound."""
-        return self.above.value
+        return _ends(self.above)[1]
 
     @property
     def width(self) -> float:
@@ -124,6 +181,13 @@ class Bracket:
             f"<log Z in [{self.lower:.10g}, {self.upper:.10g}], width {self.width:.3g}, "
             f"by {methods}{chance}>"
         )
+
+
+def _ends(bound: Bound) -> tuple[float, float]:
+    """Return the certified interval of an exact value, else the value twice."""
+    if bound.target in ("exact", "estimate") and bound.interval is not None:
+        return bound.interval
+    return bound.value, bound.value
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -164,6 +228,23 @@ class Marginals(NDArrayOperatorsMixin):
     confidence: float | None = None
     solves: int = 0
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def exactly(
+        cls,
+        values: FloatArray,
+        slip: float,
+        method: str,
+        details: Mapping[str, Any] | None = None,
+        absolute: float = 0.0,
+    ) -> Marginals:
+        """Return what an exact method found, and what rounding may have done to it.
+
+        It may have moved the logarithms by `slip`, and the values by `absolute` besides.
+        """
+        off = values * math.expm1(min(slip, 100.0)) + (absolute + _UNDERFLOW)
+        lower, upper = np.maximum(values - off, 0.0), np.minimum(values + off, 1.0)
+        return cls(values, method, lower, upper, details=details or {})
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from logsuper.bounds._pairwise import Pairwise
+from logsuper.functions._base import EPS
 from logsuper.functions._checks import FloatArray, IntArray, add_up
 
 # A round that removes a smaller share than this of the elements costs more than it gains.
@@ -133,9 +134,13 @@ class Step:
 
 
 def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, list[Step]]:
-    """Return what the rounds leave, the constant that they add to log Z, and their numbers."""
+    """Return what the rounds leave, the constant that they add to log Z, and their numbers.
+
+    The error of what is left is what rounding may have done to log Z so far: log Z moves by no more
+    than the constant, a field or a weight does.
+    """
     constant, steps = 0.0, []
-    weights, t = pairwise.weights, pairwise.t
+    weights, t, off = pairwise.weights, pairwise.t, pairwise.error
     n, edges = pairwise.n, pairwise.edges
     for step in rounds:
         w = np.append(weights, 0.0)[step.links]
@@ -146,6 +151,8 @@ def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, 
         both0, both1 = np.logaddexp(0.0, field - a - b), np.logaddexp(-a - b, field)
         only_a, only_b = np.logaddexp(-a, field - b), np.logaddexp(-b, field - a)
         constant += float(both0.sum())
+        # a handful of sums of numbers no larger than these, for each of four results
+        off += EPS * (64.0 * float((np.abs(field) + a + b + 1.0).sum()) + 2.0 * abs(constant))
         link = np.maximum((both0 + both1 - only_a - only_b) / 2.0, 0.0)
         size = len(step.kept)
         t = t[step.kept]
@@ -157,7 +164,9 @@ def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, 
         weights = add_up(step.onto, weights[step.untouched], count)
         weights += add_up(step.born, link, count + 1)[:count]
         n, edges = size, step.edges
-    return Pairwise(n, edges, weights, t), constant, steps
+        touched = np.concatenate([np.append(np.abs(t), 0.0)[step.ends], np.append(weights, 0.0)[step.born][None]])
+        off += 4.0 * EPS * float(touched.sum())
+    return Pairwise(n, edges, weights, t, off), constant, steps
 
 
 def expand(steps: list[Step], mean: FloatArray, joint: FloatArray) -> tuple[FloatArray, FloatArray]:

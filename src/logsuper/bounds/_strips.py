@@ -206,7 +206,7 @@ def log_partition(
         value=lower.value + (upper.value - lower.value) / 2,
         target="exact" if lower.details["covers"] else "estimate",
         interval=(lower.value, upper.value),
-    )
+    ).classified()
 
 
 def marginals(

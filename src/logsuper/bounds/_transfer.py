@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from scipy.special import expit
 
 from logsuper.bounds._pairwise import GridForm, as_grid
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._windows import WIDEST, need_grid, refuse_too_large, transfer
-from logsuper.functions._base import SubmodularFunction
+from logsuper.bounds._windows import (
+    WIDEST,
+    need_grid,
+    refuse_too_large,
+    transfer,
+    transfer_error,
+)
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.solvers._native import kernels
 
 
@@ -52,7 +59,8 @@ def log_partition(f: SubmodularFunction) -> Bound:
     grid = _narrow(need_grid(f, "transfer"))
     refuse_too_large("transfer", grid.shape[1], 4.0, _count(grid, 1.0))
     total = transfer(grid, odds=False)[0] - grid.fixed * math.log(2.0)
-    return Bound(total, "exact", "transfer", certified=True)
+    error = transfer_error(grid) + 4.0 * EPS * (abs(total) + grid.t.size)
+    return Bound.exactly(total, error, "transfer")
 
 
 def marginals(f: SubmodularFunction) -> Marginals:
@@ -84,8 +92,13 @@ def marginals(f: SubmodularFunction) -> Marginals:
     refuse_too_large("transfer", columns, kept + 4.0, _count(grid, 3.0))
     _, odds = transfer(grid, odds=True)
     assert odds is not None
-    values = expit(odds).ravel()[grid.pixels]
-    return Marginals(values, "transfer", values, values)
+    error = transfer_error(grid)
+    values, lower, upper = (
+        expit(odds + shift).ravel()[grid.pixels] for shift in (0.0, -error, error)
+    )
+    return Marginals(
+        values, "transfer", lower * (1.0 - 4.0 * EPS), np.minimum(upper * (1.0 + 4.0 * EPS), 1.0)
+    )
 
 
 def operations(f: SubmodularFunction) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from logsuper.bounds import _windows_numpy
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._pairwise import GridForm, as_grid
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.solvers._native import kernels
 
@@ -26,6 +26,7 @@ WIDEST = 24
 MEMORY = 2.0**30
 """Bytes that profiles may take."""
 _LARGEST = 1e290
+_HALF_ULP = 2.0**-53
 # Weights of profiles in one call of the kernel, about a second: Ctrl-C waits no longer.
 _UPDATES = 2.0**28
 
@@ -164,3 +165,18 @@ def transfer(grid: GridForm, odds: bool) -> tuple[float, FloatArray | None]:
         return _windows_numpy.transfer(grid, odds)
     out = np.empty(grid.shape) if odds else None
     return float(native.strip_transfer(grid.t, grid.across, grid.down, out)), out
+
+
+def transfer_error(grid: GridForm) -> float:
+    """Return what rounding may do to the log Z of `transfer`, and to each of its log-odds.
+
+    A site adds some twelve numbers no larger than twice the spread of a row to each logarithm, and
+    the last sum has a term for every profile.
+    """
+    (h, w), spread = grid.shape, np.abs(grid.t).sum(axis=1)
+    spread = spread + grid.across.sum(axis=1)
+    spread[1:] += grid.down.sum(axis=1)
+    widest = float(spread.max())
+    columns = max(4, w)  # the kernels pad
+    sites = h * columns * (12.0 + 16.0 * widest * (widest > 300.0 or kernels() is None))
+    return _HALF_ULP * (sites + 2.0**columns + 4.0 * widest + 8.0) + 4.0 * EPS * magnitude(grid)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # Scratch numbers that one block of a batch may use: a megabyte, which stays in the cache.
 _BLOCK = 1 << 17
 
+# Distance from 1 to the next float64: a sum of m numbers of one sign is off by less than m times it.
+EPS = 2.0**-52
+
 
 def check_function(f: object) -> SubmodularFunction:
     """Refuse anything but a submodular function."""
@@ -87,6 +90,15 @@ class SubmodularFunction(ABC):
     @abstractmethod
     def _evaluate(self, X: FloatArray) -> FloatArray:
         """Return the values (M,) at the rows of X (M, n), whose entries are 0.0 or 1.0."""
+
+    def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values (M,) and bounds (M,) on their rounding errors.
+
+        This one is right for a family that adds up numbers of one sign; override it where large
+        numbers may cancel.
+        """
+        values = self._evaluate(X)
+        return values, EPS * (self._row_size() + 8.0) * np.abs(values)
 
     def _gains(self, X: FloatArray) -> FloatArray:
         """Return ``f(x, x_d=1) - f(x, x_d=0)`` for each entry of X (M, n)."""
@@ -292,6 +304,13 @@ class SubmodularFunction(ABC):
             block = rows[start : start + step].astype(np.float64, copy=False)
             out[start : start + step] = compute(block)
         return out.reshape(X.shape[:-1] + tail)
+
+    def _values_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values and bounds on their rounding errors, by blocks of rows."""
+        step = max(1, _BLOCK // self._row_size())
+        parts = [self._evaluate_within(X[k : k + step]) for k in range(0, len(X), step)]
+        values, errors = zip(*parts, strict=True)
+        return np.concatenate(values), np.concatenate(errors)
 
     # ------------------------------------------------------------------------------ arithmetic
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import (
     FloatArray,
     IntArray,
@@ -192,6 +192,15 @@ class ConcaveOfModular(SubmodularFunction):
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
         return self.g(X @ self.weights)
+
+    def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        v = X @ self.weights
+        values = self.g(v)
+        # w'x is off by at most that, and a concave g changes most at the ends of that interval
+        slip = EPS * (self.n + 4.0) * (v + self._start)
+        change = np.maximum(np.abs(self.g(v + slip) - values), np.abs(self.g(v - slip) - values))
+        size = np.abs(self._function(v + self._start)) + abs(float(self._function(np.float64(self._start))))
+        return values, change + 8.0 * EPS * size
 
     def _gains(self, X: FloatArray) -> FloatArray:
         without = (X @ self.weights)[:, None] - X * self.weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, frozen
 
 
@@ -34,6 +34,11 @@ class Conditioned(SubmodularFunction):
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
         return np.asarray(self.function._evaluate(self._embed(X)) - self._constant)
+
+    def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, errors = self.function._evaluate_within(self._embed(X))
+        own = self.function._evaluate_within(self.point[None])[1]
+        return values - self._constant, errors + own + EPS * np.abs(values - self._constant)
 
     def _gains(self, X: FloatArray) -> FloatArray:
         return self.function._gains(self._embed(X))[:, self.free]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import (
     FloatArray,
     IntArray,
@@ -231,6 +231,12 @@ class RobustPn(GroupedFunction):
             return np.minimum(limit, V)
         total = self._total[group]
         return np.minimum(limit, np.maximum(total - V, 0.0)) - np.minimum(limit, total)
+
+    def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, errors = super()._evaluate_within(X)
+        if self.side == 0:  # the prices of the zeros are a difference
+            errors = errors + EPS * (self._row_size() + 8.0) * float(self._total.sum())
+        return values, errors
 
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         # one price for all members makes it a function of their count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_number, frozen
 from logsuper.functions._graph import PairwiseGraph
 
@@ -39,6 +39,9 @@ class Modular(SubmodularFunction):
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
         return X @ self.t
+
+    def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return X @ self.t, EPS * self.n * (X @ np.abs(self.t))
 
     def _gains(self, X: FloatArray) -> FloatArray:
         return np.broadcast_to(self.t, X.shape)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, as_list, check_number
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._modular import Modular, zero
@@ -65,6 +65,15 @@ class Sum(SubmodularFunction):
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
         return _total([w * f._evaluate(X) for w, f in self._terms])
+
+    def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, errors = [], []
+        for weight, function in self._terms:
+            value, error = function._evaluate_within(X)
+            values.append(weight * value)
+            # of the term, of the product with its weight and of the sum
+            errors.append(weight * error + EPS * len(self._terms) * np.abs(values[-1]))
+        return _total(values), _total(errors)
 
     def _gains(self, X: FloatArray) -> FloatArray:
         return _total([w * f._gains(X) for w, f in self._terms])

@@ -1,0 +1,33 @@
+"""Numbers of any size as integers, so that sums of them lose nothing."""
+
+from __future__ import annotations
+
+import math
+
+BITS = 200
+"""Fractional bits; what is cut off is far below any rounding."""
+
+
+def to_integer(value: float) -> int:
+    """Return a number in units of 2^-BITS, cut off below."""
+    mantissa, exponent = math.frexp(value)
+    shift = exponent - 53 + BITS
+    whole = int(math.ldexp(mantissa, 53))
+    return whole << shift if shift >= 0 else int(whole / 2.0 ** min(-shift, 1000))
+
+
+def to_float(value: int) -> float:
+    """Return the nearest float64 to a number in units of 2^-BITS."""
+    try:
+        return value / (1 << BITS)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def to_floats(value: int) -> list[float]:
+    """Return numbers that add up to one in units of 2^-BITS, to far below a rounding error."""
+    pieces = []
+    while value and len(pieces) < 4:
+        pieces.append(to_float(value))
+        value -= to_integer(pieces[-1])
+    return pieces
