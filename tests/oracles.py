@@ -56,6 +56,14 @@ def brute_log_partition(f: SubmodularFunction) -> float:
     return float(np.logaddexp.reduce(-f(enumerate_x(f.n))))
 
 
+def check_bracket(marginals, truth: np.ndarray, width: float, known: float = 1e-10) -> None:
+    """Assert that lower and upper ends hold the values, and the truth as far as it is known."""
+    assert np.all((marginals.lower <= marginals.values) & (marginals.values <= marginals.upper))
+    assert np.all((marginals.lower >= 0.0) & (marginals.upper <= 1.0))
+    assert np.all((marginals.lower <= truth + known) & (truth - known <= marginals.upper))
+    assert np.max(marginals.upper - marginals.lower, initial=0.0) <= width
+
+
 def brute_base_polytope_gap(f: SubmodularFunction, s: np.ndarray) -> tuple[float, float]:
     """Return how much s exceeds f on its worst set, and |s(V) - f(V)|: both 0 inside B(f)."""
     X = enumerate_x(f.n)

@@ -13,7 +13,7 @@ from logsuper import sampling
 from logsuper._random import Seed
 from logsuper.bounds import _auto, _bracket, _methods
 from logsuper.bounds._results import Bound, Bracket, Marginals
-from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.functions._base import EPS, SubmodularFunction, check_function
 from logsuper.functions._checks import (
     FloatArray,
     IntArray,
@@ -245,7 +245,14 @@ class LogSupermodular:
             log_z = found.upper if side == "lower" else found.lower
         else:
             raise ValueError(f"side must be 'exact', 'lower' or 'upper', got {side!r}")
-        values = self.constant - log_z - np.asarray(self.f(X[..., self.free]))
+        free = X[..., self.free]
+        values = self.constant - log_z - np.asarray(self.f(free))
+        if side != "exact" and self.f.n:
+            # what rounding may have done, here and in the value of f
+            _, errors = self.f._values_within(free.reshape(-1, self.f.n).astype(np.float64))
+            errors = errors.reshape(values.shape)
+            errors = errors + 4.0 * EPS * (abs(self.constant) + abs(log_z) + np.abs(values))
+            values = values - errors if side == "lower" else values + errors
         for element, value in self.fixed.items():
             values = np.where(X[..., element] == value, values, -np.inf)
         return float(values) if X.ndim == 1 else values

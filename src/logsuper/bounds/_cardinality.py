@@ -50,6 +50,8 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
     error = _error(t, groups)
     if error > _NEGLIGIBLE and (large := _large_counts.parts(f)) is not None:
         value, error = _large_counts.log_partition(*large)
+        if not math.isfinite(value):
+            refuse_overflow(f, [t, *(g for _, g in groups)])
         return Bound.exactly(value, error, "cardinality")
     terms = []
     for members, g in groups:
@@ -128,7 +130,8 @@ def _error(t: FloatArray, groups: Groups) -> float:
 
     Each step of the recursion adds a few numbers no larger than the largest sum.
     """
-    size = float(np.abs(t).sum()) + len(t) + sum(float(np.abs(g).max()) for _, g in groups)
+    with np.errstate(over="ignore"):
+        size = float(np.abs(t).sum()) + len(t) + sum(float(np.abs(g).max()) for _, g in groups)
     steps = max((len(members) for members, _ in groups), default=0) + 8.0
     return 4.0 * EPS * steps * size
 
@@ -142,7 +145,6 @@ def operations(f: SubmodularFunction) -> float:
     """Return about how many nanoseconds log Z takes; infinity if f is of another kind."""
     parts = _parts(f)
     return math.inf if parts is None else _cost(f.n, parts[1])
-
 
 
 def _cost(n: int, groups: Groups) -> float:

@@ -90,9 +90,8 @@ def _sums(f: SubmodularFunction, limit: int) -> tuple[float, float, FloatArray]:
             bounds = mass.sum() * np.exp([0.0, -most, most])
         else:
             # a state that is certain to be rare matters little, however wrong its value is
-            bounds = np.array(
-                [mass.sum(), np.exp(logs - errors).sum(), np.exp(np.minimum(logs + errors, 700)).sum()]
-            )
+            most_likely = np.exp(np.minimum(logs + errors, 700.0))
+            bounds = np.array([mass.sum(), np.exp(logs - errors).sum(), most_likely.sum()])
         sums = sums * fade + bounds
         ones = ones * fade + mass @ X
         top = peak

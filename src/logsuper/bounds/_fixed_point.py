@@ -21,13 +21,15 @@ def to_float(value: int) -> float:
     try:
         return value / (1 << BITS)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def to_floats(value: int) -> list[float]:
     """Return numbers that add up to one in units of 2^-BITS, to far below a rounding error."""
-    pieces = []
+    pieces: list[float] = []
     while value and len(pieces) < 4:
         pieces.append(to_float(value))
+        if math.isinf(pieces[-1]):
+            break
         value -= to_integer(pieces[-1])
     return pieces

@@ -5,12 +5,13 @@ is added to. Two steps give a function g of ordinary numbers with
 :math:`\log Z_f=c+\log Z_g` up to a stated error, tiny by choice:
 
 1. *Caps.* Write f as costs >= 0: :math:`r_{uv}` where :math:`x_u=1,x_v=0`; :math:`e_u` where
-   :math:`x_u` is not the value that its field prefers. If whoever pays a cost could avoid it by a change
-   that costs at most k, then paying has at most the share :math:`e^{k-r}` of the weight of not
-   paying, and any larger cost may be lowered to k + H (`_cap`).
+   :math:`x_u` is not the value that its field prefers. If every state that pays a cost could avoid
+   it by a change that costs at most k, then those that pay have at most the share
+   :math:`e^{k-r}` of the weight of those that do not, and any larger cost may be lowered to
+   k + `_MARGIN`.
 2. *Flows.* Pushing flow from positive to negative fields along arcs of large residual capacity is
    the same function with other numbers, exactly: costs that cancel each other become small, those
-   that do not can then be capped. This is done in integers (`_push`).
+   that do not can then be capped. This is done in integers.
 
 Both keep the graph of f: a grid stays a grid.
 """
@@ -23,7 +24,8 @@ import math
 
 import numpy as np
 
-from logsuper.bounds._fixed_point import to_float, to_floats, to_integer
+from logsuper.bounds._exact_numbers import exact_numbers
+from logsuper.bounds._fixed_point import to_float, to_integer
 from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.functions._base import EPS, SubmodularFunction
@@ -41,6 +43,8 @@ _LEAST_FLOW = 1.0
 # Nodes and edges for which flow is pushed, and how often at most: some seconds.
 _LARGEST, _PUSHES = 50_000, 2_000
 _PASSES = 100
+# Nats by which the numbers of a normal form may be off without being found again exactly.
+_NEGLIGIBLE = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,19 +104,22 @@ def lighten(f: SubmodularFunction) -> Light | None:
     >>> light.constant, light.error < 1e-12
     (0.0, True)
     """
-    cuts, t, error = _parts(f)
-    form = _Costs.of(f.n, cuts, t) if _is_heavy(cuts, t) else None
-    if form is None:
+    cuts, t, error, anew = _parts(f)
+    most = max((weight * cut.weights.max(initial=0.0) for weight, cut in cuts), default=0.0)
+    if not anew and not max(most, np.abs(t).max(initial=0.0)) > _LIGHT:
         return None
-    form.slip = error
-    return form.lightened()
+    costs = _Costs.of(f, cuts, t)
+    if costs is None:
+        return None
+    costs.slip = error
+    return costs.lightened()
 
 
 Cuts = list[tuple[float, Cut]]
 
 
-def _parts(f: SubmodularFunction) -> tuple[Cuts, FloatArray, float]:
-    """Return the cuts and the field of a pairwise function, and how far off they may be."""
+def _parts(f: SubmodularFunction) -> tuple[Cuts, FloatArray, float, bool]:
+    """Return the cuts and the field of a pairwise function, how far off they are, if made anew."""
     cuts: Cuts = []
     t = np.zeros(f.n)
     for weight, atom in f.terms():
@@ -123,16 +130,20 @@ def _parts(f: SubmodularFunction) -> tuple[Cuts, FloatArray, float]:
         else:
             break
     else:
-        return cuts, t, 0.0
+        return cuts, t, 0.0, False
     pairwise = as_pairwise(f)
     if pairwise is None:
-        return [], np.zeros(f.n), 0.0
-    return [(1.0, Cut(f.n, pairwise.edges, pairwise.weights))], pairwise.t, pairwise.error
-
-
-def _is_heavy(cuts: Cuts, t: FloatArray) -> bool:
-    most = float(np.abs(t).max(initial=0.0))
-    return max([most, *(weight * cut.weights.max(initial=0.0) for weight, cut in cuts)]) > _LIGHT
+        return [], np.zeros(f.n), 0.0, False
+    exact = None
+    if pairwise.error > _NEGLIGIBLE and f.n + len(pairwise.edges) <= _LARGEST:
+        exact = exact_numbers(f)
+    if exact is None:
+        cut = Cut(f.n, pairwise.edges, pairwise.weights)
+        return [(1.0, cut)], pairwise.t, pairwise.error, False
+    weights, fields = exact
+    edges = np.array([*weights], dtype=np.int64).reshape(-1, 2)
+    cut = Cut(f.n, edges, [to_float(w) / 2.0 for w in weights.values()])
+    return [(1.0, cut)], np.array([to_float(t) / 2.0 for t in fields]), 0.0, True
 
 
 @dataclasses.dataclass(eq=False)
@@ -150,39 +161,40 @@ class _Costs:
     e : ndarray of shape (n,)
     """
 
+    f: SubmodularFunction
     n: int
     edges: IntArray
     r: FloatArray
     e: FloatArray
     cuts: Cuts
     places: list[IntArray]  # of the edges of each cut in `edges`
+    w: FloatArray  # the numbers of f, which r and e are at first
     t: FloatArray
+    gain: int  # -C, in units of 2^-BITS
     caps: int = 0
-    flow: int = 0  # in units of 2^-BITS
     slip: float = 0.0
 
     @classmethod
-    def of(cls, n: int, cuts: Cuts, t: FloatArray) -> _Costs | None:
+    def of(cls, f: SubmodularFunction, cuts: Cuts, t: FloatArray) -> _Costs | None:
         """Return the form with a cost w both ways for each edge; None where one is infinite."""
+        n = f.n
         keys = [cut.edges @ np.array([n, 1]) for _, cut in cuts]
-        every, place = np.unique(np.concatenate([np.empty(0, np.int64), *keys]), return_inverse=True)
+        every, place = np.unique(
+            np.concatenate([np.empty(0, np.int64), *keys]), return_inverse=True
+        )
         values = np.concatenate([np.empty(0), *(weight * cut.weights for weight, cut in cuts)])
         w = add_up(place, values, len(every))
         if not (np.isfinite(w).all() and np.isfinite(t).all()):
             return None
         edges = np.stack(np.divmod(every, max(1, n)), axis=1)
         places = np.split(place, np.cumsum([len(key) for key in keys])[:-1]) if keys else []
-        return cls(n, edges, np.stack([w, w]), t.copy(), cuts, places, t)
+        gain = sum(to_integer(value) for value in t[t > 0].tolist())
+        return cls(f, n, edges, np.stack([w, w]), t.copy(), cuts, places, w, t, gain)
 
     def lightened(self) -> Light | None:
         """Return the function with all that can be made small made small."""
         self.cap()
-        # weights are exact if they are one number each, times a power of two
-        exact = all(math.frexp(w)[0] == 0.5 for w, _ in self.cuts)
-        exact = exact and len(self.edges) == sum(map(len, self.places))
         if self._largest() > _LIGHT and self.n + len(self.edges) <= _LARGEST:
-            if not exact:
-                self.slip += 4.0 * EPS * float(self.r[self.r > _LIGHT].sum())
             self.push()
             self.cap()
         w = (self.r[0] + self.r[1]) / 2.0
@@ -192,15 +204,9 @@ class _Costs:
         field = self.e - pull
         uneven = tilt != 0.0
         self.slip += 8.0 * EPS * float(np.abs(self.r[:, uneven]).sum() + np.abs(pull).sum())
-        if not exact:
-            self.slip += 4.0 * EPS * float(w.sum())
-        gained = np.where(self.t > 0, self.t, 0.0), -np.where(self.e > 0, self.e, 0.0)
-        moved = gained[0] != -gained[1]
-        pieces = [*gained[0][moved].tolist(), *gained[1][moved].tolist(), *to_floats(-self.flow)]
-        try:
-            constant = math.fsum(pieces)
-        except OverflowError:
-            constant = math.inf
+        # weights of f are products and sums that were rounded
+        self.slip += 4.0 * EPS * float(w.sum() + np.abs(self.e).sum())
+        constant = to_float(self.gain - sum(map(to_integer, np.maximum(self.e, 0.0).tolist())))
         if not math.isfinite(constant):
             return None
         error = self.slip + 2.0 * self.caps * math.exp(-_MARGIN) + EPS * abs(constant)
@@ -243,7 +249,7 @@ class _Costs:
             return into * up, out * up
 
     def _lower(self, values: FloatArray, limits: FloatArray) -> FloatArray:
-        """Return values at most the limits; small ones, and those hardly above, stay as they are."""
+        """Return values at most the limits; small ones, and those hardly above, stay."""
         lower = (values > limits * (1.0 + 1e-9)) & (values > _MARGIN)
         self.caps += int(lower.sum())
         return np.where(lower, limits, values)
@@ -310,11 +316,29 @@ class _Costs:
     def push(self) -> None:
         r"""Push flow along widest paths, in integers, while at least `_LEAST_FLOW` passes.
 
-        One unit from u to v along an arc lowers :math:`e_u`, :math:`|e_v|` and :math:`r_{uv}` by one
-        and raises :math:`r_{vu}` by one; f stays the same if C rises by one.
+        One unit from u to v along an arc lowers :math:`e_u`, :math:`|e_v|` and :math:`r_{uv}` by
+        one and raises :math:`r_{vu}` by one; f stays the same if C rises by one.
         """
         cost = [[to_integer(value) for value in row] for row in self.r.tolist()]
         excess = [to_integer(value) for value in self.e.tolist()]
+        exact = exact_numbers(self.f)
+        if exact is None:
+            self.slip += 4.0 * EPS * float(self.r[self.r > _LIGHT].sum())
+        else:
+            # what was not capped, as it was before it was rounded
+            weights, fields = exact
+            self.gain = sum(max(field, 0) for field in fields) >> 1
+            pairs = list(map(tuple, self.edges.tolist()))
+            for row, same in zip(cost, (self.r == self.w).tolist(), strict=True):
+                row[:] = [
+                    weights.get(pair, 0) >> 1 if kept else value
+                    for pair, kept, value in zip(pairs, same, row, strict=True)
+                ]
+            kept = (self.e == self.t).tolist()
+            excess = [
+                field >> 1 if own else value
+                for field, own, value in zip(fields, kept, excess, strict=True)
+            ]
         arcs: list[list[tuple[int, int, int]]] = [[] for _ in range(self.n)]
         for edge, (i, j) in enumerate(self.edges.tolist()):
             arcs[i].append((j, 0, edge))
@@ -330,7 +354,7 @@ class _Costs:
                 cost[1 - way][edge] += amount
             excess[source] -= amount
             excess[sink] += amount
-            self.flow += amount
+            self.gain -= amount
         self.r = np.array([[to_float(value) for value in row] for row in cost]).reshape(2, -1)
         self.e = np.array([to_float(value) for value in excess])
 

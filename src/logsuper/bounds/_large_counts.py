@@ -1,7 +1,7 @@
 r"""The recursion over counts with exact costs beside sums of ordinary size.
 
-A sum :math:`\sum_xe^{-c(x)}` is kept as its least cost, an integer of any size, and the logarithm of
-the rest, between 0 and n log 2: costs that cancel each other are lost nothing of.
+A sum :math:`\sum_xe^{-c(x)}` is kept as its least cost, an integer of any size, and the logarithm
+of the rest, between 0 and n log 2: large costs that cancel each other lose nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def log_partition(t: Integers, groups: Groups) -> tuple[float, float]:
     for field in t[free]:
         gains += max(field, 0)
         logs.append(math.log1p(math.exp(-min(abs(field) / (1 << BITS), 700.0))))
-    value = math.fsum([*to_floats(gains), *logs])
+    pieces = to_floats(gains)
+    value = math.fsum([*pieces, *logs]) if all(map(math.isfinite, pieces)) else math.inf
     return value, _error(len(t)) + EPS * abs(value)
 
 

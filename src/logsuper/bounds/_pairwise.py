@@ -106,15 +106,16 @@ def as_pairwise(f: SubmodularFunction) -> Pairwise | None:
 def _rounding(f: SubmodularFunction) -> float:
     """Return a bound on what rounding in the normal form changes: all that was added up for it."""
     size = 0.0
-    for weight, atom in f.terms():
-        if isinstance(atom, Cut):
-            size += weight * float(atom.weights.sum())
-        elif isinstance(atom, Modular):
-            size += weight * float(np.abs(atom.t).sum())
-        else:
-            graph = atom.graph()
-            assert graph is not None
-            size += 4.0 * weight * float(np.abs(graph.unary).sum() + graph.weights.sum())
+    with np.errstate(over="ignore"):
+        for weight, atom in f.terms():
+            if isinstance(atom, Cut):
+                size += weight * float(atom.weights.sum())
+            elif isinstance(atom, Modular):
+                size += weight * float(np.abs(atom.t).sum())
+            else:
+                graph = atom.graph()
+                assert graph is not None
+                size += 4.0 * weight * float(np.abs(graph.unary).sum() + graph.weights.sum())
     return 4.0 * EPS * size
 
 

@@ -78,7 +78,10 @@ class Bound:
         Its target is "exact" if the interval is at most `TOLERANCE` or four units in the last place
         wide, else "estimate".
         """
-        interval = (math.nextafter(value - error, -math.inf), math.nextafter(value + error, math.inf))
+        interval = (
+            math.nextafter(value - error, -math.inf),
+            math.nextafter(value + error, math.inf),
+        )
         found = cls(value, "exact", method, True, interval=interval, details=details or {})
         return found.classified()
 

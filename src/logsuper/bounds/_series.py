@@ -164,7 +164,9 @@ def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, 
         weights = add_up(step.onto, weights[step.untouched], count)
         weights += add_up(step.born, link, count + 1)[:count]
         n, edges = size, step.edges
-        touched = np.concatenate([np.append(np.abs(t), 0.0)[step.ends], np.append(weights, 0.0)[step.born][None]])
+        touched = np.concatenate(
+            [np.append(np.abs(t), 0.0)[step.ends], np.append(weights, 0.0)[step.born][None]]
+        )
         off += 4.0 * EPS * float(touched.sum())
     return Pairwise(n, edges, weights, t, off), constant, steps
 

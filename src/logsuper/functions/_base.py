@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Scratch numbers that one block of a batch may use: a megabyte, which stays in the cache.
 _BLOCK = 1 << 17
 
-# Distance from 1 to the next float64: a sum of m numbers of one sign is off by less than m times it.
+# From 1 to the next float64: a sum of m numbers of one sign is off by less than m times this.
 EPS = 2.0**-52
 
 

@@ -199,7 +199,9 @@ class ConcaveOfModular(SubmodularFunction):
         # w'x is off by at most that, and a concave g changes most at the ends of that interval
         slip = EPS * (self.n + 4.0) * (v + self._start)
         change = np.maximum(np.abs(self.g(v + slip) - values), np.abs(self.g(v - slip) - values))
-        size = np.abs(self._function(v + self._start)) + abs(float(self._function(np.float64(self._start))))
+        size = np.abs(self._function(v + self._start)) + abs(
+            float(self._function(np.float64(self._start)))
+        )
         return values, change + 8.0 * EPS * size
 
     def _gains(self, X: FloatArray) -> FloatArray:

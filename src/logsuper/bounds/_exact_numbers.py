@@ -1,0 +1,133 @@
+r"""The normal form of pairwise functions without rounding, in integers.
+
+A pairwise function that is a sum of functions h of a few elements each has the edge weights
+:math:`w_{ij}=\frac12\sum_h(h(\{i\})+h(\{j\})-h(\{i,j\}))` and the fields
+:math:`t_i=\sum_jw_{ij}-\sum_hh(\{i\})`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+from logsuper.bounds._fixed_point import BITS, to_integer
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._cardinality import ConcaveCardinality
+from logsuper.functions._coverage import Coverage
+from logsuper.functions._cut import Cut
+from logsuper.functions._hyperedge import PnPotts, RobustPn
+from logsuper.functions._modular import Modular
+
+# Members of a group beyond which its pairs are too many.
+_LARGEST = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """A function of the ones among a few members, in units of 2^-BITS; 0 at none."""
+
+    members: list[int]
+
+    def at(self, chosen: Sequence[int]) -> int:
+        """Return the value where the members at these places are 1, and the others 0."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table(_Part):
+    values: list[int]
+
+    def at(self, chosen: Sequence[int]) -> int:
+        return self.values[len(chosen)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Truncation(_Part):
+    prices: list[int]
+    threshold: int
+    side: int
+
+    def at(self, chosen: Sequence[int]) -> int:
+        ones = sum(self.prices[k] for k in chosen)
+        if self.side == 1:
+            return min(self.threshold, ones)
+        total = sum(self.prices)
+        return min(self.threshold, total - ones) - min(self.threshold, total)
+
+
+def exact_numbers(f: SubmodularFunction) -> tuple[dict[tuple[int, int], int], list[int]] | None:
+    """Return twice the weights of the edges i < j, and twice the fields, in units of 2^-BITS.
+
+    None for a function with a term that is computed rather than tabulated. It must be pairwise;
+    that is for the caller to see to.
+
+    Examples
+    --------
+    >>> from logsuper.bounds._exact_numbers import exact_numbers
+    >>> from logsuper.bounds._fixed_point import to_float
+    >>> from logsuper.functions import Cut, Modular
+    >>> weights, fields = exact_numbers(3.0 * Cut(2, [(0, 1)], 1e16) - Modular([0.5, 1e16]))
+    >>> {pair: to_float(w) / 2 for pair, w in weights.items()}, [to_float(t) / 2 for t in fields]
+    ({(0, 1): 3e+16}, [0.5, 1e+16])
+    """
+    weights: dict[tuple[int, int], int] = {}
+    fields = [0] * f.n
+    for weight, atom in f.terms():
+        factor = to_integer(weight)
+        if isinstance(atom, Modular):
+            for i, value in enumerate(atom.t.tolist()):
+                fields[i] -= 2 * factor * to_integer(value) >> BITS
+            continue
+        if isinstance(atom, Cut):
+            pairs = zip(atom.edges.tolist(), atom.weights.tolist(), strict=True)
+            for (i, j), value in pairs:
+                _add(weights, i, j, 2 * factor * to_integer(value) >> BITS)
+            continue
+        parts = _parts(atom)
+        if parts is None:
+            return None
+        for part in parts:
+            single = [part.at([k]) for k in range(len(part.members))]
+            for k, i in enumerate(part.members):
+                fields[i] -= 2 * factor * single[k] >> BITS
+            for a, b in itertools.combinations(range(len(part.members)), 2):
+                twice = factor * (single[a] + single[b] - part.at([a, b])) >> BITS
+                i, j = part.members[a], part.members[b]
+                _add(weights, i, j, twice)
+                fields[i] += twice
+                fields[j] += twice
+    return weights, fields
+
+
+def _add(weights: dict[tuple[int, int], int], i: int, j: int, value: int) -> None:
+    key = (i, j) if i < j else (j, i)
+    weights[key] = weights.get(key, 0) + value
+
+
+def _parts(f: SubmodularFunction) -> Iterator[_Part] | None:
+    """Return the parts of a family that is a sum of them; None if it is another, or too large."""
+    sizes: list[int] = []
+    found: Iterator[_Part] = iter(())
+    if isinstance(f, ConcaveCardinality):
+        sizes = [len(f.subset)]
+        found = iter([_Table(f.subset.tolist(), [to_integer(v) for v in f.g.tolist()])])
+    elif isinstance(f, Coverage | PnPotts | RobustPn):
+        members: list[list[int]] = [[] for _ in range(f.n_groups)]
+        for group, member in zip(f.group.tolist(), f.member.tolist(), strict=True):
+            members[group].append(member)
+        sizes = [len(group) for group in members]
+        found = _groups(f, members)
+    return None if max(sizes, default=_LARGEST + 1) > _LARGEST else found
+
+
+def _groups(f: Coverage | PnPotts | RobustPn, members: list[list[int]]) -> Iterator[_Part]:
+    for g, group in enumerate(members):
+        size = len(group)
+        if isinstance(f, RobustPn):
+            prices = [to_integer(v) for v in f.weights[g].tolist()]
+            yield _Truncation(group, prices, to_integer(float(f.threshold[g])), f.side)
+        else:
+            price = to_integer(float(f.weights[g]))
+            all_on = price if isinstance(f, Coverage) else 0  # P^n Potts charges disagreement
+            yield _Table(group, ([0] + [price] * (size - 1) + [all_on]) if size else [0])
