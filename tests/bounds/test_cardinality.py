@@ -63,7 +63,7 @@ def test_extreme_numbers():
     check(f)
     with pytest.raises(ValueError, match="overflow"):
         _cardinality.log_partition(-Modular([1e308, 1e308]))
-    assert _cardinality.log_partition(Modular([1e308, 1e308])).value == 0.0
+    assert _cardinality.log_partition(Modular([1e308, 1e308])).value == pytest.approx(0.0)
 
 
 def test_large_sets_obey_the_symmetry_and_the_average():
