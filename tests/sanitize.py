@@ -1,4 +1,4 @@
-"""Run the kernels under sanitizers: ``python -m tests.sanitize [address] [thread]``, `make sanitize`.
+"""Run the kernels under sanitizers: ``python -m tests.sanitize [address] [thread]``, or make.
 
 Each gets a copy of the package with kernels of its own in build/sanitize, which goes before the
 installed one on the path of the interpreter.

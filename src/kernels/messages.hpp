@@ -259,14 +259,22 @@ class MeanField {
     }
 
    private:
-    // Gives every element its best q_i, the others given, unless that gains no more than `least`;
-    // returns at least what the values gain. A move gains the divergence of the old q_i from the new
-    // one, at most the difference of q times that of the log-odds.
     Two improve(double least) {
+        constexpr int64_t kBlock = 1024;
         Two gains = {};
-        int64_t until_poll = 1024;
-        for (const int32_t i : order_) {
-            if (!--until_poll) poll((until_poll = 1024) * 64);
+        for (int64_t first = 0; first < ends_.n; first += kBlock) {
+            gains = improve(first, std::min(first + kBlock, ends_.n), least, gains);
+            poll(64 * kBlock);
+        }
+        return gains;
+    }
+
+    // Gives elements their best q_i, the others given, unless that gains no more than `least`; returns
+    // `gains` and at least what the values gain. A move gains the divergence of the old q_i from the
+    // new one, at most the difference of q times that of the log-odds.
+    Two improve(int64_t first, int64_t last, double least, Two gains) {
+        for (int64_t k = first; k < last; ++k) {
+            const int32_t i = order_[k];
             if (!stirred_[i]) continue;
             stirred_[i] = 0;
             Two pull = {};

@@ -187,8 +187,8 @@ def _left_by_group(group: Path, limit: str, usage: str, droppable: str) -> Itera
     try:
         allowed = int((group / limit).read_text())  # "max" is no number, and no limit
         used = int((group / usage).read_text())
-        statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        yield allowed - used + int(statistics.get(droppable, 0))
+        lines = (line.partition(" ") for line in (group / "memory.stat").read_text().splitlines())
+        yield allowed - used + sum(int(size) for name, _, size in lines if name == droppable)
     except (OSError, ValueError):
         return
 

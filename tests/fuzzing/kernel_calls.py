@@ -1,6 +1,6 @@
 """Valid calls of every entry of the compiled kernels, and what their results must satisfy.
 
-An entry is a function of the module, ``grid``, or a method of one of its classes, ``Kernel.perturb``.
+An entry is a function of the module (``grid``) or a method of a class in it (``Kernel.perturb``).
 A maker returns the object (None for a function), the arguments by name, and a check of the
 results, which are the value returned and the arrays among the arguments.
 """
@@ -48,14 +48,16 @@ def entries(module: ModuleType) -> set[str]:
     found = set()
     for name, value in vars(module).items():
         if inspect.isclass(value):
-            methods = {m for m in dir(value) if not m.startswith("_") and callable(getattr(value, m))}
+            methods = {
+                m for m in dir(value) if not m.startswith("_") and callable(getattr(value, m))
+            }
             found |= {f"{name}.{method}" for method in methods}
         elif callable(value) and not name.startswith("_"):
             found.add(name)
     return found
 
 
-# ---- max-flow ------------------------------------------------------------------------------------
+# ---- max-flow ----------------------------------------------------------------------------------
 
 _STENCILS = {
     2: [[0, 0, 1], [0, 1, 0]],
@@ -146,13 +148,16 @@ def _maximize(module: ModuleType, rng: Random) -> Call:
         value = (field * y).sum(axis=1) - (given["alpha"] * stats).sum(axis=1)
         size = 1e-9 * (1 + np.abs(field).sum(axis=1))
         fixed = y[given["theta"] == np.inf]
-        return bool(
-            y.max(initial=0) <= 1
-            and (stats >= 0).all()
-            and (np.abs(value - values) <= size).all()
-            and (fixed == 1).all()
-            and (values >= -size).all()
-        ) or not np.isfinite(given["theta"]).all()
+        return (
+            bool(
+                y.max(initial=0) <= 1
+                and (stats >= 0).all()
+                and (np.abs(value - values) <= size).all()
+                and (fixed == 1).all()
+                and (values >= -size).all()
+            )
+            or not np.isfinite(given["theta"]).all()
+        )
 
     flags = {"maximal": bool(rng.integers(2)), "wide": bool(rng.integers(2))}
     memory = {"memory": 1 << 40} if rng.integers(2) else {}
@@ -221,7 +226,7 @@ def _has_avx2(module: ModuleType, rng: Random) -> Call:
     return Call(None, {}, lambda found: isinstance(found, bool))
 
 
-# ---- transfer matrices -----------------------------------------------------------------------------
+# ---- transfer matrices ---------------------------------------------------------------------------
 
 
 def _image(rng: Random, most: int = 7) -> tuple[tuple[int, int], Arguments]:
@@ -314,7 +319,7 @@ def _strip_transfer(module: ModuleType, rng: Random) -> Call:
     return Call(None, {**image, "odds": odds}, lambda found: abs(found - exact) <= size)
 
 
-# ---- Markov chains ---------------------------------------------------------------------------------
+# ---- Markov chains -------------------------------------------------------------------------------
 
 
 @entry("grid_scan")
@@ -382,7 +387,7 @@ def _clusters_move(module: ModuleType, rng: Random) -> Call:
     )
 
 
-# ---- messages and filters --------------------------------------------------------------------------
+# ---- messages and filters ------------------------------------------------------------------------
 
 
 def _pairwise(rng: Random, name: str) -> tuple[int, int, Arguments]:
