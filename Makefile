@@ -22,7 +22,7 @@ REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 	s = {"build": t["build-system"]["requires"], "core": p["dependencies"], **p["optional-dependencies"]}; \
 	print(*(r for name in sys.argv[1:] for r in s[name] if not r.startswith("logsuper[")), sep="\n")'
 
-.PHONY: help demo test test-fallback test-no-compiler check format bench wheel install clean
+.PHONY: help demo test test-fallback test-no-compiler sanitize check format bench wheel install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo 'make bench             measure against other solvers'
 	@echo 'make wheel             build a wheel and test it in a clean environment without a compiler'
 	@echo 'make test-no-compiler  install from source without a compiler and test that'
+	@echo 'make sanitize          run the kernels under the sanitizers of the compiler'
 	@echo 'make clean             remove what make has made'
 
 demo: install
@@ -46,6 +47,9 @@ test-fallback: install $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --no-kernels tests/solvers tests/bounds tests/sampling \
 		tests/learning/test_features.py tests/learning/test_objective.py \
 		tests/learning/test_moments.py tests/learning/test_moments_missing.py
+
+sanitize: $(VENV)/core.stamp $(VENV)/test.stamp
+	$(BIN)/python -m tests.sanitize
 
 check: install $(VENV)/test.stamp $(VENV)/dev.stamp
 	$(BIN)/ruff check

@@ -47,6 +47,12 @@ class WorkerPool {
         }
         return structure.worker();
     }
+    int64_t held() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        int64_t bytes = 0;
+        for (const auto& worker : idle_) bytes += worker->held();
+        return bytes;
+    }
     void give(std::unique_ptr<Worker> worker) {
         std::lock_guard<std::mutex> lock(mutex_);
         idle_.push_back(std::move(worker));
@@ -132,6 +138,7 @@ class MaximizeJob : public BatchJob {
     void run(Worker& worker, State& state, int64_t m) const {
         set_weights(worker, state, m);
         worker.solve(theta(m), batch_.tie);
+        poll(4 * nodes_);
         uint8_t* labels = y_ + m * batch_.outputs;
         if (batch_.outputs < nodes_) {
             state.labels.resize(nodes_);
@@ -186,6 +193,7 @@ class PerturbJob : public BatchJob {
         for (int64_t sample = first; sample < last; ++sample) {
             perturb_field(theta(m), nodes_, noisy_, key_, numbers_[m],
                           static_cast<uint32_t>(first_sample_ + sample), state.field.data());
+            poll(4 * nodes_);
             worker.solve(state.field.data(), batch_.tie);
             uint8_t* const labels = state.labels.data();
             worker.labels(labels);
@@ -195,6 +203,7 @@ class PerturbJob : public BatchJob {
             for (int64_t i = 0; i < outputs; ++i) state.counts[i] += labels[i];
             if (y_) std::memcpy(y_ + at * outputs, labels, outputs);
         }
+        poll(outputs);
         std::lock_guard<std::mutex> lock(mutex_);
         uint32_t* const total = counts_ + m * outputs;
         for (int64_t i = 0; i < outputs; ++i) total[i] += state.counts[i];

@@ -1,11 +1,15 @@
-// What the Python faces of the kernels share: array types and the checks of shapes and ranges.
+// What the Python faces of the kernels share: array types, the checks of shapes and ranges, and how
+// to compute without the GIL.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+
+#include "interrupt.hpp"
 
 namespace nb = nanobind;
 
@@ -18,10 +22,40 @@ inline void require(bool condition, const char* what) {
     if (!condition) throw nb::value_error(what);
 }
 
+// The only way to a size: an axis that is not there is an error, not a number from somewhere.
 template <class A>
 int64_t length(const A& array, size_t axis) {
+    require(axis < array.ndim(), "an array has too few axes");
     return static_cast<int64_t>(array.shape(axis));
 }
+
+// Just these axes of just these sizes.
+template <class A>
+bool has_shape(const A& array, std::initializer_list<int64_t> sizes) {
+    if (array.ndim() != sizes.size()) return false;
+    size_t axis = 0;
+    for (int64_t size : sizes)
+        if (length(array, axis++) != size) return false;
+    return true;
+}
+
+// While it lives the GIL is free, and Ctrl-C ends the loops that poll with a KeyboardInterrupt.
+// Work space beyond `room` bytes is a MemoryError.
+class Computing {
+    nb::gil_scoped_release release_;
+    Watch watch_;
+
+   public:
+    explicit Computing(int64_t room = Watch::kAnyRoom) : watch_(&run_signal_handlers, room) {}
+
+   private:
+    static void run_signal_handlers() {
+        nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals()) throw nb::python_error();
+    }
+};
+
+inline void require_threads(int threads) { require(threads >= 1, "threads must be >= 1"); }
 
 inline bool finite_and_nonnegative(const double* x, size_t n) {
     for (size_t i = 0; i < n; ++i)

@@ -32,6 +32,7 @@ inline int64_t padded(int64_t n) { return (n + 31) / 32 * 32; }
 inline void fill_noise(uint64_t key, uint64_t problem, int64_t time, int64_t n, float* out) {
     uint32_t words[4][8];
     for (int64_t i = 0; i < n; i += 32) {
+        if (i % kPolled == 0) poll(kPolled);
         philox8(static_cast<uint32_t>(i / 4), static_cast<uint32_t>(time), static_cast<uint32_t>(problem),
                 static_cast<uint32_t>(problem >> 32), key, words);
         for (int j = 0; j < 4; ++j) {
@@ -103,12 +104,12 @@ class GraphScan final : public Scan {
     template <int C>
     void sweep(const double* field, const float* noise, double scale, double* spins) const {
         const int64_t n = size();
-        for (int64_t p = 0; p < n; ++p) {
+        polled(n, 32, [&](int64_t p) {
             double sum[C] = {};
             for (int64_t k = start_[p]; k < start_[p + 1]; ++k)
                 for (int c = 0; c < C; ++c) sum[c] += weight_[k] * spins[neighbour_[k] * C + c];
             for (int c = 0; c < C; ++c) spins[p * C + c] = noise[p] < field[p] + scale * sum[c] ? 1.0 : -1.0;
-        }
+        });
     }
 };
 
@@ -202,6 +203,7 @@ class GridScan final : public Scan {
             const double *right = right_[colour].data(), *from_left = right_[1 - colour].data();
             const double *down = down_[colour].data(), *from_above = down_[1 - colour].data();
             for (int64_t i = 0; i < rows_; ++i) {
+                poll_at_row(i, columns_);
                 const int64_t odd = first(colour, i), count = (columns_ - odd + 1) / 2;
                 for (int64_t h = 0; h < count; h += 4) {
                     // neighbours in the order of the elements: above, left, right, below

@@ -23,7 +23,7 @@ inline void require_batch(int64_t problems, int64_t n, const Array<const double>
     require(theta.ndim() == 2 && length(theta, 1) == n, "theta has the wrong shape");
     require(length(theta, 0) == 1 || length(theta, 0) == problems, "theta has the wrong length");
     require(numbers.ndim() == 1 && length(numbers, 0) == problems, "problems has the wrong length");
-    require(threads >= 1, "threads must be >= 1");
+    require_threads(threads);
 }
 
 // Sweeps over the chains (problems, 1 or 2, n) of every problem, in place.
@@ -38,7 +38,7 @@ inline void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double
     const int chains = static_cast<int>(length(states, 1));
     const int64_t row = length(theta, 0) == 1 ? 0 : n;
     const Sweeps sweeps{scale, key, first, count, step};
-    nb::gil_scoped_release release;
+    const Computing computing;
     run_team<ScanScratch>(length(states, 0), threads, [&](ScanScratch& scratch, int64_t m) {
         scan.run(scratch, states.data() + m * chains * n, chains, theta.data() + m * row, problems.data()[m],
                  sweeps);
@@ -52,7 +52,7 @@ inline void move_clusters(const Clusters& clusters, Array<uint8_t> states, Array
     require_batch(length(states, 0), n, theta, problems, threads);
     require_times(time, 2, 1);
     const int64_t row = length(theta, 0) == 1 ? 0 : n;
-    nb::gil_scoped_release release;
+    const Computing computing;
     run_team<ClusterScratch>(length(states, 0), threads, [&](ClusterScratch& scratch, int64_t m) {
         clusters.move(scratch, states.data() + m * n, theta.data() + m * row, key, problems.data()[m], time);
     });
@@ -70,6 +70,7 @@ inline Scan* make_grid_scan(Array<const double> across, Array<const double> down
     require(finite_and_nonnegative(across.data(), across.size()) &&
                 finite_and_nonnegative(down.data(), down.size()),
             "weights must be finite and >= 0");
+    const Computing computing;
     return new GridScan(rows, columns, across.data(), down.data());
 }
 

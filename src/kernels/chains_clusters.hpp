@@ -35,13 +35,15 @@ class Clusters {
         root.resize(n_);
         std::iota(root.begin(), root.end(), 0);
         fill_noise(key, problem, time, edges, scratch.noise.data());
-        for (int64_t e = 0; e < edges; ++e) {
+        polled(edges, 16, [&](int64_t e) {
             const int32_t i = ends_[2 * e], j = ends_[2 * e + 1];
             if (state[i] == state[j] && scratch.noise[e] < threshold_[e]) join(root.data(), i, j);
-        }
+        });
         // The least element is the root: it comes first, and its noise decides.
         scratch.field.assign(n_, 0.0);
-        for (int64_t i = 0; i < n_; ++i) scratch.field[root[i] = find(root.data(), root[i])] += theta[i];
+        polled(n_, 16, [&](int64_t i) {
+            scratch.field[root[i] = find(root.data(), root[i])] += theta[i];
+        });
         fill_noise(key, problem, time + 1, n_, scratch.noise.data());
         for (int64_t i = 0; i < n_; ++i) state[i] = scratch.noise[root[i]] < scratch.field[root[i]];
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuts.hpp"
+#include "interrupt.hpp"
 #include "simd.hpp"
 
 namespace LOGSUPER_ISA {
@@ -26,6 +27,12 @@ class DenseSolver {
 
    public:
     double scale = 1, bound = 1;
+
+    // Of memory: what the constructor allocates.
+    static int64_t bytes(int64_t n) {
+        const int64_t words = (n + 63) / 64, number = sizeof(T);
+        return n * words * (2 * 64 * number + 2 * 8);
+    }
 
     explicit DenseSolver(int64_t n)
         : n_(n),
@@ -73,7 +80,10 @@ class DenseSolver {
     }
     void add(int64_t i, T amount) { excess_[i] += amount; }
     void resume() {
-        while (find_levels()) push_wave();
+        while (find_levels()) {
+            push_wave();
+            poll(n_ * n_);
+        }
         reach_from_excess();
     }
 
@@ -99,6 +109,7 @@ class DenseSolver {
    private:
     void label_isolated(const double* theta, Tie tie) {
         for (int64_t i = 0; i < n_; ++i) {
+            poll_at_row(i, n_);
             const T* row = &capacity_[i * stride_];
             if (std::any_of(row, row + n_, [](T w) { return w != 0; })) continue;
             const uint64_t bit = uint64_t{1} << (i & 63);
@@ -111,11 +122,13 @@ class DenseSolver {
 
     void set_bits() {  // capacities are symmetric and nothing has moved: rows serve as columns
         const Vec<T> zero = {};
-        for (int64_t j = 0; j < n_; ++j)
+        for (int64_t j = 0; j < n_; ++j) {
+            poll_at_row(j, n_);
             for (int64_t w = 0; w < words_; ++w) {
                 const T* row = &residual_[j * stride_ + w * 64];
                 into_[j * words_ + w] = bits_of_64<T>([&](int i) { return load<T>(row + i) > zero; });
             }
+        }
     }
 
     // Levels by distance to a deficit; true while some excess can still reach one.
@@ -196,6 +209,7 @@ class DenseSolver {
             }
         while (grown) {  // a node joins if some labelled node has residual capacity into it
             grown = false;
+            poll(n_ * words_);
             for (int64_t j = 0; j < n_; ++j) {
                 if (label_[j >> 6] >> (j & 63) & 1) continue;
                 const uint64_t* row = &into_[j * words_];

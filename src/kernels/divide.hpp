@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "structure.hpp"
 
 namespace LOGSUPER_ISA {
@@ -43,6 +44,9 @@ inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) 
     }
 }
 
+// Bytes that `divide` takes at least: as long as there are few regions.
+inline int64_t room_to_divide(int64_t slots, int64_t n) { return 16 * slots + 4 * n; }
+
 // A view has `slots()` places for nodes, of which `slot(i)` is that of node i, and
 //   add(slot, field)             raise the excess
 //   solve(open)                  make the flow maximal; `open` lists the slots of open regions
@@ -52,6 +56,7 @@ inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) 
 template <class View>
 ParametricResult divide(View& view, const double* theta, double* s) {
     const int64_t n = view.nodes();
+    Watch::reserve(room_to_divide(view.slots(), n));
     ParametricResult result;
     struct Region {
         double total = 0, absolute = 0, tau = 0, gain = 0;
@@ -83,6 +88,7 @@ ParametricResult divide(View& view, const double* theta, double* s) {
     while (!open.empty()) {
         ++result.levels;
         view.solve(open);
+        poll(static_cast<int64_t>(16 * open.size()));
         for (int32_t b : open)
             if (view.label(b)) {
                 Region& r = regions[region[b]];
@@ -107,6 +113,7 @@ ParametricResult divide(View& view, const double* theta, double* s) {
         });
         if (count) view.erased();
 
+        poll(static_cast<int64_t>(16 * open.size()));
         children.assign(count, Region());
         size_t kept = 0;
         for (int32_t b : open) {
@@ -125,6 +132,7 @@ ParametricResult divide(View& view, const double* theta, double* s) {
             }
         }
         open.resize(kept);
+        poll(static_cast<int64_t>(16 * open.size()));
         for (Region& r : children) r.tau = r.total / static_cast<double>(r.size);
         for (int32_t b : open) {
             const Region& r = regions[region[b]];

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "interrupt.hpp"
+
 namespace LOGSUPER_ISA {
 
 // Images of shape size[0] x size[1] x size[2] inside margins of radius[...] on each side.
@@ -19,11 +21,13 @@ struct Margins {
     void visit_rows(int64_t images, Visit&& visit) const {
         for (int64_t i = 0; i < images; ++i)
             for (int64_t z = 0; z < size[0]; ++z)
-                for (int64_t y = 0; y < size[1]; ++y)
+                for (int64_t y = 0; y < size[1]; ++y) {
+                    poll(size[2] * window(0) * window(1) * window(2));
                     for (int64_t dz = 0; dz < window(0); ++dz)
                         for (int64_t dy = 0; dy < window(1); ++dy)
                             visit(i, (i * size[0] + z) * size[1] + y, dz * window(1) + dy,
                                   ((i * padded(0) + z + dz) * padded(1) + y + dy) * padded(2));
+                }
     }
 };
 

@@ -27,14 +27,14 @@ Margins check_margins(const Array<const double>& padded, const Inner& inner, con
 inline void filter_field(Array<const double> padded, Array<const double> weights, Array<double> field) {
     require(weights.ndim() == 3, "weights must have three axes");
     const Margins m = check_margins(padded, field, weights);
-    nb::gil_scoped_release release;
+    const Computing computing;
     filter_images(m, length(field, 0), padded.data(), weights.data(), field.data());
 }
 
 inline void filter_sums(Array<const double> padded, Array<const double> x, Array<double> sums) {
-    require(sums.ndim() == 4 && length(sums, 0) == length(x, 0), "sums has the wrong shape");
     const Margins m = check_margins(padded, x, sums);
-    nb::gil_scoped_release release;
+    require(sums.ndim() == 4 && length(sums, 0) == length(x, 0), "sums has the wrong shape");
+    const Computing computing;
     correlate_images(m, length(x, 0), padded.data(), x.data(), sums.data());
 }
 

@@ -36,12 +36,14 @@ class GraphStructure final : public Structure {
     int64_t edges() const override { return graph.m; }
     int functions() const override { return n_functions; }
     std::unique_ptr<Worker> worker() const override;
+    Room room(bool wide, bool min_norm) const override;
 };
 
 template <class T>
 struct SparseView : SparseSolver<T> {
     const GraphStructure& structure;
     explicit SparseView(const GraphStructure& s) : SparseSolver<T>(s.graph), structure(s) {}
+    static int64_t bytes(const GraphStructure& s) { return SparseSolver<T>::bytes(s.graph); }
     void apply(const WeightRange& range, const std::vector<double>& w) {
         this->set_weights(range, [&](int64_t e) { return w[e]; });
     }
@@ -53,10 +55,12 @@ template <class T>
 struct DenseView : DenseSolver<T> {
     const GraphStructure& structure;
     explicit DenseView(const GraphStructure& s) : DenseSolver<T>(s.graph.n), structure(s) {}
+    static int64_t bytes(const GraphStructure& s) { return DenseSolver<T>::bytes(s.graph.n); }
     void apply(const WeightRange& range, const std::vector<double>& w) {
         this->set_weights(range, [&](auto&& put) {
-            for (int64_t e = 0; e < structure.graph.m; ++e)
+            polled(structure.graph.m, 16, [&](int64_t e) {
                 put(structure.ends[2 * e], structure.ends[2 * e + 1], w[e]);
+            });
         });
     }
     T edge_weight(int64_t e) const { return this->weight(structure.ends[2 * e], structure.ends[2 * e + 1]); }
@@ -80,12 +84,12 @@ struct GraphRegions {
     double excess(int64_t i) const { return static_cast<double>(solver.excess(i)) / solver.scale; }
     template <class Found>
     void visit_cut(Found&& found) const {
-        for (int64_t e = 0; e < structure.graph.m; ++e) {
+        polled(structure.graph.m, 8, [&](int64_t e) {
             const int64_t i = structure.ends[2 * e], j = structure.ends[2 * e + 1];
-            if (solver.label(i) == solver.label(j)) continue;
+            if (solver.label(i) == solver.label(j)) return;
             const int64_t w = solver.edge_weight(e);
             if (w) found(i, j, static_cast<double>(w) / solver.scale, e);
-        }
+        });
     }
     void erase(int64_t e) { solver.erase_edge(e); }
     void erased() {}
@@ -104,6 +108,7 @@ class GraphWorker final : public Worker {
    public:
     explicit GraphWorker(const GraphStructure& structure)
         : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n), bytes_(structure.graph.n) {
+        Watch::reserve(own_bytes(structure));
         const auto& first = structure.graph.first;
         for (int64_t i = 0; i < structure.graph.n; ++i)
             graph_degree_ = std::max<int64_t>(graph_degree_, first[i + 1] - first[i]);
@@ -111,6 +116,15 @@ class GraphWorker final : public Worker {
 
     void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
         tiers_.reset(measure(alpha, factors, per_function), wide);
+    }
+
+    int64_t held() const override { return own_bytes(structure_) + tiers_.held(structure_); }
+
+    static Room room(const GraphStructure& structure, bool wide, bool min_norm) {
+        const Room room = decltype(tiers_)::room(structure, wide, min_norm);
+        const int64_t n = structure.graph.n, more = min_norm ? room_to_divide(n, n) : 0;
+        const int64_t own = own_bytes(structure) + more;
+        return {own + room.least, own + room.most};
     }
 
     void solve(const double* theta, Tie tie) override {
@@ -140,11 +154,12 @@ class GraphWorker final : public Worker {
         const uint8_t* const y = bytes_.data();
         for (int k = 0; k < structure_.n_functions; ++k) {
             double sums[2] = {0, 0};  // of the edges between equal and between different labels
-            for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t) {
+            polled(structure_.start[k + 1] - structure_.start[k], 8, [&](int64_t i) {
+                const int64_t t = structure_.start[k] + i;
                 const int64_t e = structure_.edge[t];
                 sums[y[structure_.ends[2 * e]] ^ y[structure_.ends[2 * e + 1]]] +=
                     structure_.weight[t] * factor(k, e);
-            }
+            });
             stats[k] = sums[1];
         }
     }
@@ -162,21 +177,25 @@ class GraphWorker final : public Worker {
     }
 
    private:
+    static int64_t own_bytes(const GraphStructure& s) { return 8 * s.graph.m + 9 * s.graph.n; }
+
     WeightRange measure(const double* alpha, const double* factors, bool per_function) {
         factors_ = factors;
         per_function_ = per_function;
         std::fill(weights_.begin(), weights_.end(), 0.0);
         std::fill(degrees_.begin(), degrees_.end(), 0.0);
         for (int k = 0; k < structure_.n_functions; ++k)
-            for (int64_t t = structure_.start[k]; t < structure_.start[k + 1]; ++t)
+            polled(structure_.start[k + 1] - structure_.start[k], 8, [&](int64_t i) {
+                const int64_t t = structure_.start[k] + i;
                 weights_[structure_.edge[t]] += alpha[k] * structure_.weight[t] * factor(k, structure_.edge[t]);
+            });
         WeightRange range;
-        for (int64_t e = 0; e < structure_.graph.m; ++e) {
+        polled(structure_.graph.m, 16, [&](int64_t e) {
             const double w = weights_[e];
             if (w > 0) range.smallest = std::min(range.smallest, w);
             degrees_[structure_.ends[2 * e]] += w;
             degrees_[structure_.ends[2 * e + 1]] += w;
-        }
+        });
         for (double degree : degrees_) range.largest_degree = std::max(range.largest_degree, degree);
         refuse_overflow(range);
         range.most_edges = graph_degree_;
@@ -187,7 +206,10 @@ class GraphWorker final : public Worker {
     }
     template <class Solver>
     void apply(std::unique_ptr<Solver>& solver, const WeightRange& range) {
-        if (!solver) solver = std::make_unique<Solver>(structure_);
+        if (!solver) {
+            Watch::reserve(Solver::bytes(structure_));
+            solver = std::make_unique<Solver>(structure_);
+        }
         solver->apply(range, weights_);
     }
 };
@@ -195,6 +217,11 @@ class GraphWorker final : public Worker {
 inline std::unique_ptr<Worker> GraphStructure::worker() const {
     if (dense) return std::make_unique<GraphWorker<DenseView>>(*this);
     return std::make_unique<GraphWorker<SparseView>>(*this);
+}
+
+inline Room GraphStructure::room(bool wide, bool min_norm) const {
+    if (dense) return GraphWorker<DenseView>::room(*this, wide, min_norm);
+    return GraphWorker<SparseView>::room(*this, wide, min_norm);
 }
 
 }  // namespace LOGSUPER_ISA

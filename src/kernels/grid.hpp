@@ -58,6 +58,14 @@ class GridSolver {
    public:
     double scale = 1, bound = 1;
 
+    // Of memory, about: what the constructor allocates.
+    static int64_t bytes(const GridShape& shape) {
+        const int64_t rows = (shape.rows + L - 1) / L * L + 2 * shape.guard_rows;
+        const int64_t numbers = 2 * K + 2, planes = 2 * K + 4 + kParentBits;
+        return rows * shape.stride * (numbers * static_cast<int64_t>(sizeof(T)) + 8) +
+               rows * shape.words * planes * 8;
+    }
+
     explicit GridSolver(const GridShape& shape)
         : shape_(shape),
           S(shape.stride),
@@ -107,18 +115,21 @@ class GridSolver {
     }
     void refresh_weights() {
         uniform_ = false;  // an edge may have been erased
-        for (int64_t r = 0; r < rows_; r += L)
+        for (int64_t r = 0; r < rows_; r += L) {
+            poll(L * S);
             for (int64_t c = 0; c < blocks_; ++c) {
                 Vec<T> block[L];
                 load_columns(weight_[0].data + r * S + c * L, S, block);
                 T* out = across_.data + r * S + c * L * L;
                 for (int i = 0; i < L; ++i) store<T>(out + i * L, block[i]);
             }
+        }
     }
 
     // Nodes without an edge never meet the flow; their label is the sign of theta, however small.
     void label_isolated(const double* theta, Tie tie) {
-        for (int64_t r = 0; r < rows_; ++r)
+        for (int64_t r = 0; r < rows_; ++r) {
+            poll_at_row(r, shape_.width * 4 * K);
             for (int64_t c = 0; c < shape_.width; ++c) {
                 const int64_t b = r * S + c;
                 T degree = 0;
@@ -131,6 +142,7 @@ class GridSolver {
                 else
                     clear(source_, b);
             }
+        }
     }
 
     // Labels as bits, in words as the shape has them.
@@ -200,6 +212,7 @@ class GridSolver {
         for (int k = 0; k < K; ++k)
             for (int64_t r = 0; r < rows_; ++r) {
                 int64_t first, last;
+                poll_at_row(r, S);
                 shape_.range(k, r, first, last);
                 T* row = weight_[k].data + r * S;
                 std::fill(row, row + first, T{0});
@@ -216,6 +229,7 @@ class GridSolver {
         for (int k = 0; k < K; ++k)
             for (int64_t r = 0; r < rows_; ++r) {
                 int64_t first, last;
+                poll_at_row(r, S / 4);
                 shape_.range(k, r, first, last);
                 if (first >= last) continue;
                 for (int64_t word = 0; word < used_words_; ++word) {

@@ -128,7 +128,8 @@ void GridSolver<T, K>::search() {
         time_ = 0;
         std::memset(stamp_.data, 0, sizeof(int32_t) * rows_ * S);
     }
-    while (queue_size_) {
+    for (uint64_t step = 1; queue_size_; ++step) {
+        if (step % 256 == 0) poll(256 * 64);
         const int64_t p = pop_active();
         if (bit(source_, p))
             extend<true>(p);
@@ -198,6 +199,7 @@ void GridSolver<T, K>::augment(int64_t p, int d, int64_t q) {
     int64_t from = p, to = q;
     T amount = climb<true>(from, residual(p, d));
     amount = climb<false>(to, amount);
+    poll_if_many(static_cast<int64_t>(path_.size()));
     amount = std::min(amount, std::min(excess_.data[from], static_cast<T>(-excess_.data[to])));
 
     push(p, d, amount);
@@ -220,6 +222,7 @@ void GridSolver<T, K>::adopt() {
     ++time_;
     for (size_t i = 0; i < orphans_.size(); ++i) {
         const int64_t b = orphans_[i];
+        if (i % 256 == 255) poll(256 * 64);
         if (bit(source_, b))
             adopt<true>(b);
         else
@@ -243,10 +246,14 @@ int32_t GridSolver<T, K>::depth(int64_t b) {
             distance_.data[x] = 0;
             break;
         }
-        if (bit(orphan_, x)) return -1;
+        if (bit(orphan_, x)) {
+            poll_if_many(length);
+            return -1;
+        }
         x += step_[parent(x)];
         ++length;
     }
+    poll_if_many(length);
     for (int32_t left = length; stamp_.data[b] != time_; b += step_[parent(b)]) {
         stamp_.data[b] = time_;
         distance_.data[b] = left--;

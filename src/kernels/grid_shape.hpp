@@ -1,6 +1,7 @@
 // What a grid looks like in memory: its shape, the weights of its functions, padded arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,8 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
+
+#include "interrupt.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -71,7 +74,12 @@ struct Buffer {
         // Neighbouring rows of a large image lie on different small pages: ask for large ones.
         if (unit == kHuge) madvise(p, (bytes + unit - 1) / unit * unit, MADV_HUGEPAGE);
 #endif
-        std::memset(p, 0, bytes);
+        constexpr size_t kPiece = size_t{8} << 20;
+        for (size_t at = 0; at < bytes; at += kPiece) {
+            const size_t piece = std::min(kPiece, bytes - at);
+            std::memset(static_cast<char*>(p) + at, 0, piece);
+            poll(static_cast<int64_t>(piece / 4));
+        }
         data = static_cast<T*>(p) + guard;
     }
 };

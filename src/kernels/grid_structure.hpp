@@ -1,6 +1,7 @@
 // Grids as structures: which weights, which integers, and what the labels cost.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,7 @@ class GridStructure final : public Structure {
     int64_t edges() const override { return n_edges; }
     int functions() const override { return n_functions; }
     std::unique_ptr<Worker> worker() const override;
+    Room room(bool wide, bool min_norm) const override;
 };
 
 // The grid as `divide` wants to see it: a slot is the place of a node in the padded rows.
@@ -107,6 +109,12 @@ class GridWorker final : public Worker {
         in_place_ = uniform_;
         wide_ = wide;
         std::copy(by_offset_, by_offset_ + K, kept_);
+    }
+
+    int64_t held() const override { return tiers_.held(shape_); }
+
+    static Room room(const GridShape& shape, bool wide, bool min_norm) {
+        return decltype(tiers_)::room(shape, wide, min_norm);
     }
 
     void solve(const double* theta, Tie tie) override {
@@ -187,6 +195,7 @@ class GridWorker final : public Worker {
                 double largest = 0, smallest = std::numeric_limits<double>::infinity();
                 for (int64_t r = 0; r < shape_.rows; ++r) {
                     int64_t first, last;
+                    poll_at_row(r, 4 * shape_.width);
                     shape_.range(k, r, first, last);
                     weigh(k, r, first, last, row_.data());
                     for (int64_t c = first; c < last; ++c) {
@@ -245,7 +254,10 @@ class GridWorker final : public Worker {
     }
     template <class Solver>
     void apply(std::unique_ptr<Solver>& solver, const WeightRange& range) {
-        if (!solver) solver = std::make_unique<Solver>(shape_);
+        if (!solver) {
+            Watch::reserve(Solver::bytes(shape_));
+            solver = std::make_unique<Solver>(shape_);
+        }
         if (uniform_)
             solver->set_uniform_weights(range, by_offset_);
         else
@@ -261,17 +273,33 @@ class GridWorker final : public Worker {
     }
 };
 
-inline std::unique_ptr<Worker> GridStructure::worker() const {
-    switch (shape.offsets) {
+// use(constant of type int) with the number of offsets.
+template <class Use>
+auto with_offsets(int offsets, Use&& use) {
+    switch (offsets) {
         case 2:
-            return std::make_unique<GridWorker<2>>(*this);
+            return use(std::integral_constant<int, 2>());
         case 3:
-            return std::make_unique<GridWorker<3>>(*this);
+            return use(std::integral_constant<int, 3>());
         case 4:
-            return std::make_unique<GridWorker<4>>(*this);
+            return use(std::integral_constant<int, 4>());
         default:
-            return std::make_unique<GridWorker<13>>(*this);
+            return use(std::integral_constant<int, 13>());
     }
+}
+
+inline std::unique_ptr<Worker> GridStructure::worker() const {
+    return with_offsets(shape.offsets, [&](auto K) -> std::unique_ptr<Worker> {
+        return std::make_unique<GridWorker<decltype(K)::value>>(*this);
+    });
+}
+
+inline Room GridStructure::room(bool wide, bool min_norm) const {
+    Room room = with_offsets(shape.offsets, [&](auto K) {
+        return GridWorker<decltype(K)::value>::room(shape, wide, min_norm);
+    });
+    const int64_t more = min_norm ? room_to_divide(shape.rows * shape.stride, nodes()) : 0;
+    return {room.least + more, room.most + more};
 }
 
 template <int K>

@@ -52,6 +52,7 @@ void GridSolver<T, K>::sweep_forward(const double* theta) {
     const int64_t ahead = shape_.guard_rows;
     int64_t loaded = 0;
     for (int64_t r = 0; r < rows_; r += L) {
+        poll(L * S * K);
         if (First)
             for (; loaded < std::min(rows_, r + L + ahead); ++loaded) load_row(theta, loaded);
         else if (idle_[r / L])
@@ -158,6 +159,7 @@ template <class T, int K>
 void GridSolver<T, K>::sweep_backward() {
     const int64_t last = (rows_ - 1) / L * L;
     for (int64_t r = last; r >= 0; r -= L) {
+        poll(L * S * K);
         if (!idle_.empty() && idle_[r / L]) {
             const int64_t words = (std::min(rows_, r + L) - r) * words_;
             std::memset(source_.data + r * words_, 0, sizeof(uint64_t) * words);

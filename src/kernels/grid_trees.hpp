@@ -22,6 +22,7 @@ void GridSolver<T, K>::grow_trees() {
         again = false;
         for (size_t group = 0; group < row_now_.size(); ++group) {
             uint64_t todo = row_now_[group];
+            poll(4 * K * used_words_ * count_ones(todo));
             row_now_[group] = 0;
             while (todo) {
                 const int64_t r = static_cast<int64_t>(group) * 64 + count_trailing_zeros(todo);
@@ -81,7 +82,7 @@ bool GridSolver<T, K>::grow_row(int64_t r, uint64_t tail) {
 template <class T, int K>
 bool GridSolver<T, K>::find_contacts() {
     bool any = false;
-    for (int64_t at = 0; at < rows_ * words_; ++at) {
+    polled(rows_ * words_, 4 * K, [&](int64_t at) {
         uint64_t contact = 0;  // nodes of the source tree that see the sink tree
         for (int k = 0; k < K; ++k) {
             const int64_t d = words_of(k), column = column_of(k);
@@ -94,7 +95,7 @@ bool GridSolver<T, K>::find_contacts() {
             push_active(at * 64 + count_trailing_zeros(contact));
             contact &= contact - 1;
         }
-    }
+    });
     return any;
 }
 

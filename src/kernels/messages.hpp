@@ -7,12 +7,13 @@
 #include <limits>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "simd.hpp"
 
 namespace LOGSUPER_ISA {
 
 typedef double Two __attribute__((vector_size(16)));
-typedef int64_t TwoBits __attribute__((vector_size(16)));
+typedef uint64_t TwoBits __attribute__((vector_size(16)));
 
 // The ends of the edges by element: those towards smaller elements first, so that a pass forward
 // sends from `middle` on, and a pass backward up to it. What comes in at end s goes out at twin[s].
@@ -27,14 +28,14 @@ struct Ends {
         std::vector<int32_t> next(start.begin(), start.end() - 1), below(m);
         for (int64_t e = 0; e < m; ++e) below[e] = next[pairs[2 * e + 1]]++;
         middle = next;
-        for (int64_t e = 0; e < m; ++e) {
+        polled(m, 16, [&](int64_t e) {
             const int32_t above = next[pairs[2 * e]]++;
             other[below[e]] = static_cast<int32_t>(pairs[2 * e]);
             other[above] = static_cast<int32_t>(pairs[2 * e + 1]);
             twin[below[e]] = above;
             twin[above] = below[e];
             edge[below[e]] = edge[above] = static_cast<int32_t>(e);
-        }
+        });
     }
 
     // Where the message that comes in at end s is in a list of both directions of the edges, the
@@ -148,11 +149,11 @@ class OddsMessages {
 template <class Messages>
 double residual(const Ends& ends, const Messages& messages) {
     double worst = 0;
-    for (int64_t i = 0; i < ends.n; ++i) {
+    polled(ends.n, 256, [&](int64_t i) {
         const auto belief = messages.belief(i);
         for (int32_t s = ends.start[i]; s < ends.start[i + 1]; ++s)
             worst = std::max(worst, messages.off(messages.made(belief, s), s));
-    }
+    });
     return worst;
 }
 
@@ -172,8 +173,12 @@ double propagate(const Ends& ends, Messages& messages, int64_t sweeps, double to
     };
     for (int64_t sweep = 0; sweep < sweeps; ++sweep) {
         worst = 0;
-        for (int64_t i = 0; i < ends.n; ++i) send(i, ends.middle[i], ends.start[i + 1]);
-        for (int64_t i = ends.n - 1; i >= 0; --i) send(i, ends.start[i], ends.middle[i]);
+        poll(1);
+        polled(ends.n, 128, [&](int64_t i) { send(i, ends.middle[i], ends.start[i + 1]); });
+        polled(ends.n, 128, [&](int64_t k) {
+            const int64_t i = ends.n - 1 - k;
+            send(i, ends.start[i], ends.middle[i]);
+        });
         if (worst <= tol && (worst = residual(ends, messages)) <= tol) return worst;
     }
     return residual(ends, messages);
@@ -236,6 +241,7 @@ class MeanField {
         int64_t sweep = 0;
         Two value = {}, scale = Two{} + largest_;
         for (bool done = false; !done;) {
+            poll(1);
             const Two gains = improve(share), allowed = tol * scale;
             const bool last = ++sweep == sweeps, small = gains[0] <= allowed[0] && gains[1] <= allowed[1];
             if (!small && !last) continue;
@@ -253,12 +259,22 @@ class MeanField {
     }
 
    private:
-    // Gives every element its best q_i, the others given, unless that gains no more than `least`;
-    // returns at least what the values gain. A move gains the divergence of the old q_i from the new
-    // one, at most the difference of q times that of the log-odds.
     Two improve(double least) {
+        constexpr int64_t kBlock = 1024;
         Two gains = {};
-        for (const int32_t i : order_) {
+        for (int64_t first = 0; first < ends_.n; first += kBlock) {
+            gains = improve(first, std::min(first + kBlock, ends_.n), least, gains);
+            poll(64 * kBlock);
+        }
+        return gains;
+    }
+
+    // Gives elements their best q_i, the others given, unless that gains no more than `least`; returns
+    // `gains` and at least what the values gain. A move gains the divergence of the old q_i from the
+    // new one, at most the difference of q times that of the log-odds.
+    Two improve(int64_t first, int64_t last, double least, Two gains) {
+        for (int64_t k = first; k < last; ++k) {
+            const int32_t i = order_[k];
             if (!stirred_[i]) continue;
             stirred_[i] = 0;
             Two pull = {};
@@ -276,7 +292,7 @@ class MeanField {
     // sum_i H(q_i) + q_i (t_i - sum_j w_ij (1 - q_j)), as edges are met from both of their ends
     Two values_now() const {
         Two sum = {};
-        for (int64_t i = 0; i < ends_.n; ++i) {
+        polled(ends_.n, 64, [&](int64_t i) {
             Two pull = {}, entropy = {};
             for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s) pull += w_[s] * q_[ends_.other[s]];
             for (int lane = 0; lane < 2; ++lane) {
@@ -284,7 +300,7 @@ class MeanField {
                 entropy[lane] = std::log1p(e) + size * e / (1.0 + e);
             }
             sum += entropy + q_[i] * (field_[i] + pull);
-        }
+        });
         return sum;
     }
 };

@@ -30,7 +30,7 @@ inline double propagate_logs(Array<const double> t, Array<const int64_t> edges, 
     const Ends ends = check_ends(t, edges);
     const double *k = check_by_edge(coupling, ends), *shares = check_by_edge(rho, ends);
     require(u.ndim() == 1 && length(u, 0) == 2 * ends.m, "u has the wrong shape");
-    nb::gil_scoped_release release;
+    const Computing computing;
     LogMessages messages(ends, t.data(), k, shares, damping, u.data());
     const double off = propagate(ends, messages, sweeps, tol);
     messages.write(u.data());
@@ -42,7 +42,7 @@ inline double propagate_extremes(Array<const double> t, Array<const int64_t> edg
     const Ends ends = check_ends(t, edges);
     const double* k = check_by_edge(coupling, ends);
     require(u.ndim() == 2 && length(u, 0) == 2 && length(u, 1) == 2 * ends.m, "u has the wrong shape");
-    nb::gil_scoped_release release;
+    const Computing computing;
     OddsMessages messages(ends, t.data(), k);
     const double off = propagate(ends, messages, sweeps, tol);
     messages.write(u.data());
@@ -57,7 +57,7 @@ inline int64_t mean_field(Array<const double> t, Array<const int64_t> edges, Arr
     const int64_t rows = length(logits, 0);
     require(values.ndim() == 1 && length(values, 0) == rows && rows >= 1, "values has the wrong length");
     require(sweeps >= 1, "sweeps must be >= 1");
-    nb::gil_scoped_release release;
+    const Computing computing;
     MeanField field(ends, t.data(), w);
     int64_t most = 0;
     for (int64_t r = 0; r < rows; r += 2) {

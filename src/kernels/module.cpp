@@ -1,7 +1,10 @@
 // The Python face of the kernels. Shapes and ranges are checked here once more, so that not even a
 // direct call can read or write outside an array; clear messages are the caller's business.
+#include <nanobind/stl/pair.h>
+
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "batch.hpp"
 #include "bindings.hpp"
@@ -26,8 +29,17 @@ class Kernel {
     int64_t edges() const { return structure_->edges(); }
     int functions() const { return structure_->functions(); }
 
+    // Bytes that a call on so many threads will allocate, at least and at most.
+    std::pair<int64_t, int64_t> workspace(int threads, bool wide, bool min_norm) {
+        require_threads(threads);
+        const Room one = structure_->room(wide, min_norm);
+        const int64_t workers = team_size(threads), held = pool_.held();
+        return {std::max<int64_t>(0, workers * one.least - held), std::max<int64_t>(0, workers * one.most - held)};
+    }
+
     void maximize(Array<const double> theta, Array<const double> alpha, nb::object factors, bool maximal,
-                  bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats) {
+                  bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats,
+                  int64_t memory) {
         require(y.ndim() == 2 && values.ndim() == 1 && stats.ndim() == 2, "wrong number of axes");
         Batch batch = check(length(y, 0), theta, alpha, factors, threads);
         batch.tie = maximal ? Tie::kMaximal : Tie::kMinimal;
@@ -37,20 +49,22 @@ class Kernel {
         require(length(values, 0) == batch.problems, "values has the wrong length");
         require(length(stats, 0) == batch.problems && length(stats, 1) == functions(),
                 "stats has the wrong shape");
-        nb::gil_scoped_release release;
+        const Computing computing(memory);
         MaximizeJob job(*structure_, batch, y.data(), values.data(), stats.data());
         run_units(*structure_, pool_, batch.problems, batch.threads, job);
     }
 
     void perturb(Array<const double> theta, Array<const double> alpha, nb::object factors, int64_t noisy,
                  uint64_t key, Array<const uint64_t> numbers, uint32_t first_sample, int threads,
-                 Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples) {
+                 Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples,
+                 int64_t memory) {
         require(counts.ndim() == 2 && values.ndim() == 2 && stats.ndim() == 3, "wrong number of axes");
         Batch batch = check(length(counts, 0), theta, alpha, factors, threads);
         const int64_t S = length(values, 1);
         batch.outputs = length(counts, 1);
         require(batch.outputs <= nodes(), "counts has too many columns");
         require(0 <= noisy && noisy <= nodes(), "noisy is out of range");
+        require(S <= (int64_t{1} << 32) - first_sample, "samples have numbers below 2^32");
         require(numbers.ndim() == 1 && length(numbers, 0) == batch.problems, "numbers has the wrong length");
         require(length(values, 0) == batch.problems, "values has the wrong shape");
         require(length(stats, 0) == batch.problems && length(stats, 1) == S && length(stats, 2) == functions(),
@@ -63,20 +77,20 @@ class Kernel {
                     "samples has the wrong shape");
             y = array.data();
         }
-        nb::gil_scoped_release release;
+        const Computing computing(memory);
         PerturbJob job(*structure_, batch, S, noisy, key, numbers.data(), first_sample, counts.data(),
                        values.data(), stats.data(), y);
         run_units(*structure_, pool_, batch.problems * job.blocks(), batch.threads, job);
     }
 
     void min_norm(Array<const double> theta, Array<const double> alpha, nb::object factors, int threads,
-                  Array<double> s, Array<double> gaps, Array<int64_t> levels) {
+                  Array<double> s, Array<double> gaps, Array<int64_t> levels, int64_t memory) {
         require(s.ndim() == 2 && gaps.ndim() == 1 && levels.ndim() == 1, "wrong number of axes");
         Batch batch = check(length(s, 0), theta, alpha, factors, threads);
         require(length(s, 1) == nodes(), "s has the wrong shape");
         require(length(gaps, 0) == batch.problems && length(levels, 0) == batch.problems,
                 "gaps or levels has the wrong length");
-        nb::gil_scoped_release release;
+        const Computing computing(memory);
         MinNormJob job(*structure_, batch, s.data(), gaps.data(), levels.data());
         run_units(*structure_, pool_, batch.problems, batch.threads, job);
     }
@@ -89,7 +103,7 @@ class Kernel {
         require(alpha.ndim() == 2 && length(alpha, 1) == functions(), "alpha has the wrong shape");
         require(length(alpha, 0) == 1 || length(alpha, 0) == problems, "alpha has the wrong length");
         require(finite_and_nonnegative(alpha.data(), alpha.size()), "alpha must be finite and >= 0");
-        require(threads >= 1, "threads must be >= 1");
+        require_threads(threads);
         Batch batch;
         batch.problems = problems;
         batch.theta = theta.data();
@@ -137,18 +151,19 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
         require(depth == 1 && steps.data()[4] == 1 && steps.data()[5] == 0, "two steps: right and down");
     std::vector<GridPlane> list;
     for (nb::handle item : planes) {
-        auto tuple = nb::cast<nb::tuple>(item);
-        require(tuple.size() == 3, "a plane is (function, offset, weight)");
-        GridPlane plane;
-        plane.function = nb::cast<int>(tuple[0]);
-        plane.offset = nb::cast<int>(tuple[1]);
+        nb::tuple tuple;
+        GridPlane plane{};
+        require(nb::try_cast(item, tuple) && tuple.size() == 3 && nb::try_cast(tuple[0], plane.function) &&
+                    nb::try_cast(tuple[1], plane.offset),
+                "a plane is (function, offset, weight)");
         require(0 <= plane.function && plane.function < functions, "plane of an unknown function");
         require(0 <= plane.offset && plane.offset < offsets, "plane of an unknown offset");
         if (nb::isinstance<nb::float_>(tuple[2])) {
-            plane.value = nb::cast<double>(tuple[2]);
+            plane.value = nb::cast<double>(tuple[2]);  // which it is
             require(finite_and_nonnegative(&plane.value, 1), "weights must be finite and >= 0");
         } else {
-            auto array = nb::cast<Array<const double>>(tuple[2]);
+            Array<const double> array;
+            require(nb::try_cast(tuple[2], array), "the weight of a plane is a float or an array of them");
             require(static_cast<int64_t>(array.size()) == depth * height * width, "a plane has the wrong size");
             require(finite_and_nonnegative(array.data(), array.size()), "weights must be finite and >= 0");
             plane.value = 0;
@@ -156,6 +171,7 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
         }
         list.push_back(std::move(plane));
     }
+    const Computing computing;
     return new Kernel(std::make_unique<GridStructure>(
         depth, height, width, steps.data(), static_cast<int>(offsets), functions, std::move(list)));
 }
@@ -173,7 +189,8 @@ Kernel* make_graph(int64_t nodes, Array<const int64_t> edges, bool dense, Array<
         const int64_t i = edges.data()[2 * e], j = edges.data()[2 * e + 1];
         require(0 <= i && i < j && j < nodes, "edges must satisfy 0 <= i < j < n");
     }
-    require(start.ndim() == 1 && length(start, 0) >= 1, "start has the wrong shape");
+    require(start.ndim() == 1 && length(start, 0) >= 1 && length(start, 0) <= kLimit,
+            "start has the wrong shape");
     require(edge.ndim() == 1 && weight.ndim() == 1 && length(edge, 0) == length(weight, 0),
             "edge and weight differ in length");
     const int64_t terms = length(edge, 0), count = length(start, 0);
@@ -186,6 +203,7 @@ Kernel* make_graph(int64_t nodes, Array<const int64_t> edges, bool dense, Array<
         edge_of[t] = static_cast<int32_t>(edge.data()[t]);
     }
     require(finite_and_nonnegative(weight.data(), weight.size()), "weights must be finite and >= 0");
+    const Computing computing;
     return new Kernel(std::make_unique<GraphStructure>(
         nodes, edges.data(), m, dense, std::vector<int64_t>(start.data(), start.data() + count),
         std::move(edge_of), std::vector<double>(weight.data(), weight.data() + terms)));
@@ -193,6 +211,7 @@ Kernel* make_graph(int64_t nodes, Array<const int64_t> edges, bool dense, Array<
 
 void draw_noise(uint64_t key, uint64_t problem, uint32_t sample, Array<double> out) {
     require(out.ndim() == 1, "out must have one axis");
+    const Computing computing;
     const std::vector<double> zero(out.size(), 0.0);
     perturb_field(zero.data(), length(out, 0), length(out, 0), key, problem, sample, out.data());
 }
@@ -219,14 +238,15 @@ NB_MODULE(LOGSUPER_MODULE, m) {
         .def_prop_ro("functions", &Kernel::functions)
         .def("maximize", &Kernel::maximize, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("maximal"), nb::arg("wide"), nb::arg("threads"), nb::arg("y").noconvert(),
-             nb::arg("values").noconvert(), nb::arg("stats").noconvert())
+             nb::arg("values").noconvert(), nb::arg("stats").noconvert(), nb::arg("memory") = Watch::kAnyRoom)
         .def("perturb", &Kernel::perturb, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("noisy"), nb::arg("key"), nb::arg("numbers"), nb::arg("first_sample"),
              nb::arg("threads"), nb::arg("counts").noconvert(), nb::arg("values").noconvert(),
-             nb::arg("stats").noconvert(), nb::arg("samples").none())
+             nb::arg("stats").noconvert(), nb::arg("samples").none(), nb::arg("memory") = Watch::kAnyRoom)
         .def("min_norm", &Kernel::min_norm, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("threads"), nb::arg("s").noconvert(), nb::arg("gaps").noconvert(),
-             nb::arg("levels").noconvert());
+             nb::arg("levels").noconvert(), nb::arg("memory") = Watch::kAnyRoom)
+        .def("workspace", &Kernel::workspace, nb::arg("threads"), nb::arg("wide"), nb::arg("min_norm"));
     m.def("grid", &make_grid, nb::arg("depth"), nb::arg("height"), nb::arg("width"), nb::arg("steps"),
           nb::arg("functions"), nb::arg("planes"), nb::rv_policy::take_ownership);
     m.def("graph", &make_graph, nb::arg("nodes"), nb::arg("edges"), nb::arg("dense"), nb::arg("start"),

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "interrupt.hpp"
 #include "simd.hpp"
 
 namespace LOGSUPER_ISA {
@@ -95,17 +96,19 @@ inline Float8 to_float(UInt8 r) {
 //     log(a / b) = k log 2 + 2 atanh(s),  s = (a - c) / (a + c),  |s| < 0.21.
 // Only +, -, *, / and no fused operations: the same bits on every machine.
 inline Float8 logistic8(const uint32_t* words) {
-    constexpr int32_t kOctave = 1 << 23, kShift = 128 * kOctave;
+    constexpr uint32_t kOctave = 1u << 23, kShift = 128 * kOctave;
     UInt8 r;
     std::memcpy(&r, words, sizeof r);
     const Float8 a = to_float(r), b = to_float(~r);
-    const Int8 octaves = (Int8)a - (Int8)b + (kShift + kOctave / 2);  // kept positive by the shift
-    const Float8 c = (Float8)((Int8)b + ((octaves & -kOctave) - kShift));
-    const Float8 k = __builtin_convertvector((octaves >> 23) - 128, Float8);
+    const UInt8 octaves = (UInt8)a - (UInt8)b + (kShift + kOctave / 2);  // kept positive by the shift
+    const Float8 c = (Float8)((UInt8)b + ((octaves & -kOctave) - kShift));
+    const Float8 k = __builtin_convertvector((Int8)(octaves >> 23) - 128, Float8);
     const Float8 s = (a - c) / (a + c), q = s * s;
     const Float8 p = (((q * (2.0f / 11) + 2.0f / 9) * q + 2.0f / 7) * q + 2.0f / 5) * q + 2.0f / 3;
     return k * 0.693147181f + (s * 2.0f + s * q * p);
 }
+
+constexpr int64_t kPolled = int64_t{1} << 15;  // draws between two polls
 
 // out = theta + noise on the first `noisy` elements, theta on the others.
 inline void perturb_field(const double* theta, int64_t n, int64_t noisy, uint64_t key, uint64_t problem,
@@ -113,6 +116,7 @@ inline void perturb_field(const double* theta, int64_t n, int64_t noisy, uint64_
     uint32_t words[4][8];
     float z[32];
     for (int64_t i = 0; i < noisy; i += 32) {
+        if (i % kPolled == 0) poll(kPolled);
         philox8(static_cast<uint32_t>(i / 4), sample, static_cast<uint32_t>(problem),
                 static_cast<uint32_t>(problem >> 32), key, words);
         for (int j = 0; j < 4; ++j) {

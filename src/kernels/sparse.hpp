@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuts.hpp"
+#include "interrupt.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -21,14 +22,14 @@ struct SparseShape {
 
     SparseShape(int64_t nodes, const int64_t* edges, int64_t count) : n(nodes), m(count) {
         first.assign(n + 1, 0);
-        for (int64_t e = 0; e < 2 * m; ++e) ++first[edges[e] + 1];
+        polled(2 * m, 2, [&](int64_t e) { ++first[edges[e] + 1]; });
         for (int64_t i = 0; i < n; ++i) first[i + 1] += first[i];
         std::vector<int32_t> at(first.begin(), first.end() - 1);
         head.resize(2 * m);
         reverse.resize(2 * m);
         arc.resize(m);
         tail.resize(m);
-        for (int64_t e = 0; e < m; ++e) {
+        polled(m, 16, [&](int64_t e) {
             const int64_t i = edges[2 * e], j = edges[2 * e + 1];
             const int32_t a = at[i]++, b = at[j]++;
             head[a] = static_cast<int32_t>(j);
@@ -37,7 +38,7 @@ struct SparseShape {
             reverse[b] = a;
             arc[e] = a;
             tail[e] = static_cast<int32_t>(i);
-        }
+        });
     }
 };
 
@@ -55,6 +56,12 @@ class SparseSolver {
 
    public:
     double scale = 1, bound = 1;
+
+    // Of memory: what the constructor allocates.
+    static int64_t bytes(const SparseShape& graph) {
+        const int64_t number = sizeof(T);
+        return 4 * graph.m * number + graph.n * (number + 3 + 4 * 4);
+    }
 
     explicit SparseSolver(const SparseShape& graph)
         : g_(graph),
@@ -74,10 +81,10 @@ class SparseSolver {
         const Quantiser<T> q(range);
         scale = q.scale;
         bound = q.bound;
-        for (int64_t e = 0; e < g_.m; ++e) {
+        polled(g_.m, 8, [&](int64_t e) {
             const int32_t a = g_.arc[e];
             capacity_[a] = capacity_[g_.reverse[a]] = q.weight(weight(e));
-        }
+        });
     }
 
     bool label(int64_t i) const { return tree_[i] == kSource; }
@@ -115,19 +122,23 @@ class SparseSolver {
 
    private:
     void label_isolated(const double* theta, Tie tie) {
-        for (int64_t i = 0; i < g_.n; ++i) {
+        polled(g_.n, 8, [&](int64_t i) {
             T degree = 0;
             for (int32_t a = g_.first[i]; a < g_.first[i + 1] && !degree; ++a) degree = capacity_[a];
             if (!degree)
                 tree_[i] = label_of(theta[i], tie) ? kSource : kFree;
-        }
+        });
     }
 
     // Push what a node has towards later nodes, then towards earlier ones: a path in index order is
     // solved exactly, and most of any graph is settled.
     void sweep() {
-        for (int64_t i = 0; i < g_.n; ++i) push_from(i, [i](int32_t j) { return j > i; });
-        for (int64_t i = g_.n - 1; i >= 0; --i) push_from(i, [i](int32_t j) { return j < i; });
+        const int64_t steps = 4 + 8 * g_.m / std::max<int64_t>(1, g_.n);
+        polled(g_.n, steps, [&](int64_t i) { push_from(i, [i](int32_t j) { return j > i; }); });
+        polled(g_.n, steps, [&](int64_t k) {
+            const int64_t i = g_.n - 1 - k;
+            push_from(i, [i](int32_t j) { return j < i; });
+        });
     }
     template <class Wanted>
     void push_from(int64_t i, Wanted&& wanted) {
@@ -147,10 +158,10 @@ class SparseSolver {
 
     void plant() {
         std::fill(parent_.begin(), parent_.end(), -1);
-        for (int64_t i = 0; i < g_.n; ++i) {
+        polled(g_.n, 4, [&](int64_t i) {
             tree_[i] = excess_[i] > 0 ? kSource : excess_[i] < 0 ? kSink : kFree;
             if (tree_[i]) push_active(static_cast<int32_t>(i));
-        }
+        });
     }
 
     void push_active(int32_t i) {
@@ -173,7 +184,8 @@ class SparseSolver {
             time_ = 0;
             std::fill(stamp_.begin(), stamp_.end(), 0);
         }
-        while (queue_size_) {
+        for (uint64_t step = 1; queue_size_; ++step) {
+            if (step % 256 == 0) poll(256 * 64);
             const int32_t p = pop_active();
             if (tree_[p]) extend(p);
         }
@@ -212,11 +224,14 @@ class SparseSolver {
         const int32_t p = g_.head[g_.reverse[a]], q = g_.head[a];
         T amount = residual_[a];
         int32_t i = p;
-        for (; !excess_[i]; i = g_.head[parent_[i]])
+        int64_t length = 0;
+        for (; !excess_[i]; i = g_.head[parent_[i]], ++length)
             amount = std::min(amount, residual_[g_.reverse[parent_[i]]]);
         amount = std::min(amount, excess_[i]);
         i = q;
-        for (; !excess_[i]; i = g_.head[parent_[i]]) amount = std::min(amount, residual_[parent_[i]]);
+        for (; !excess_[i]; i = g_.head[parent_[i]], ++length)
+            amount = std::min(amount, residual_[parent_[i]]);
+        poll_if_many(length);
         amount = std::min(amount, static_cast<T>(-excess_[i]));
 
         residual_[a] -= amount;
@@ -248,10 +263,14 @@ class SparseSolver {
                 distance_[x] = 0;
                 break;
             }
-            if (orphaned_[x]) return -1;
+            if (orphaned_[x]) {
+                poll_if_many(length);
+                return -1;
+            }
             x = g_.head[parent_[x]];
             ++length;
         }
+        poll_if_many(length);
         for (int32_t left = length; stamp_[i] != time_; i = g_.head[parent_[i]]) {
             stamp_[i] = time_;
             distance_[i] = left--;
@@ -264,6 +283,7 @@ class SparseSolver {
         for (size_t k = 0; k < orphans_.size(); ++k) {
             const int32_t i = orphans_[k];
             const uint8_t mine = tree_[i];
+            if (k % 256 == 255) poll(256 * 64);
             int32_t best = -1, shortest = std::numeric_limits<int32_t>::max();
             for (int32_t a = g_.first[i]; a < g_.first[i + 1]; ++a) {
                 if (tree_[g_.head[a]] != mine || !growth(mine, g_.reverse[a])) continue;

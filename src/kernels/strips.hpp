@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "simd.hpp"
 
 namespace LOGSUPER_ISA {
@@ -33,6 +34,7 @@ LOGSUPER_INLINE Double4 odds(Double4 a, Double4 b) { return Double4{a[1], a[3], 
 // nothing while the logarithms within a row differ by less than kSafeSpread; logarithms always work.
 struct Plain {
     static constexpr double kNever = 0.0, kOne = 1.0, kUnit = 0.6931471805599453;  // log 2
+    static constexpr int64_t kSteps = 1;  // of a poll, for one state
     static double weight(double log) { return std::exp(log); }
     static double log(double weight) { return std::log(weight); }
     template <class T>
@@ -50,6 +52,7 @@ struct Plain {
 
 struct Logs {
     static constexpr double kNever = -1e300, kOne = 0.0, kUnit = 1.0;  // finite: no NaN from inf - inf
+    static constexpr int64_t kSteps = 32;
     static double weight(double log) { return log; }
     static double log(double weight) { return weight; }
     template <class T>
@@ -87,12 +90,12 @@ void forward_site(const Site& site, double shrink, int64_t half, const double* i
     const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
     const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
     const Double4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
-    for (int64_t i = 0; i < half; i += 4) {
+    polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
         const Double4 x = load4(in + i), y = load4(in + i + half);
         const Double4 a = D::times(mix<D>(x, y, flip), zero), b = D::times(mix<D>(y, x, flip), one);
         store4(out + 2 * i, pairs_low(a, b));
         store4(out + 2 * i + 4, pairs_high(a, b));
-    }
+    });
 }
 
 // The transpose of the same matrix.
@@ -101,13 +104,13 @@ void backward_site(const Site& site, double shrink, int64_t half, const double* 
     const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
     const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
     const Double4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
-    for (int64_t i = 0; i < half; i += 4) {
+    polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
         const Double4 low = load4(in + 2 * i), high = load4(in + 2 * i + 4);
         const Double4 a = D::times(evens(low, high), zero);
         const Double4 b = D::times(odds(low, high), one);
         store4(out + i, mix<D>(a, b, flip));
         store4(out + i + half, mix<D>(b, a, flip));
-    }
+    });
 }
 
 // Sites first .. last - 1 of a row of n columns, from `in` to `out`; `spare` has room for two profiles.
@@ -142,7 +145,7 @@ struct Moments {
 template <class D>
 Moments site_moments(const Site& site, int64_t half, const double* before, const double* after) {
     Double4 same[2], other[2];  // by the new value; the left neighbour is the parity of the lane
-    for (int64_t i = 0; i < half; i += 4) {
+    polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
         const Double4 x = load4(before + i), y = load4(before + i + half);
         const Double4 low = load4(after + 2 * i), high = load4(after + 2 * i + 4);
         const Double4 zero = evens(low, high);
@@ -152,7 +155,7 @@ Moments site_moments(const Site& site, int64_t half, const double* before, const
             same[b] = i ? D::plus(same[b], terms[b]) : terms[b];
             other[b] = i ? D::plus(other[b], terms[2 + b]) : terms[2 + b];
         }
-    }
+    });
     double logs[8], top = -std::numeric_limits<double>::infinity();
     for (int j = 0; j < 8; ++j) {  // bits: new value, left neighbour, whether it flips
         const int value = j & 1, left = j >> 1 & 1;
@@ -188,7 +191,7 @@ double shrink_of(const double* v, int64_t n) {
 template <class D>
 double log_sum(const double* v, int64_t n) {
     Double4 sum = load4(v);
-    for (int64_t i = 4; i < n; i += 4) sum = D::plus(sum, load4(v + i));
+    polled<4>(n - 4, 4 * D::kSteps, [&](int64_t i) { sum = D::plus(sum, load4(v + 4 + i)); });
     return D::log(D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3])));
 }
 
@@ -196,13 +199,13 @@ double log_sum(const double* v, int64_t n) {
 template <class D>
 double log_odds_below(const double* a, const double* b, int64_t n) {
     Double4 zeros = {}, ones = {};
-    for (int64_t i = 0; i < n; i += 4) {
+    polled<4>(n, 4 * D::kSteps, [&](int64_t i) {
         const Double4 x = load4(a + i), low = load4(b + 2 * i), high = load4(b + 2 * i + 4);
         const Double4 zero = D::times(x, evens(low, high));
         const Double4 one = D::times(x, odds(low, high));
         zeros = i ? D::plus(zeros, zero) : zero;
         ones = i ? D::plus(ones, one) : one;
-    }
+    });
     return D::log(D::plus(D::plus(ones[0], ones[1]), D::plus(ones[2], ones[3]))) -
            D::log(D::plus(D::plus(zeros[0], zeros[1]), D::plus(zeros[2], zeros[3])));
 }
@@ -212,13 +215,14 @@ template <class D>
 void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out,
                          double* spare) {
     int64_t size = int64_t{1} << n;
-    for (int64_t i = 0; i < size; i += 4) store4(spare + i, D::times(load4(a + i), load4(b + i)));
+    polled<4>(size, 4 * D::kSteps, [&](int64_t i) { store4(spare + i, D::times(load4(a + i), load4(b + i))); });
     for (int k = 0; k < wanted; ++k) {
         const int64_t half = size / 2;
         if (half >= 4) {
             out[k] = log_sum<D>(spare + half, half) - log_sum<D>(spare, half);
-            for (int64_t i = 0; i < half; i += 4)
+            polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
                 store4(spare + i, D::plus(load4(spare + i), load4(spare + i + half)));
+            });
         } else {
             double zero = spare[0], one = spare[half];
             if (half == 2) zero = D::plus(zero, spare[1]), one = D::plus(one, spare[3]);

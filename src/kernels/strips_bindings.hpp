@@ -28,8 +28,7 @@ inline int64_t check_window(int64_t window) {
 
 template <class A>
 auto check_like(const A& array, const Grid& grid) {
-    require(array.ndim() == 2 && length(array, 0) == grid.h && length(array, 1) == grid.w,
-            "an array does not have the shape of the grid");
+    require(has_shape(array, {grid.h, grid.w}), "an array does not have the shape of the grid");
     return array.data();
 }
 
@@ -49,8 +48,9 @@ inline void strip_fields(Numbers t, Numbers across, Numbers down, int64_t window
                          Array<double> low, Array<double> high) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
+    require_threads(threads);
     double* const fields[2] = {check_like(low, grid), check_like(high, grid)};
-    nb::gil_scoped_release release;
+    const Computing computing;
     const Model model(grid);
     run_team<WindowScratch>(2, threads, [&](WindowScratch& scratch, int64_t bound) {
         bound_fields(model, window, static_cast<int>(bound), scratch, fields[bound]);
@@ -62,10 +62,11 @@ inline void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window,
                         Array<double> odds_low, Array<double> odds_high) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
+    require_threads(threads);
     const uint8_t* labels = check_reference(reference, grid);
     const double* const fields[2] = {check_fields(low, grid), check_fields(high, grid)};
     double* const odds[2] = {check_like(odds_low, grid), check_like(odds_high, grid)};
-    nb::gil_scoped_release release;
+    const Computing computing;
     bound_chain(Model(grid), window, labels, fields, threads, odds);
 }
 
@@ -75,19 +76,19 @@ inline void strip_windows(Numbers t, Numbers across, Numbers down, int64_t windo
                           Array<double> odds_high) {
     const Grid grid = as_grid(t, across, down);
     require(check_window(window) <= grid.w, "window is wider than the grid");
+    require_threads(threads);
     require(starts.ndim() == 1, "starts must have one axis");
     const int64_t count = length(starts, 0);
-    for (int64_t i = 0; i < count; ++i)
-        require(starts.data()[i] >= 0 && starts.data()[i] <= grid.w - window, "starts is out of range");
+    // a copy: nobody can change it once it is checked
+    const std::vector<int64_t> columns(starts.data(), starts.data() + count);
+    for (int64_t c : columns) require(c >= 0 && c <= grid.w - window, "starts is out of range");
     const double* const left[2] = {check_fields(left_low, grid), check_fields(left_high, grid)};
     const double* const right[2] = {check_fields(right_low, grid), check_fields(right_high, grid)};
     for (const auto* odds : {&odds_low, &odds_high})
-        require(odds->ndim() == 3 && length(*odds, 0) == count && length(*odds, 1) == grid.h &&
-                    length(*odds, 2) == window,
-                "odds has the wrong shape");
+        require(has_shape(*odds, {count, grid.h, window}), "odds has the wrong shape");
     double* const odds[2] = {odds_low.data(), odds_high.data()};
-    nb::gil_scoped_release release;
-    bound_windows(Model(grid), window, starts.data(), count, left, right, threads, odds);
+    const Computing computing;
+    bound_windows(Model(grid), window, columns.data(), count, left, right, threads, odds);
 }
 
 inline void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t window,
@@ -95,15 +96,15 @@ inline void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t wind
                            Array<double> grad_across, Array<double> grad_down, bool upper) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
+    require_threads(threads);
     const uint8_t* labels = check_reference(reference, grid);
     const auto same = [](const Array<double>& a, const Numbers& b) {
-        require(a.ndim() == 2 && a.shape(0) == b.shape(0) && a.shape(1) == b.shape(1),
-                "a gradient has the wrong shape");
+        require(has_shape(a, {length(b, 0), length(b, 1)}), "a gradient has the wrong shape");
     };
     same(grad_t, t);
     same(grad_across, across);
     same(grad_down, down);
-    nb::gil_scoped_release release;
+    const Computing computing;
     chain_gradient(Model(grid), window, labels, upper ? -1.0 : 1.0, threads, grad_t.data(),
                    grad_across.data(), grad_down.data());
 }
@@ -113,7 +114,7 @@ inline double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object
     check_window(grid.w);
     double* out = nullptr;
     if (!odds.is_none()) out = check_like(exactly<double>(odds), grid);
-    nb::gil_scoped_release release;
+    const Computing computing;
     return transfer(Model(grid), out);
 }
 

@@ -101,6 +101,7 @@ class Window {
 
     // beta[r] -> beta[r - 1].
     void up(int64_t r, const double* in, double* out) {
+        poll_at_row(r, D::kSteps * n_ * size_);
         backward_sites<D>(row(r), n_, 0, n_, shrink_of<D>(in, size_), in, out, scratch_.spare.data());
     }
 
@@ -165,6 +166,7 @@ class Window {
             }
             if (part == 0) std::fill_n(alpha, size_, D::kOne);
             for (int64_t r = first; r <= last; ++r) {
+                poll_at_row(r, D::kSteps * n_ * size_);
                 forward_sites<D>(row(r), n_, 0, n_, shrink, alpha, next, spare);
                 std::swap(alpha, next);
                 units += D::units(shrink);
@@ -190,6 +192,7 @@ class Window {
         // first column (lowest bit) and the old ones of the others.
         std::fill_n(alpha, size_, D::kOne);
         for (int64_t r = h_ - 1; r >= 0; --r) {
+            poll_at_row(r, D::kSteps * n_ * size_);
             backward_sites<D>(row(r), n_, 1, n_, shrink_of<D>(alpha, size_), alpha, stored(r), spare);
             if (r > 0) backward_sites<D>(row(r), n_, 0, 1, D::kOne, stored(r), alpha, spare);
         }
@@ -197,6 +200,7 @@ class Window {
         double shrink = D::kOne;
         scratch_.clamped.resize(m);
         for (int64_t r = 0; r < h_; ++r) {
+            poll_at_row(r, D::kSteps * n_ * size_);
             const Site& first = row(r)[0];
             const double pull = D::log(first.flip);  // the pixel above, where there is one
             const double above = r > 0 && reference[(r - 1) * stride] ? -pull : pull;
@@ -204,7 +208,7 @@ class Window {
             if (r == h_ - 1) break;
             std::copy_n(row(r) + 1, m, scratch_.clamped.begin());
             Site& beside = scratch_.clamped[0];
-            const int value = reference[r * stride];
+            const int value = reference[r * stride] != 0;
             beside.zero[0] = beside.zero[1] = row(r)[1].zero[value];
             beside.one[0] = beside.one[1] = row(r)[1].one[value];
             forward_sites<D>(scratch_.clamped.data(), m, 0, m, shrink, alpha, next, spare);
@@ -231,6 +235,7 @@ class Window {
         std::fill_n(alpha, size_, D::kOne);
         double shrink = D::kOne;
         for (int64_t r = 0; r < h_; ++r) {
+            poll_at_row(r, 2 * D::kSteps * n_ * size_);
             const Site* sites = row(r);
             const double* after = stored(r);
             for (int k = n_ - 1; k > 0; --k) {

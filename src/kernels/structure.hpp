@@ -13,6 +13,11 @@ struct ParametricResult {
     int64_t levels = 0;
 };
 
+// Bytes of work space: what some problem takes at least, and at most.
+struct Room {
+    int64_t least = 0, most = 0;
+};
+
 // What one thread needs to solve problems on a structure. Memory is kept between solves.
 class Worker {
    public:
@@ -20,6 +25,7 @@ class Worker {
     // w_e = sum_k alpha_k weight_k(e) * factor(e): `factors` is null, or one row of `edges()`
     // numbers for all functions, or one for each function (`per_function`).
     virtual void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) = 0;
+    virtual int64_t held() const = 0;  // bytes of work space
     virtual void solve(const double* theta, Tie tie) = 0;
     virtual void labels(uint8_t* out) const = 0;  // of all nodes
     // theta'y over the finite entries of theta, for the labels just found.
@@ -39,6 +45,8 @@ class Structure {
     virtual int64_t edges() const = 0;
     virtual int functions() const = 0;
     virtual std::unique_ptr<Worker> worker() const = 0;
+    // Of one worker, for maximisations (in wide integers from the beginning or not), or min-norm points.
+    virtual Room room(bool wide, bool min_norm) const = 0;
 };
 
 }  // namespace LOGSUPER_ISA

@@ -14,6 +14,8 @@
 #include <memory>
 
 #include "cuts.hpp"
+#include "interrupt.hpp"
+#include "structure.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -24,6 +26,7 @@ inline WeightRange cap_weights(const WeightRange& range, const double* theta, in
         positive += std::clamp(theta[i], 0.0, degree);
         negative += std::clamp(-theta[i], 0.0, degree);
     }
+    poll(8 * n);
     WeightRange capped = range;
     capped.cap = std::min(positive, negative);
     if (capped.cap == 0) capped.cap = std::max(positive, negative);  // nothing flows, signs remain
@@ -81,6 +84,19 @@ class Tiers {
         if (!narrow_is_set_) apply(narrow_, range_);
         narrow_is_set_ = true;
         answer_ = kNarrow;
+    }
+
+    // Bytes of the solvers there are, each of which says by bytes() what one on this shape takes.
+    template <class Shape>
+    int64_t held(const Shape& shape) const {
+        return (narrow_ ? Narrow::bytes(shape) : 0) + (wide_ ? Wide::bytes(shape) : 0) +
+               (capped_ ? Wide::bytes(shape) : 0);
+    }
+    template <class Shape>
+    static Room room(const Shape& shape, bool wide, bool min_norm) {
+        const int64_t small = Narrow::bytes(shape), large = Wide::bytes(shape);
+        if (min_norm) return {large, large};
+        return wide ? Room{large, 2 * large} : Room{small, small + 2 * large};
     }
 
     // For the min-norm point: a wide solver with its own range of weights.

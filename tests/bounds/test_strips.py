@@ -513,17 +513,6 @@ def test_bracket_takes_a_window_that_fits_into_memory(monkeypatch):
     assert not _strips.affordable(f, 7, 1e12)
 
 
-def test_windows_in_several_calls_are_those_of_one(monkeypatch):
-    across, down = ls.grid_cuts((9, 20))
-    t = np.random.default_rng(0).normal(size=180)
-    f = 0.7 * across + 0.6 * down - ls.Modular(t)
-    whole = _strips.marginals(f, window=5)
-    monkeypatch.setattr(_windows, "_UPDATES", 1.0)
-    parts = _strips.marginals(f, window=5)
-    assert np.array_equal(whole.lower, parts.lower)
-    assert np.array_equal(whole.upper, parts.upper)
-
-
 def test_gradient_of_the_upper_bound(seed):
     rng = np.random.default_rng(seed)
     across, down = ls.grid_cuts((5, 6))

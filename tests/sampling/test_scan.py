@@ -134,10 +134,9 @@ def test_sweeps_can_be_cut_anywhere(n: int, seed: int, at: int) -> None:
     assert np.array_equal(whole, parts)
 
 
-def test_long_runs_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_batches_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     scan = make_scan(FAMILIES["grid"](np.random.default_rng(0), 12))
     whole = swept(scan, 2, sweeps=9)
-    monkeypatch.setattr("logsuper.sampling._scan._UPDATES", 30)
     monkeypatch.setattr("logsuper.sampling._scan._BLOCK", 25)
     assert np.array_equal(whole, swept(scan, 2, sweeps=9, threads=2))
 

@@ -27,8 +27,6 @@ MEMORY = 2.0**30
 """Bytes that profiles may take."""
 _LARGEST = 1e290
 _HALF_ULP = 2.0**-53
-# Weights of profiles in one call of the kernel, about a second: Ctrl-C waits no longer.
-_UPDATES = 2.0**28
 
 
 def need_grid(f: SubmodularFunction, method: str) -> GridForm:
@@ -149,12 +147,8 @@ def window_odds(
         return _windows_numpy.window_odds(grid, window, starts, left, right)
     shape = (len(starts), grid.shape[0], window)
     low, high = np.empty(shape), np.empty(shape)
-    parts = (grid.t, grid.across, grid.down)
-    step = max(threads, int(_UPDATES // (grid.shape[0] * window * 2.0**window)))
-    for first in range(0, len(starts), step):
-        some = slice(first, first + step)
-        fields = (*left, *right)
-        native.strip_windows(*parts, window, starts[some], *fields, threads, low[some], high[some])
+    parts, fields = (grid.t, grid.across, grid.down), (*left, *right)
+    native.strip_windows(*parts, window, starts, *fields, threads, low, high)
     return low, high
 
 

@@ -16,8 +16,19 @@ from logsuper.cli._reproduce import reproduce
 __all__ = ["main"]
 
 
+class _Interrupted(click.Abort):
+    """Ctrl-C, told apart from a question that was not answered."""
+
+
 class _Group(click.Group):
-    """A group that answers bad input with one line and exit code 2."""
+    """A group that answers bad input with one line and exit code 2, and Ctrl-C with one and 130."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click itself would print an empty line for Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
 
     def main(
         self,
@@ -36,6 +47,9 @@ class _Group(click.Group):
         except click.ClickException as error:
             click.echo(f"Error: {error.format_message()}", err=True)
             sys.exit(2)
+        except _Interrupted:
+            click.echo("Interrupted.", err=True)
+            sys.exit(130)
         except click.Abort:
             click.echo("Aborted.", err=True)
             sys.exit(1)

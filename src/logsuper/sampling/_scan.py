@@ -29,8 +29,6 @@ from logsuper.sampling._inputs import Bits
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
 
-# Element updates in one call of the kernel, some tenths of a second: Ctrl-C waits no longer.
-_UPDATES = 1 << 25
 # Numbers that NumPy holds at once.
 _BLOCK = 1 << 22
 
@@ -212,24 +210,8 @@ class PairwiseScan(Scan):
         if self._kernel is None:
             self._sweep(states, field, key, problems, times, scale)
             return
-        rows = min(len(states), max(threads, _UPDATES // (self.n * len(times))))
-        sweeps = max(1, _UPDATES // (self.n * rows))
-        for first in range(0, len(states), rows):
-            block = slice(first, first + rows)
-            own = field if len(field) == 1 else field[block]
-            for k in range(0, len(times), sweeps):
-                part = times[k : k + sweeps]
-                self._kernel.run(
-                    states[block],
-                    own,
-                    scale,
-                    key,
-                    problems[block],
-                    part[0],
-                    len(part),
-                    times.step,
-                    threads,
-                )
+        first, count, step = times[0], len(times), times.step
+        self._kernel.run(states, field, scale, key, problems, first, count, step, threads)
 
     def _sweep(
         self,

@@ -14,8 +14,8 @@ from logsuper.solvers._results import finite_dot
 class FallbackKernel:
     """One graph and the weights of several functions on its edges; see `EdgeList` for the layout.
 
-    Results go into the arrays that the caller brings. `wide` and `threads` change nothing: every
-    solve is exact in float64, and runs on one thread.
+    Results go into the arrays that the caller brings. `wide`, `threads` and `memory` change
+    nothing: every solve is exact in float64, and runs on one thread.
     """
 
     def __init__(
@@ -30,6 +30,11 @@ class FallbackKernel:
             terms = slice(int(starts[k]), int(starts[k + 1]))
             np.add.at(self._table[k], places[terms], weights[terms])
 
+    def workspace(self, threads: int, wide: bool, min_norm: bool) -> tuple[int, int]:
+        """Return about how many bytes one solve needs, at least and at most."""
+        size = 100 * self.edges + 100 * self.nodes
+        return size, size
+
     def maximize(
         self,
         theta: FloatArray,
@@ -41,6 +46,7 @@ class FallbackKernel:
         y: NDArray[np.uint8],
         values: FloatArray,
         stats: FloatArray,
+        memory: int | None = None,
     ) -> None:
         problems = len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
@@ -69,6 +75,7 @@ class FallbackKernel:
         values: FloatArray,
         stats: FloatArray,
         samples: NDArray[np.uint8] | None,
+        memory: int | None = None,
     ) -> None:
         size = values.shape[1]
         for m in range(len(counts)):

@@ -23,6 +23,7 @@ from logsuper.solvers._graph import (
 )
 from logsuper.solvers._native import kernels
 from logsuper.solvers._results import Perturbed, finite_dot
+from logsuper.solvers._room import kernel_room, require_edges
 
 # A graph counts as dense when it has this share of all pairs, and a matrix of it fits in cache.
 _DENSE_SHARE = 0.1
@@ -67,14 +68,19 @@ class Flow:
                 self._kernel = native.graph(nodes, layout.edges, dense, *arguments)
 
     @classmethod
-    def build(cls, functions: Sequence[SubmodularFunction]) -> Flow | None:
+    def build(
+        cls, functions: Sequence[SubmodularFunction], memory_limit: int | None = None
+    ) -> Flow | None:
         """Return the graph of the functions, None if one of them is not graph-representable."""
         n = functions[0].n
         parts = [split(f) for f in functions]
+        cuts = [cut for part in parts for _, cut in part.cuts]
+        require_edges(sum(cut.weights.size for cut in cuts if cut.offset is None), memory_limit)
         if kernels() is not None and all(part.other is None for part in parts):
             grid = as_grid(n, parts)
             if grid is not None:
                 return cls(n, parts, grid)
+        require_edges(sum(cut.weights.size for cut in cuts), memory_limit)
         edge_list = as_edge_list(n, parts)
         return None if edge_list is None else cls(n, parts, edge_list)
 
@@ -111,22 +117,36 @@ class Flow:
         problems: int,
         tie: str | None,
         threads: int,
+        memory_limit: int | None = None,
     ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray]:
-        y = np.empty((problems, self.n), dtype=np.uint8)
-        values = np.empty(problems)
-        weights = self._kernel_alpha(alpha)
-        cuts = np.empty((problems, weights.shape[1]))
-        self._kernel.maximize(
-            self.field(theta, alpha),
-            weights,
-            self._kernel_factors(factors),
-            tie == "max",
-            tie is not None,  # ties only mean something to the last bit
-            threads,
-            y,
-            values,
-            cuts,
+        wide = tie is not None  # ties only mean something to the last bit
+        arrays = self._copies(theta, alpha, factors) + problems * self.n * (
+            1.0 + 8 * bool(self._tilted) + 24 * bool(self._aux_of)
         )
+        with kernel_room(
+            self._kernel,
+            "maximize",
+            arrays,
+            memory_limit,
+            threads=min(threads, problems),
+            wide=wide,
+        ) as room:
+            y = np.empty((problems, self.n), dtype=np.uint8)
+            values = np.empty(problems)
+            weights = self._kernel_alpha(alpha)
+            cuts = np.empty((problems, weights.shape[1]))
+            self._kernel.maximize(
+                self.field(theta, alpha),
+                weights,
+                self._kernel_factors(factors),
+                tie == "max",
+                wide,
+                threads,
+                y,
+                values,
+                cuts,
+                **room,
+            )
         stats = cuts[:, : self.k]
         if self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
@@ -147,6 +167,50 @@ class Flow:
         first_sample: int,
         return_samples: bool,
         threads: int,
+        memory_limit: int | None = None,
+    ) -> Perturbed:
+        problems = len(numbers)
+        block = self._perturb_block(problems, samples, return_samples)
+        arrays = self._copies(theta, alpha, factors) + 8.0 * problems * samples
+        arrays += problems * self.n * (12.0 + samples * return_samples)
+        arrays += block * samples * (16.0 * alpha.shape[1] + self.n * bool(self._aux_of))
+        workers = min(threads, problems * samples)
+        arrays += 13.0 * workers * self._kernel.nodes
+        with kernel_room(self._kernel, "perturb", arrays, memory_limit, threads=workers) as room:
+            return self._perturb(
+                theta,
+                alpha,
+                factors,
+                numbers,
+                samples,
+                key,
+                first_sample,
+                return_samples,
+                threads,
+                block,
+                room,
+            )
+
+    def _perturb_block(self, problems: int, samples: int, return_samples: bool) -> int:
+        """Return how many problems to solve at a time."""
+        # Functions evaluated outside of the kernel need the samples: hold only a block of them.
+        if self._aux_of and not return_samples:
+            return max(1, min(problems, _SAMPLE_BYTES // max(1, samples * self.n)))
+        return problems
+
+    def _perturb(
+        self,
+        theta: FloatArray,
+        alpha: FloatArray,
+        factors: FloatArray | None,
+        numbers: NDArray[np.uint64],
+        samples: int,
+        key: int,
+        first_sample: int,
+        return_samples: bool,
+        threads: int,
+        block: int,
+        room: dict[str, int],
     ) -> Perturbed:
         problems = len(numbers)
         weights = self._kernel_alpha(alpha)
@@ -157,10 +221,6 @@ class Flow:
         means = np.empty((problems, self.k))
         kept = np.empty((problems, samples, self.n), np.uint8) if return_samples else None
 
-        # Functions evaluated outside of the kernel need the samples: hold only a block of them.
-        block = problems
-        if self._aux_of and kept is None:
-            block = max(1, _SAMPLE_BYTES // max(1, samples * self.n))
         for first in range(0, problems, block):
             rows = slice(first, min(problems, first + block))
             size = rows.stop - first
@@ -183,6 +243,7 @@ class Flow:
                 values[rows],
                 cuts,
                 y,
+                **room,
             )
             stats = cuts[..., : self.k]
             if self._aux_of and y is not None:
@@ -200,22 +261,43 @@ class Flow:
         return Perturbed(mean, means, values, kept)
 
     def min_norm(
-        self, theta: FloatArray, alpha: FloatArray, threads: int
+        self,
+        theta: FloatArray,
+        alpha: FloatArray,
+        threads: int,
+        memory_limit: int | None = None,
     ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """Return the min-norm points, gaps and numbers of levels; only without auxiliary nodes."""
-        points = np.empty((len(theta), self.n))
-        gaps = np.empty(len(theta))
-        levels = np.empty(len(theta), dtype=np.int64)
-        self._kernel.min_norm(
-            self.field(theta, alpha),
-            self._kernel_alpha(alpha),
-            None,
-            threads,
-            points,
-            gaps,
-            levels,
-        )
+        # the points, their squares and those of the fields
+        arrays = self._copies(theta, alpha, None) + 24.0 * theta.size
+        with kernel_room(
+            self._kernel,
+            "min_norm_point",
+            arrays,
+            memory_limit,
+            threads=min(threads, len(theta)),
+            min_norm=True,
+        ) as room:
+            points = np.empty((len(theta), self.n))
+            gaps = np.empty(len(theta))
+            levels = np.empty(len(theta), dtype=np.int64)
+            self._kernel.min_norm(
+                self.field(theta, alpha),
+                self._kernel_alpha(alpha),
+                None,
+                threads,
+                points,
+                gaps,
+                levels,
+                **room,
+            )
         return points, gaps, levels
+
+    def _copies(self, theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> float:
+        """Return the bytes of the fields and factors that are made for the kernel."""
+        rows = max(len(theta), len(alpha))
+        fields = 16.0 * rows * self._kernel.nodes if self._tilted or self._aux_of else 0.0
+        return fields + (0.0 if factors is None else 16.0 * factors.size)
 
     def _kernel_alpha(self, alpha: FloatArray) -> FloatArray:
         return np.ascontiguousarray(np.concatenate([alpha, alpha[:, self._aux_of]], axis=1))

@@ -16,6 +16,7 @@ def maximize(
     theta: ArrayLike,
     n_jobs: int | None = None,
     tie: str | None = None,
+    memory_limit: float | None = None,
 ) -> tuple[NDArray[np.uint8], Any]:
     r"""Solve :math:`\max_{y\in\{0,1\}^n}\theta^\top y-f(y)` exactly, for one field or a batch.
 
@@ -37,6 +38,10 @@ def maximize(
         changes the result.
     tie : {None, "min", "max"}, optional
         Ask for the smallest or the largest maximiser where there are several; any by default.
+    memory_limit : float, optional
+        Bytes that the call may take; what is available by default. What needs more is refused
+        before any work, with a MemoryError: an image takes some 33 bytes per pixel and thread on a
+        4-neighbour grid, up to 150 where 64-bit integers are needed (see the notes).
 
     Returns
     -------
@@ -62,5 +67,7 @@ def maximize(
     (array([1, 0, 0], dtype=uint8), 1.0)
     """
     check_function(f)
-    y, value, _ = Prepared([f]).maximize(theta, [1.0], n_jobs=n_jobs, tie=tie)
+    y, value, _ = Prepared([f], memory_limit).maximize(
+        theta, [1.0], n_jobs=n_jobs, tie=tie, memory_limit=memory_limit
+    )
     return y, value

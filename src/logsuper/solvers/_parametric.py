@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from logsuper._memory import check_limit
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import FloatArray
@@ -26,7 +27,10 @@ Solver = Callable[[FloatArray], NDArray[np.uint8]]
 
 
 def min_norm_point(
-    f: SubmodularFunction, theta: ArrayLike | None = None, n_jobs: int | None = None
+    f: SubmodularFunction,
+    theta: ArrayLike | None = None,
+    n_jobs: int | None = None,
+    memory_limit: float | None = None,
 ) -> MinNormPoint:
     r"""Find the point of least norm in the base polytope :math:`B(f-\theta)`.
 
@@ -48,6 +52,8 @@ def min_norm_point(
         Finite fields subtracted from f; none by default.
     n_jobs : int, optional
         Threads over the fields.
+    memory_limit : float, optional
+        Bytes that the call may take, as in `maximize`.
 
     Returns
     -------
@@ -70,19 +76,19 @@ def min_norm_point(
     given = fields[0] if single else fields
     refuse(np.isinf(given), given, "theta", "an infinite field has no min-norm point; condition f")
     refuse_larger(given, 1e150, "its square overflows")
-    threads = count_threads(n_jobs)
+    threads, limit = count_threads(n_jobs), check_limit(memory_limit)
     if f.n == 0:
         empty = np.zeros(len(fields))
         result = MinNormPoint(np.zeros(fields.shape), empty, empty.astype(int), empty == 0)
         return _first(result) if single else result
 
-    flow = None if Direct.has_closed_form([f]) else Flow.build([f])
+    flow = None if Direct.has_closed_form([f]) else Flow.build([f], limit)
     if flow is not None and flow.simple and kernels() is not None:
         one = np.ones((1, 1))
         # Relative to the field that the kernel sees, modular terms of f included.
-        result = _judge(*flow.min_norm(fields, one, threads), flow.field(fields, one))
+        result = _judge(*flow.min_norm(fields, one, threads, limit), flow.field(fields, one))
     elif flow is not None or Direct.has_closed_form([f]):
-        result = _judge(*_divide_all(f, fields, flow, threads), fields)
+        result = _judge(*_divide_all(f, fields, flow, threads, limit), fields)
     else:
         points = [min_norm_point_wolfe(f, field) for field in fields]
         result = MinNormPoint(
@@ -120,14 +126,18 @@ def _first(points: MinNormPoint) -> MinNormPoint:
 
 
 def _divide_all(
-    f: SubmodularFunction, fields: FloatArray, flow: Flow | None, threads: int
+    f: SubmodularFunction,
+    fields: FloatArray,
+    flow: Flow | None,
+    threads: int,
+    limit: int | None,
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
     one = np.ones((1, 1))
     direct = Direct([f])
 
     def solve(batch: FloatArray) -> NDArray[np.uint8]:
         if flow is not None:
-            return flow.maximize(batch, one, None, len(batch), "min", threads)[0]
+            return flow.maximize(batch, one, None, len(batch), "min", threads, limit)[0]
         return direct.maximize(batch, one, len(batch), "min")[0]
 
     s = np.empty_like(fields)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from logsuper._memory import check_limit
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
 from logsuper.solvers._direct import Direct
@@ -27,6 +28,7 @@ from logsuper.solvers._inputs import (
     refuse_nan,
 )
 from logsuper.solvers._results import Perturbed
+from logsuper.solvers._room import require_arrays
 
 # Sums of n numbers stay finite while each is below this over n.
 _LARGEST = float(np.finfo(np.float64).max) / 8
@@ -63,7 +65,9 @@ class Prepared:
     [[0, 1], [2, 3], [0, 2], [1, 3]]
     """
 
-    def __init__(self, functions: Iterable[SubmodularFunction]) -> None:
+    def __init__(
+        self, functions: Iterable[SubmodularFunction], memory_limit: float | None = None
+    ) -> None:
         if isinstance(functions, SubmodularFunction):
             raise TypeError("functions must be a list of functions; write prepare([f]) for one")
         self.functions = tuple(functions)
@@ -79,7 +83,7 @@ class Prepared:
         self.n = self.functions[0].n
         self._flow: Flow | None = None
         if self.n and not Direct.has_closed_form(self.functions):
-            self._flow = Flow.build(self.functions)
+            self._flow = Flow.build(self.functions, check_limit(memory_limit))
         self._direct = Direct(self.functions)
 
     @property
@@ -103,6 +107,7 @@ class Prepared:
         edge_weights: ArrayLike | None = None,
         n_jobs: int | None = None,
         tie: str | None = None,
+        memory_limit: float | None = None,
     ) -> tuple[NDArray[np.uint8], Any, FloatArray]:
         r"""Solve :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)` for a batch of problems.
 
@@ -121,6 +126,9 @@ class Prepared:
             never changes the result. Sorting and the min-norm point run on one thread.
         tie : {None, "min", "max"}, optional
             Ask for the smallest or the largest maximiser where there are several.
+        memory_limit : float, optional
+            Bytes that the call may take; what is available by default. What needs more is refused
+            before any work, with a MemoryError.
 
         Returns
         -------
@@ -143,6 +151,7 @@ class Prepared:
         factors = self._check_factors(edge_weights)
         check_tie(tie)
         threads = count_threads(n_jobs)
+        limit = check_limit(memory_limit)
         problems = self._count(field, weights, factors)
         single = (
             single and np.ndim(alpha) < 2 and (edge_weights is None or np.ndim(edge_weights) < 2)
@@ -153,9 +162,10 @@ class Prepared:
         elif self._flow is not None:
             with _explaining_nan(theta):
                 y, values, stats = self._flow.maximize(
-                    field, weights, factors, problems, tie, threads
+                    field, weights, factors, problems, tie, threads, limit
                 )
         else:
+            require_arrays("maximize", 18.0 * problems * self.n, limit)
             self._refuse_unfit(theta)
             y, values, stats = self._direct.maximize(field, weights, problems, tie)
         if not np.isfinite(values).all():
@@ -173,6 +183,7 @@ class Prepared:
         first_sample: int = 0,
         numbers: ArrayLike | None = None,
         n_jobs: int | None = None,
+        memory_limit: float | None = None,
     ) -> Perturbed:
         r"""Solve every problem under fresh logistic noise, and average.
 
@@ -200,6 +211,8 @@ class Prepared:
             its number keeps its noise, whatever batch it is in.
         n_jobs : int, optional
             Threads over problems and samples.
+        memory_limit : float, optional
+            As in `maximize`.
 
         Returns
         -------
@@ -223,6 +236,7 @@ class Prepared:
         seed = check_integer(key, "key", 0, 2**64)
         start = check_integer(first_sample, "first_sample", 0, 2**32 - count + 1)
         threads = count_threads(n_jobs)
+        limit = check_limit(memory_limit)
         problems = self._count(field, weights, factors)
         names = check_numbers(numbers, problems)
         if self.n == 0 or problems == 0:
@@ -233,8 +247,22 @@ class Prepared:
         if self._flow is not None:
             with _explaining_nan(theta):
                 return self._flow.perturb(
-                    field, weights, factors, names, count, seed, start, return_samples, threads
+                    field,
+                    weights,
+                    factors,
+                    names,
+                    count,
+                    seed,
+                    start,
+                    return_samples,
+                    threads,
+                    limit,
                 )
+        require_arrays(
+            "perturb",
+            count * self.n * (33.0 + problems * return_samples) + 8.0 * problems * (self.n + count),
+            limit,
+        )
         self._refuse_unfit(theta)
         return self._direct.perturb(field, weights, names, count, seed, start, return_samples)
 
@@ -279,13 +307,15 @@ def _explaining_nan(theta: ArrayLike) -> Iterator[None]:
         raise
 
 
-def prepare(functions: Iterable[SubmodularFunction]) -> Prepared:
+def prepare(functions: Iterable[SubmodularFunction], memory_limit: float | None = None) -> Prepared:
     """Prepare functions for many maximisations with different fields and weights.
 
     Parameters
     ----------
     functions : iterable of SubmodularFunction
         At least one, all on the same ground set.
+    memory_limit : float, optional
+        Bytes that the structure may take while it is made, as in `~Prepared.maximize`.
 
     Returns
     -------
@@ -300,4 +330,4 @@ def prepare(functions: Iterable[SubmodularFunction]) -> Prepared:
     >>> ls.prepare([ls.Cut(3, [(0, 1)]), ls.PnPotts(3, [[0, 1, 2]])]).solver
     'graph'
     """
-    return Prepared(functions)
+    return Prepared(functions, memory_limit)

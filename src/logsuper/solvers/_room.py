@@ -1,0 +1,68 @@
+"""What a call will take of memory, counted before any work."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from logsuper._memory import as_text, require_memory
+
+_REMEDY = (
+    "solve fewer problems at a time, smaller images or tiles of them, on fewer threads (n_jobs), "
+    "or allow more (memory_limit)"
+)
+# Bytes per edge while a list of edges is made: sorted, numbered, copied into the kernel.
+_PER_EDGE = 150.0
+
+
+@contextlib.contextmanager
+def kernel_room(
+    kernel: Any,
+    what: str,
+    arrays: float,
+    memory_limit: int | None,
+    *,
+    threads: int,
+    wide: bool = False,
+    min_norm: bool = False,
+) -> Iterator[dict[str, int]]:
+    """Refuse a call that cannot fit; give the keyword that limits the work space of the kernel.
+
+    Parameters
+    ----------
+    kernel : compiled or fallback kernel
+    what : str
+        The name of the call.
+    arrays : float
+        Bytes of its results, and of the copies that it makes of its arguments.
+    memory_limit : int or None
+    threads : int
+        Workers that can find work.
+    wide, min_norm : bool
+        Whether the integers are wide from the beginning; whether points of least norm are wanted.
+    """
+    least, most = kernel.workspace(max(1, threads), wide, min_norm)
+    limit = require_memory(arrays + least, memory_limit, what, _REMEDY, arrays + most)
+    try:
+        yield {} if limit is None else {"memory": max(0, int(limit - arrays))}
+    except MemoryError:
+        raise MemoryError(
+            f"{what} needs up to {as_text(arrays + most)} of memory and found less: {_REMEDY}; "
+            "numbers of similar magnitude in theta and f take a third of that"
+        ) from None
+
+
+def require_arrays(what: str, size: float, memory_limit: int | None) -> None:
+    """Refuse a call whose arrays cannot fit."""
+    require_memory(size, memory_limit, what, _REMEDY)
+
+
+def require_edges(count: int, memory_limit: int | None) -> None:
+    """Refuse functions whose list of edges cannot fit."""
+    require_memory(
+        _PER_EDGE * count,
+        memory_limit,
+        f"a graph of {count} edges",
+        "use grid_cuts for images and volumes, a smaller graph, or allow more (memory_limit)",
+    )
