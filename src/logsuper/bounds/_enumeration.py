@@ -9,7 +9,7 @@ import numpy as np
 from logsuper.bounds._errors import TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_size
+from logsuper.functions._checks import FloatArray, check_natural
 
 LIMIT = 22
 
@@ -58,7 +58,7 @@ def _cost(f: SubmodularFunction) -> float:
 
 def _sums(f: SubmodularFunction, limit: int) -> tuple[float, FloatArray]:
     """Return log Z and the marginals, block by block of states."""
-    if f.n > min(check_size(limit, "limit"), 62):
+    if f.n > min(check_natural(limit, "limit"), 62):
         raise TooLarge(
             f"enumeration would evaluate {f!r} at 2^{f.n} states, some {_cost(f):.2g} operations; "
             f"it may take functions of up to {limit} elements (limit=)",
