@@ -210,7 +210,8 @@ def claims(path, **fitted):
             **fitted,
         },
     }
-    save_arrays(path, "model", 1, header, {})
+    arrays = {"one": np.array([2.0]), "two": np.array([1.0, 2.0])}
+    save_arrays(path, "model", 1, header, arrays)
     return path.stat().st_size
 
 
@@ -227,15 +228,14 @@ def pair(*parts):
 
 
 EDGE = {"n": BILLIONS, "edges": numbers(numbers(0, 1)), "weights": 1.0}
+GRID = {"shape": pair(40_000, 40_000), "offset": pair(0, 1)}
 STRANGERS = {
     "count of n": one("cardinality", g=numbers(0.0, 1.0), n=BILLIONS, subset=None),
     "count of few": one("cardinality", g=numbers(0.0, 1.0), n=BILLIONS, subset=numbers(5)),
     "cut": one("cut", **EDGE),
     "sum of nothing": one("sum", weights=numbers(0.0), atoms=numbers({"is": "cut", "parts": EDGE})),
-    "grid": one("grid", shape=pair(40_000, 40_000), offset=pair(0, 1), weights=numbers(2.0)),
-    "grid, too few weights": one(
-        "grid", shape=pair(40_000, 40_000), offset=pair(0, 1), weights=numbers(1.0, 2.0)
-    ),
+    "grid": one("grid", **GRID, weights={"is": "array", "parts": "one"}),
+    "grid, too few weights": one("grid", **GRID, weights={"is": "array", "parts": "two"}),
 }
 
 
