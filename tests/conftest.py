@@ -2,7 +2,9 @@
 
 import os
 import sys
+import tracemalloc
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,21 @@ def _data(name: str) -> Path:
     if not folder.is_dir():
         pytest.skip(f"the folder LOGSUPER_DATA has no {name}")
     return folder
+
+
+@pytest.fixture
+def traced() -> Callable[[Callable[[], object]], int]:
+    """Return what runs a function and says how many bytes it had in use at its peak."""
+
+    def measure(work: Callable[[], object]) -> int:
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return measure
 
 
 @pytest.fixture(scope="session")

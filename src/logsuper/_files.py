@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
 import json
 import math
 import os
+import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -16,12 +19,28 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    import fcntl
+except ImportError:  # Windows, where temporary files of killed processes stay
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["atomic_write", "load_arrays", "save_arrays"]
 
 _HEADER = "header"
 
 # Kinds of dtype that a file may hold: no text, no objects.
 _NUMBERS = "biuf"
+
+# A file ends with this and the 64 hexadecimal digits of the checksum of all bytes before them. To
+# zip it is the archive's comment, so that `numpy.load` reads the file as well.
+_SEAL = b"sha256 "
+_DIGITS = 64
+
+# Names of temporary files, so that those of killed processes can be told from anybody else's.
+_PART = re.compile(r"\.[0-9a-f]{16}\.logsuper\.part")
+
+# What a kind of file may be called; a stranger's word is not repeated in an error otherwise.
+_KIND = re.compile(r"[a-z_]{1,40}")
 
 
 @contextmanager
@@ -30,6 +49,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     The bytes go to a temporary file in the same folder, which is renamed over `path` at the end.
     After an exception, or a crash, `path` is what it was before. Missing parent folders are made.
+    Temporary files that killed processes have left in the folder are removed.
 
     Parameters
     ----------
@@ -55,18 +75,53 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if target.is_dir():
         raise IsADirectoryError(f"path: {target} is a folder; give the name of a file in it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Not tempfile: its files are private to the owner, and would stay so after the rename.
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    _remove_orphans(target.parent)
+    part, file = _open_part(target.parent)
     try:
-        with open(part, "xb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if target.exists():
-            part.chmod(target.stat().st_mode & 0o7777)
-        os.replace(part, target)
+            if target.exists():
+                part.chmod(target.stat().st_mode & 0o7777)
+            if fcntl is not None:
+                os.replace(part, target)  # still locked, lest it be taken for an orphan
+        if fcntl is None:
+            os.replace(part, target)  # Windows does not rename open files
     finally:
         part.unlink(missing_ok=True)
+
+
+def _open_part(folder: Path) -> tuple[Path, BinaryIO]:
+    """Return a new temporary file, locked until it is closed."""
+    while True:
+        # Not tempfile: its files are private to the owner, and would stay so after the rename.
+        part = folder / f".{secrets.token_hex(8)}.logsuper.part"
+        file = open(part, "x+b")
+        if fcntl is None:
+            return part, file
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if part.exists():
+            return part, file
+        file.close()  # removed as an orphan between its creation and the lock
+
+
+def _remove_orphans(folder: Path) -> None:
+    """Remove temporary files of processes that were killed: the lock of a file dies with them."""
+    if fcntl is None:
+        return
+    orphans: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        orphans += [entry.path for entry in entries if _PART.fullmatch(entry.name)]
+    for path in orphans:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises for a live writer's
+                os.unlink(path)
+            finally:
+                os.close(descriptor)
 
 
 def save_arrays(
@@ -107,18 +162,27 @@ def save_arrays(
             raise ValueError(f"arrays must not use the name {name!r}")
         if array.dtype.kind not in _NUMBERS:
             raise TypeError(f"arrays[{name!r}] has dtype {array.dtype}; a file holds numbers only")
-    text = json.dumps(
-        {"kind": kind, "version": version, "header": dict(header), "arrays": list(arrays)}
-    )
-    members = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+    about = {
+        "kind": kind,
+        "version": version,
+        "checksum": "sha256",
+        "header": dict(header),
+        "arrays": list(arrays),
+    }
+    text = json.dumps(about).encode()
+    members = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
     with atomic_write(path) as file:
-        np.savez(file, **members)  # type: ignore[arg-type]
+        _write_archive(file, members)
 
 
 def load_arrays(
     path: str | os.PathLike[str], kind: str, version: int
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `save_arrays` wrote; nothing in the file is run, and no more memory used than it.
+    """Read what `save_arrays` wrote; nothing in the file is run.
+
+    Time and memory are proportional to the size of the file, whatever it claims to hold. A file of
+    which one byte has changed is refused, by its checksum. Files from before there were checksums
+    are read; each of their arrays has a checksum of its own, that of zip.
 
     Parameters
     ----------
@@ -155,17 +219,24 @@ def load_arrays(
     """
     with open(path, "rb") as file:
         try:
+            sealed = _check_seal(file)
             about, arrays = _read_archive(file)
             found, number, header = about["kind"], about["version"], about["header"]
             if not (
-                isinstance(found, str) and isinstance(number, int) and isinstance(header, dict)
+                isinstance(found, str)
+                and _KIND.fullmatch(found)
+                and type(number) is int
+                and 0 <= number < 2**31
+                and isinstance(header, dict)
             ):
                 raise ValueError("its header is malformed")
             if sorted(about["arrays"]) != sorted(arrays):
                 raise ValueError("an array is missing")
+            if "checksum" in about and not sealed:
+                raise ValueError("its checksum is missing")
         except Exception as error:  # the parsers raise all kinds on bytes that are not theirs
             raise ValueError(
-                f"{path}: not a file of logsuper, or truncated or corrupted ({error})"
+                f"{path}: not a file of logsuper, or truncated or corrupted ({str(error)[:200]})"
             ) from None
     if found != kind:
         raise ValueError(f"{path}: a {found} of logsuper, not a {kind}")
@@ -175,6 +246,42 @@ def load_arrays(
             f"(this one reads {version}); upgrade"
         )
     return header, arrays
+
+
+def _write_archive(file: BinaryIO, members: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays as `numpy.savez` does, and the checksum of the whole behind them."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in members.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
+        archive.comment = _SEAL + b"0" * _DIGITS
+    end = file.seek(0, os.SEEK_END) - _DIGITS
+    digits = _checksum(file, end)
+    file.seek(end)
+    file.write(digits)
+
+
+def _check_seal(file: BinaryIO) -> bool:
+    """Return whether a file ends with its checksum; refuse one that ends with another."""
+    end = file.seek(0, os.SEEK_END) - _DIGITS
+    if end < len(_SEAL):
+        return False
+    file.seek(end - len(_SEAL))
+    if file.read(len(_SEAL)) != _SEAL:
+        return False
+    if file.read(_DIGITS) != _checksum(file, end):
+        raise ValueError("its checksum does not match its contents")
+    return True
+
+
+def _checksum(file: BinaryIO, end: int) -> bytes:
+    """Return the digits of the checksum of the first bytes of a file."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while end > 0 and (block := file.read(min(end, 1 << 20))):
+        digest.update(block)
+        end -= len(block)
+    return digest.hexdigest().encode()
 
 
 def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -410,3 +410,14 @@ def test_intervals_allow_for_rare_events_at_strong_coupling():
     found = [log_partition(f, samples=300, seed=i) for i in range(100)]
     covered = [low <= truth <= high for low, high in (bound.interval for bound in found)]
     assert np.mean(covered) >= 0.88
+
+
+@pytest.mark.parametrize("size", [1e200, 1e300])
+@pytest.mark.parametrize("name", ["logistic", "power"])
+def test_numbers_without_finite_squares_are_refused(size, name, capfd):
+    fh, fv = ls.grid_cuts((3, 3))
+    model = ls.LogSupermodular(size * fh + fv - ls.Modular(size * np.arange(-4.0, 5.0)))
+    with pytest.raises(ValueError, match=r"has no finite square; rescale f"):
+        model.log_partition(name, seed=0)
+    captured = capfd.readouterr()  # LAPACK would print to the standard output by itself
+    assert captured.out == captured.err == ""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from logsuper.bounds import _lfield
 from logsuper.cli import main
 
 DEFAULT = ["exact", "lfield", "logistic", "trw", "superdifferential", "mean_field", "bethe"]
@@ -62,6 +63,28 @@ def test_table(model):
     assert f"{log_z:.6f}" in result.stdout
     assert f"{log_z / math.log(10):.6f}" in result.stdout
     assert "Certified: ln Z in [" in result.stdout
+
+
+def test_the_name_of_a_file_is_printed_as_it_is(tmp_path):
+    for name in ("[bold]x[!.uai", ":smile:.uai"):
+        path = write_uai(tmp_path / name, 2, [((0, 1), [2.0, 1.0, 1.0, 2.0])])
+        result = run(path, "--method", "lfield")
+        assert result.exit_code == 0, result.output
+        assert f"{name}: 2 variables" in result.stdout
+
+
+def test_a_method_that_fails_on_the_numbers_is_left_out(model, monkeypatch):
+    path, _ = model
+    for error in (ValueError("the numbers overflow; rescale f"), MemoryError()):
+
+        def fail(*arguments, error=error, **options):
+            raise error
+
+        monkeypatch.setattr(_lfield, "log_partition", fail)
+        result = run(path, "--method", "lfield", "--method", "bethe")
+        assert result.exit_code == 0, result.output
+        assert f"lfield: left out, {error or 'there is not enough memory'}" in result.stdout
+        assert run(path, "--method", "lfield").exit_code == 2
 
 
 def test_json(model):

@@ -1,11 +1,12 @@
 import json
+import os
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from logsuper.cli import main
+from logsuper.cli import _demo, main
 
 
 def run(*arguments):
@@ -58,9 +59,32 @@ def test_hardly_any_noise_and_a_lot(tmp_path, noise):
     assert result.stderr == ""
 
 
-def test_folder_that_cannot_be_written(tmp_path):
+@pytest.mark.parametrize("name", ["[/x]", "[bold]", ":smile:", "a`b<c>"])
+def test_names_are_printed_as_they_are(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    result = run("--out", name, "--size", 16, "--count", 1)
+    assert result.exit_code == 0, result.output
+    assert f"Report: {name}/report.html\n" in result.stdout
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    monkeypatch.setattr(_demo, "_run", lambda *arguments: pytest.fail("work was done"))
+
+
+def test_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path, no_work):
     (tmp_path / "file").touch()
-    result = run("--out", tmp_path / "file" / "below", "--size", 16, "--count", 1)
-    assert result.exit_code == 2
-    assert "--out: cannot write" in result.stderr
-    assert result.stderr.count("\n") == 1
+    (tmp_path / "taken" / "demo.png").mkdir(parents=True)
+    outs = [tmp_path / "file" / "below", tmp_path / "taken", tmp_path / ("x" * 300), "/proc/new"]
+    for out in outs:
+        result = run("--out", out)
+        assert result.exit_code == 2
+        assert "--out: cannot write" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_a_folder_without_permission_is_refused_before_any_work(tmp_path, no_work):
+    tmp_path.chmod(0o500)
+    result = run("--out", tmp_path)
+    assert result.exit_code == 2 and "--out: cannot write" in result.stderr

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -43,14 +44,39 @@ def test_each_option_is_explained(run, name):
         (("demo", "--noise", "0.7"), "--noise"),
         (("demo", "--size", "3"), "--size"),
         (("demo", "--colour"), "No such option"),
+        (("demo", "--noise", "nan"), "--noise"),
+        (("demo", "--noise", "inf"), "--noise"),
+        (("demo", "--seed", str(10**30)), "--seed"),
+        (("demo", "--seed", "1e30"), "--seed"),
+        (("demo", "--out", "a\udcff"), r"--out': 'a\udcff' is not UTF-8"),
+        (("demo", "--out", "a\nb"), r"--out': 'a\nb' is not UTF-8, or has a control character"),
+        (("demo", "--out", "\x1b[2J"), "--out"),
+        (("demo", "--no\nsuch\x1b"), "No such option"),
+        (("bounds", "a\udcff.uai"), "FILE"),
+        (("bounds", "missing\n.uai"), "FILE"),
+        (("reproduce", "all", "--out", "x", "--jobs", str(10**30)), "--jobs"),
+        (("reproduce", "all", "--out", "a\udcff"), "--out"),
+        (("reproduce", "all", "--out", "x", "--data", "a\udcff"), "--data"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(run, arguments, words):
+def test_bad_input_is_one_line_and_exit_code_2(run, arguments, words, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     result = run(*arguments)
-    assert result.exit_code == 2
+    assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
+    assert "\x1b" not in result.stderr and not list(tmp_path.iterdir())
+
+
+def test_a_terminal_without_the_letters_gets_them_escaped(tmp_path):
+    path = tmp_path / "größe.uai"
+    path.write_text("MARKOV 2 2 2 1 2 0 1 4 2 1 1 2")
+    command = [sys.executable, "-m", "logsuper.cli", "bounds", str(path), "--method", "lfield"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert r"gr\xf6\xdfe.uai: 2 variables" in result.stdout
 
 
 def test_runs_as_a_module():

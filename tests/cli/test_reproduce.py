@@ -1,5 +1,6 @@
 import csv
 import functools
+import os
 import sys
 import types
 
@@ -202,13 +203,43 @@ def test_folder_with_too_few_pictures(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["figure1", "figure2"])
-def test_folder_that_cannot_be_written(small, tmp_path, name):
+def test_folder_that_cannot_be_written_is_refused_before_any_work(stand_ins, small, tmp_path):
     (tmp_path / "file").touch()
-    result = run(name, "--out", tmp_path / "file" / "below", "--quick")
+    (tmp_path / "taken" / "report.md").mkdir(parents=True)
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "partial").touch()
+    for out in (tmp_path / "file" / "below", tmp_path / "taken", tmp_path / "half"):
+        result = run("table1", "--out", out, "--quick")
+        assert result.exit_code == 2
+        assert "--out: cannot write" in result.stderr
+        assert result.stderr.count("\n") == 1
+    assert not stand_ins
+
+
+def test_a_picture_that_claims_to_be_huge_is_one_line(tmp_path):
+    from PIL import Image
+
+    folder = tmp_path / "figure_ground"
+    folder.mkdir()
+    Image.new("1", (20_000, 20_000)).save(folder / "horse.jpg")
+    result = run("table1", "--data", tmp_path, "--out", tmp_path / "out")
     assert result.exit_code == 2
-    assert "--out: cannot write" in result.stderr
+    assert "--data: " in result.stderr and "not a picture that can be read" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_many_processes_are_as_many_as_there_are_processors(stand_ins, small, tmp_path):
+    run("table1", "--out", tmp_path, "--jobs", 1000)
+    assert 1 <= stand_ins["table1"]["n_jobs"] <= os.cpu_count()
+
+
+def test_odd_names_in_a_report(stand_ins, small, tmp_path):
+    out = tmp_path / "a`<b>"
+    result = run("table1", "--out", out, "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    copy = (out / "report.md").read_text(encoding="utf-8")
+    assert f"- command: `` logsuper reproduce table1 --out '{out}' ``" in copy
+    assert str(out / "report.html") in result.stdout.splitlines()
 
 
 @pytest.mark.parametrize("name", ["figure1", "all"])

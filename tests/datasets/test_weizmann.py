@@ -1,5 +1,7 @@
 """The loader of the Weizmann horses, on pictures made here, and noise by image."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +99,47 @@ def test_noise_of_an_image_is_its_own(seed: int) -> None:
     assert abs((z != x).mean() - 0.2) < 4 * np.sqrt(0.16 / x.size)
     with pytest.raises(TypeError, match="channel must be a Channel"):
         corrupt(x, 0.2)  # type: ignore[arg-type]
+
+
+def claiming(path: Path, width: int, height: int) -> None:
+    """Write a small picture whose header claims another size."""
+    Image.new("L", (8, 8)).save(path, format="PNG")
+    data = bytearray(path.read_bytes())
+    data[16:24] = struct.pack(">II", width, height)
+    data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("side", [10_000, 30_000, 2**31 - 1])
+def test_a_picture_that_claims_to_be_huge_is_refused(tmp_path: Path, side: int, traced) -> None:
+    claiming(tmp_path / "x.jpg", side, side)
+
+    def load() -> None:
+        with pytest.raises(ValueError, match=r"path: .*x\.jpg is not a picture that can be read"):
+            load_weizmann(tmp_path)
+
+    assert traced(load) < 10**6
+
+
+def test_other_formats_are_not_tried(tmp_path: Path) -> None:
+    # Pillow would hand this to Ghostscript
+    (tmp_path / "x.jpg").write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n"
+    )
+    with pytest.raises(ValueError, match="cannot identify image file"):
+        load_weizmann(tmp_path)
+
+
+def test_damaged_pictures_are_refused(folder: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    file = folder / "weizmann_horse_db" / "figure_ground" / "a.jpg"
+    data = file.read_bytes()
+    for _ in range(100):
+        damaged = bytearray(data)
+        for place in rng.integers(len(data), size=5):
+            damaged[place] = rng.integers(256)
+        file.write_bytes(damaged[: rng.integers(len(data))] if rng.random() < 0.5 else damaged)
+        try:
+            load_weizmann(folder, (10, 10))
+        except ValueError as error:
+            assert str(error).startswith(f"path: {file} is not a picture")

@@ -150,6 +150,23 @@ def test_markdown(made):
     assert "![Anyone may see \\<this\\>.](open.png)" in lines
 
 
+HOSTILE = "logsuper reproduce all --out 'a`b``c<script>alert(1)</script>|&lt;$x$'"
+
+
+def test_what_users_type_is_shown_as_it_is():
+    setting = load_setting(train=2, test=2, shape=(16, 16))
+    section = Section("table1", "``<b>``", ("&amp; `x`\n# y", "R&D"))
+    made = report.make([section], setting, HOSTILE)
+    lines = _markdown.page(made).splitlines()
+    # a code span ends at the first row of as many backticks as it began with
+    [line] = [line for line in lines if line.startswith("- command: ")]
+    assert line == f"- command: ``` {HOSTILE} ```"
+    assert "## \\`\\`\\<b\\>\\`\\`" in lines
+    assert "\\&amp; \\`x\\` \\# y" in lines and "R&D" in lines
+    page = _html.page(made)
+    assert "<script" not in page and "&lt;script&gt;" in page
+
+
 def test_files(made, tmp_path):
     files = report.write(made, tmp_path / "new" / "folder")
     names = [file.name for file in files]

@@ -114,6 +114,15 @@ def test_a_large_grid_costs_nothing_until_its_edges_are_asked_for():
     f, _ = grid_cuts((100_000, 100_000))
     assert f.weights.nbytes > 10**10  # one number, seen ten billion times
     assert f.weights.strides == (0,)
+    assert f.with_weights(2.0).weights.strides == (0,)
+    with pytest.raises(ValueError, match="weights must be"):
+        f.with_weights([1.0, 2.0])
+
+
+def test_tiny_and_large_pixels():
+    for size in (1e-300, 1e300):
+        f = grid_cuts((2, 2), 8, [size, size])[2]
+        assert f.weights[0] == pytest.approx(np.sqrt(0.5) / size, rel=1e-14)
 
 
 def test_conditioning_by_the_formula():

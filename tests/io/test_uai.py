@@ -1,5 +1,6 @@
 """UAI files: what is read is the product of the tables, what is written comes back."""
 
+import time
 from itertools import product
 
 import numpy as np
@@ -127,6 +128,28 @@ def test_pairs_are_multiplied_before_they_are_judged(read):
     check(read, 2, [repulsive], {1: 1})
 
 
+def test_many_factors_on_one_pair_take_linear_time(tmp_path):
+    def seconds(count):
+        path = tmp_path / f"{count}.uai"
+        path.write_text(f"MARKOV 2 2 2 {count}" + " 2 0 1" * count + " 4 2 1 1 2" * count)
+        start = time.process_time()
+        model = read_uai(path)
+        spent = time.process_time() - start
+        assert float(model.f([1, 0])) == pytest.approx(count * np.log(2.0))
+        return spent
+
+    # 30,000 factors are 480 kB, which took seconds
+    small = min(seconds(3_000) for _ in range(3))
+    assert seconds(30_000) < 25 * small
+
+
+def test_an_error_about_many_factors_is_short(read):
+    factors = [((0, 1), [1.0, 2.0, 2.0, 1.0])] * 1000
+    with pytest.raises(ValueError, match=r"factor 2 .* and 997 more is repulsive") as error:
+        read(text_of(2, factors))
+    assert len(str(error.value)) < 1000
+
+
 def test_rounding_is_not_repulsion(read):
     # p01 p10 / (p00 p11) = 1 but for the last digit
     table = [0.1, 0.3, 0.1 * 3.3, 0.3 * 3.3 * (1 - 1e-15)]
@@ -221,6 +244,7 @@ GOOD = "MARKOV 2 2 2 2 1 0 2 0 1 2 1.0 3.0 4 2.0 1.0 1.0 2.0"
         (GOOD.replace("3.0", "nan"), "got 'nan'"),
         (GOOD.replace("3.0", "1e999"), "got '1e999'"),
         (GOOD.replace("3.0", "-3"), "got '-3'"),
+        (GOOD.replace("3.0", "3_0"), "got '3_0'"),
         (GOOD[:-4], "ends too early: the table of factor 1"),
         (GOOD + " 1.0", "1 words too many"),
         ("MARKOV 3 2 2 2 1 3 0 1 2 8 1 1 1 1 1 1 1 2", r"factor 0 has 3 variables, \(0, 1, 2\)"),

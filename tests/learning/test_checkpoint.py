@@ -7,6 +7,7 @@ import pytest
 from objective_oracles import long, quiet, same, silhouettes
 
 import logsuper as ls
+from logsuper._files import load_arrays, save_arrays
 from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
 from logsuper.learning._checkpoint import fingerprint
 from logsuper.learning._descent import descend, logistic
@@ -165,3 +166,67 @@ def test_seed_is_needed(tmp_path):
     objective = Objective.supervised(data, FreshNoise(1, key=0))
     with pytest.raises(ValueError, match="checkpoint needs a seed"):
         descend(objective, Penalty.of(data.layout), seed=None, checkpoint=tmp_path / "a")
+
+
+def test_malformed_checkpoints_are_refused(tmp_path):
+    data = silhouettes(3)
+    penalty = Penalty.of(data.layout, modular=0.1)
+    path = tmp_path / "fit.npz"
+
+    def learned():
+        return quiet(logistic, data, penalty, max_steps=30, tol=0.0, checkpoint=path)
+
+    learned()
+    header, arrays = load_arrays(path, "checkpoint", 1)
+    size = data.layout.size
+
+    def changed(name, place, value):
+        array = arrays[name].copy()
+        array[place] = value
+        return {name: array}
+
+    line = header["history"][0]
+    cases = [
+        ({}, changed("theta", 3, np.nan), r"theta\[3\] = nan is not finite"),
+        ({}, changed("average", 0, -np.inf), r"average\[0\] = -inf is not finite"),
+        ({}, changed("theta", 0, -1.0), r"theta\[0\] = -1 is below 0"),
+        ({}, changed("squares", 5, -1.0), r"squares\[5\] = -1 is below 0"),
+        ({}, {"theta": arrays["theta"][:-1]}, rf"theta has shape \({size - 1},\), not \({size},\)"),
+        ({}, {"squares": arrays["squares"][None]}, "squares has shape"),
+        ({}, {"average": None}, "average"),
+        ({"step": -1}, {}, "step must be at least 0"),
+        ({"step": 2.5}, {}, "step must be an integer"),
+        ({"step": None}, {}, "step must be an integer"),
+        ({"step": 0}, {}, "steps of its history do not increase"),
+        ({"cuts": ...}, {}, "cuts"),
+        ({"history": 3}, {}, "not iterable"),
+        ({"history": [line[:3]]}, {}, "not enough values"),
+        ({"history": [[*line[:2], float("nan"), *line[3:]]]}, {}, "an objective must be finite"),
+        ({"history": [[*line[:4], "x"]]}, {}, "gap"),
+        ({"history": ...}, {}, "history"),
+    ]
+    for about, numbers, reason in cases:
+        kept = {key: value for key, value in {**header, **about}.items() if value is not ...}
+        held = {key: value for key, value in {**arrays, **numbers}.items() if value is not None}
+        save_arrays(path, "checkpoint", 1, kept, held)
+        before = path.read_bytes()
+        with pytest.raises(ValueError, match=rf"checkpoint .*fit.npz is malformed .*{reason}"):
+            learned()
+        assert path.read_bytes() == before
+    save_arrays(path, "checkpoint", 1, {}, {})
+    with pytest.raises(ValueError, match="other data, options or seed"):
+        learned()
+
+
+def test_a_changed_byte_is_refused(tmp_path):
+    data = silhouettes(3)
+    penalty = Penalty.of(data.layout, modular=0.1)
+    path = tmp_path / "fit.npz"
+    quiet(logistic, data, penalty, max_steps=3, checkpoint=path)
+    whole = path.read_bytes()
+    for place in (10, len(whole) // 2, len(whole) - 100, len(whole) - 1):
+        broken = bytearray(whole)
+        broken[place] ^= 1
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"fit\.npz: .*truncated or corrupted"):
+            logistic(data, penalty, max_steps=3, checkpoint=path)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
+from logsuper import learning
 from logsuper.learning import make_examples
 
 SHAPE = (2, 3)
@@ -151,3 +152,32 @@ def test_fields_and_statistics_are_those_of_the_definition(seed: int) -> None:
         across = ends[:, 1] - ends[:, 0] == 1  # the edges of the first function
         energy = np.array([apart[across].sum(), apart[~across].sum()])
         assert phi_x @ theta == pytest.approx(field @ image - found.alpha @ energy)
+
+
+@pytest.mark.parametrize("channel", [0.1, "flips", [ls.Flips(0.1)], ls.Flips])
+def test_a_channel_is_needed_not_its_rate(channel: Any) -> None:
+    with pytest.raises(TypeError, match=r"channel must be a channel, such as Flips\(0.1\), got a "):
+        make_examples(ls.grid_cuts(SHAPE), observed=X, channel=channel)
+
+
+@pytest.mark.parametrize(
+    "learner", ["exact", "latent", "lfield", "logistic", "max_margin", "moments", "pseudo", "saa"]
+)
+def test_every_learner_says_what_it_needs(learner: str) -> None:
+    learn = getattr(learning, learner)
+    data = make_examples(ls.grid_cuts(SHAPE), **ONE)
+    with pytest.raises(TypeError, match=r"penalty must be a Penalty, such as .*, got a float"):
+        learn(data, 0.1)
+    with pytest.raises(TypeError, match="examples must be what make_examples returns, got a ndar"):
+        learn(X, learning.Penalty.of(data.layout))
+    with pytest.raises(ValueError, match="penalty is for 9 parameters, these examples have 8"):
+        learn(data, learning.Penalty.of(learning.Layout(3, 6)))
+
+
+def test_optimisers_say_what_they_need() -> None:
+    objective = learning.Objective.supervised(
+        make_examples(ls.grid_cuts(SHAPE), **ONE), learning.FreshNoise(1, 0)
+    )
+    for optimise in (learning.descend, learning.minimize):
+        with pytest.raises(TypeError, match="penalty must be a Penalty"):
+            optimise(objective, 0.1)

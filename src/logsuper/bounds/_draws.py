@@ -23,6 +23,8 @@ _BLOCKS, _STRATA = 10, 100
 _HELD = 1 << 23
 # Values closer than this, in nats, count as the same.
 _SAME = 1e-3
+# The squares of so many values, and of their differences, can be summed.
+_LARGEST = 1e145
 
 Design = Callable[[np.random.Generator, int, int], FloatArray]
 Transform = Callable[[FloatArray], FloatArray]
@@ -108,6 +110,11 @@ class Draws:
             blocks = [transform(design(self.rng, int(size), self.prepared.n)) for size in part]
             z = np.concatenate(blocks)
             y, values, _ = self.prepared.maximize(z, [1.0], n_jobs=self.n_jobs)
+            largest = float(np.abs(values).max())
+            if not largest < _LARGEST:
+                raise ValueError(
+                    f"the maximum of -f under noise, {largest:.3g}, has no finite square; rescale f"
+                )
             yield Batch(z, y, values, part)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from logsuper.bounds._errors import TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_size
+from logsuper.functions._checks import FloatArray, check_natural
 
 LIMIT = 22
 
@@ -60,7 +60,7 @@ def _cost(f: SubmodularFunction) -> float:
 
 def _sums(f: SubmodularFunction, limit: int) -> tuple[float, float, FloatArray]:
     """Return log Z, what rounding may have done to it, and the marginals, by blocks of states."""
-    if f.n > min(check_size(limit, "limit"), 62):
+    if f.n > min(check_natural(limit, "limit"), 62):
         raise TooLarge(
             f"enumeration would evaluate {f!r} at 2^{f.n} states, some {_cost(f):.2g} operations; "
             f"it may take functions of up to {limit} elements (limit=)",

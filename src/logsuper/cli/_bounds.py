@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
+from logsuper.cli._console import console, one_line
+from logsuper.cli._inputs import SEED, FiniteRange, TextPath
+
 if TYPE_CHECKING:
     from logsuper.bounds import Bound, Bracket, Marginals
     from logsuper.model import LogSupermodular
@@ -42,7 +45,7 @@ class _Row(Generic[_Found]):
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=TextPath(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--method",
     "methods",
@@ -52,14 +55,14 @@ class _Row(Generic[_Found]):
 )
 @click.option(
     "--evidence",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=TextPath(exists=True, dir_okay=False, path_type=Path),
     help="Evidence file (UAI format): the variables that are known.",
 )
 @click.option("--marginals", "with_marginals", is_flag=True, help="Also print P(x_d = 1).")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed.")
 @click.option(
     "--budget",
-    type=click.FloatRange(0.0, min_open=True),
+    type=FiniteRange(0.0, min_open=True),
     default=1e9,
     show_default=True,
     help="Operations, about a nanosecond each, that exact inference and the bracket may take.",
@@ -80,8 +83,6 @@ def bounds(
     most two of them. Each method's value is printed as natural and as decimal logarithm, with the
     side of log Z that it is on. A method that does not suit the model is listed with the reason.
     """
-    if not math.isfinite(budget):
-        raise click.BadParameter(f"{budget} is not a finite number", param_hint="--budget")
     names = _check(methods)
     model = _read(file, evidence)
     values = [_try(model, "log_partition", name, seed, budget) for name in names]
@@ -125,12 +126,11 @@ def _read(file: Path, evidence: Path | None) -> LogSupermodular:
     try:
         return read_uai(file, evidence)
     except (ValueError, OSError) as error:
-        raise click.ClickException(" ".join(str(error).split())) from error
+        raise click.ClickException(str(error)) from error
 
 
 def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float) -> _Row[Any]:
     """Run a method, with the options that it has; a refusal becomes a reason."""
-    from logsuper.bounds import NotApplicable, TooLarge
     from logsuper.bounds._methods import METHODS
     from logsuper.sampling import NotCoalesced
 
@@ -144,8 +144,8 @@ def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float)
     start = time.perf_counter()
     try:
         found, reason = run(name, **options), ""
-    except (NotApplicable, TooLarge, NotCoalesced) as error:
-        found, reason = None, " ".join(str(error).split())
+    except (ValueError, NotCoalesced, MemoryError) as error:
+        found, reason = None, one_line(str(error)) or "there is not enough memory"
     return _Row(name, found, reason, time.perf_counter() - start)
 
 
@@ -243,7 +243,6 @@ def _decimal(value: float) -> float:
 def _print(
     file: Path, model: LogSupermodular, rows: Iterable[_Row[Bound]], bracket: Bracket | None
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     fixed = f", {len(model.fixed)} of them fixed" if model.fixed else ""
@@ -261,23 +260,21 @@ def _print(
         error = "" if bound.stderr is None else f"{bound.stderr:.2g}"
         digits = f"{bound.value:.6f}", f"{_decimal(bound.value):.6f}"
         table.add_row(bound.method, bound.target, *digits, error, f"{row.seconds:.3f}")
-    console = Console()
+    screen = console()
     if table.rows:
-        console.print(table)
+        screen.print(table)
     for row in left_out:
-        console.print(f"{row.method}: left out, {row.reason}", soft_wrap=True, markup=False)
+        screen.print(f"{row.method}: left out, {row.reason}", soft_wrap=True)
     if bracket is not None:
         methods = " and ".join(dict.fromkeys([bracket.below.method, bracket.above.method]))
-        console.print(
+        screen.print(
             f"Certified: ln Z in [{bracket.lower:.6f}, {bracket.upper:.6f}], log10 Z in "
             f"[{_decimal(bracket.lower):.6f}, {_decimal(bracket.upper):.6f}], by {methods}",
             soft_wrap=True,
-            markup=False,
         )
 
 
 def _print_marginals(model: LogSupermodular, rows: Sequence[_Row[Marginals]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     columns = {row.method: row.found for row in rows if row.found is not None}
@@ -286,11 +283,9 @@ def _print_marginals(model: LogSupermodular, rows: Sequence[_Row[Marginals]]) ->
         table.add_column(name, justify="right")
     for d in range(model.n):
         table.add_row(str(d), *(f"{column.values[d]:.4f}" for column in columns.values()))
-    console = Console()
+    screen = console()
     if columns:
-        console.print(table)
+        screen.print(table)
     for row in rows:
         if row.found is None:
-            console.print(
-                f"Marginals by {row.method}: left out, {row.reason}", soft_wrap=True, markup=False
-            )
+            screen.print(f"Marginals by {row.method}: left out, {row.reason}", soft_wrap=True)

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logsuper.cli._console import console
+from logsuper.cli._inputs import SEED, FiniteRange, TextPath, check_folder, refusal
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -23,6 +26,7 @@ __all__ = ["demo"]
 _TRAIN = 60
 _SHOWN = 4
 _SAMPLES = 2
+_FILES = {"report": "report.html", "image": "demo.png"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class _Images:
 @click.command()
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=TextPath(file_okay=False, path_type=Path),
     default=Path("demo"),
     show_default=True,
     help="Folder for report.html and demo.png; made if it is not there.",
@@ -60,12 +64,12 @@ class _Images:
 )
 @click.option(
     "--noise",
-    type=click.FloatRange(0.0, 0.4, min_open=True),
+    type=FiniteRange(0.0, 0.4, min_open=True),
     default=0.1,
     show_default=True,
     help="Share of pixels that are flipped.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def demo(out: Path, count: int, size: int, noise: float, seed: int, as_json: bool) -> None:
     """Learn from noisy silhouettes alone, and clean others.
@@ -74,18 +78,15 @@ def demo(out: Path, count: int, size: int, noise: float, seed: int, as_json: boo
     images: it sees no clean one, and is not told how many pixels were flipped. It then cleans
     others, says how sure it is of each pixel, and draws what the clean image may have been.
     """
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"Learning from {_TRAIN} noisy images ..."):
+    check_folder(out, _FILES.values())
+    with console(stderr=True).status(f"Learning from {_TRAIN} noisy images ..."):
         denoiser, images, seconds = _run(count, size, noise, seed)
     figures = _figures(denoiser, images, noise, seconds)
     command = f"logsuper demo --count {count} --size {size} --noise {noise:g} --seed {seed}"
     try:
         files = _save(out, command, denoiser, images, figures)
     except OSError as error:
-        raise click.ClickException(
-            f"--out: cannot write to {out}: {error.strerror or error}"
-        ) from error
+        raise refusal(out, error) from error
     if as_json:
         click.echo(json.dumps({**files, **figures}))
     else:
@@ -265,7 +266,7 @@ def _save(
     )
     facts = (("command", command), ("made with", report.versions()))
     page = report.Report("Masks, cleaned without clean examples", lead, facts, sections)
-    files = {"report": out / "report.html", "image": out / "demo.png"}
+    files = {name: out / file for name, file in _FILES.items()}
     for file, content in zip(
         files.values(), (_html.page(page).encode(), pictures[0].png), strict=True
     ):
@@ -276,14 +277,13 @@ def _save(
 
 def _print(figures: dict[str, Any], files: dict[str, str]) -> None:
     """Print the summary, and where to look."""
-    from rich.console import Console
     from rich.table import Table
 
     grid = _summary(figures)
     table = Table(title=grid.title, show_header=False)
     for row in grid.rows:
         table.add_row(*row)
-    console = Console()
-    console.print(table)
-    console.print(f"Report: {files['report']}", soft_wrap=True)
-    console.print(f"Picture: {files['image']}", soft_wrap=True)
+    screen = console()
+    screen.print(table)
+    screen.print(f"Report: {files['report']}", soft_wrap=True)
+    screen.print(f"Picture: {files['image']}", soft_wrap=True)

@@ -10,6 +10,7 @@ import click
 
 from logsuper import __version__
 from logsuper.cli._bounds import bounds
+from logsuper.cli._console import one_line, tolerate_encodings
 from logsuper.cli._demo import demo
 from logsuper.cli._reproduce import reproduce
 
@@ -41,11 +42,12 @@ class _Group(click.Group):
         """Run, with click's own standalone mode replaced by one that is less wordy."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        tolerate_encodings()
         try:
             # Outside its standalone mode click raises its errors and returns exit codes.
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.ClickException as error:
-            click.echo(f"Error: {error.format_message()}", err=True)
+            click.echo(f"Error: {one_line(error.format_message())}", err=True)
             sys.exit(2)
         except _Interrupted:
             click.echo("Interrupted.", err=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from logsuper.cli._console import console
+
 __all__ = ["bars"]
 
 _Show = Callable[[int, int], None]
@@ -23,7 +25,6 @@ def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
     dict
         For each name a function that is told how much is done, and of how much.
     """
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -34,12 +35,12 @@ def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=console(stderr=True)) as progress:
 
         def watch(task: TaskID) -> _Show:
             def show(done: int, total: int) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logsuper.cli._console import console
+from logsuper.cli._inputs import TextPath, check_folder, refusal
 from logsuper.cli._progress import bars
 
 if TYPE_CHECKING:
@@ -48,13 +50,13 @@ def _options(seeds: int, quick_seeds: int) -> Callable[[Any], Any]:
     options = (
         click.option(
             "--out",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=TextPath(file_okay=False, path_type=Path),
             required=True,
             help="Folder for report.html, report.md and CSVs; made if it is not there.",
         ),
         click.option(
             "--data",
-            type=click.Path(path_type=Path),
+            type=TextPath(path_type=Path),
             help="Folder with the Weizmann horse database; figure 1 needs none.  "
             "[default: silhouettes that ship with the package]",
         ),
@@ -67,7 +69,7 @@ def _options(seeds: int, quick_seeds: int) -> Callable[[Any], Any]:
         ),
         click.option(
             "--jobs",
-            type=int,
+            type=click.IntRange(-1024, 1024),
             default=-1,
             show_default=True,
             callback=_check_jobs,
@@ -84,9 +86,11 @@ def _options(seeds: int, quick_seeds: int) -> Callable[[Any], Any]:
 
 
 def _check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
+    from logsuper.solvers._inputs import count_threads
+
     if jobs == 0:
         raise click.BadParameter("0 is no number of processes; try -1", param_hint="--jobs")
-    return jobs
+    return count_threads(jobs)
 
 
 def _add_command(name: str, help: str) -> None:
@@ -166,14 +170,14 @@ def _writing(out: Path) -> Iterator[None]:
 
     try:
         _plot.require()
-        out.mkdir(parents=True, exist_ok=True)
+        check_folder(out, ("report.html", "report.md"))
+        if (out / "partial").exists():
+            check_folder(out / "partial")
         yield
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(
-            f"--out: cannot write to {out}: {error.strerror or error}"
-        ) from error
+        raise refusal(out, error) from error
 
 
 def _load(data: Path | None) -> Setting:
@@ -204,13 +208,12 @@ def _print_summary(sections: Sequence[Section]) -> None:
 
 def _print_grid(grid: Grid) -> None:
     """Print a table, or where to find it if the terminal is too narrow."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from logsuper.experiments._pages import numeric
 
-    console, table = Console(), Table(title=grid.title)
+    screen, table = console(), Table(title=grid.title)
     needed = 1
     for j, (name, right) in enumerate(zip(grid.head, numeric(grid), strict=True)):
         # words stay whole, and so do numbers with their units and errors
@@ -221,10 +224,10 @@ def _print_grid(grid: Grid) -> None:
     for i, row in enumerate(grid.rows):
         cells = (Text(x, "bold" if (i, j) in grid.best else "") for j, x in enumerate(row))
         table.add_row(*cells)
-    if needed > console.width:
-        console.print(f"{grid.title}: too wide for this terminal, see {grid.name}.csv")
+    if needed > screen.width:
+        screen.print(f"{grid.title}: too wide for this terminal, see {grid.name}.csv")
     else:
-        console.print(table)
+        screen.print(table)
 
 
 def _words(cell: str, whole: bool) -> list[str]:

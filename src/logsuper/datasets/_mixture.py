@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from logsuper._random import Seed, as_generator
-from logsuper.functions._checks import FloatArray, check_number, check_size
+from logsuper.functions._checks import FloatArray, check_natural, check_number
 from logsuper.functions._cut import Cut
 
 __all__ = ["MixtureGraph", "gaussian_mixture_graph"]
@@ -77,7 +77,7 @@ def gaussian_mixture_graph(
     >>> cut(labels) < cut([1] * 10 + [0] * 30)  # the gap is where to cut
     True
     """
-    each = check_size(points, "points")
+    each = check_natural(points, "points")
     if not 1 <= each <= _MOST_POINTS:
         raise ValueError(
             f"points must be from 1 to {_MOST_POINTS} in a cluster, got {each}: the graph is "

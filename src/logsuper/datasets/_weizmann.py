@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from logsuper.solvers._inputs import check_integer
 
 __all__ = ["Masks", "load_weizmann"]
 
+# Formats that are tried whatever a file is called; others may start programs to decode them.
+_FORMATS = ("JPEG", "PNG")
 _FILTERS = ("box", "nearest", "bilinear", "bicubic", "lanczos", "hamming")
 
 
@@ -137,13 +140,17 @@ def _find(path: Path) -> list[Path]:
 
 def _read(file: Path, shape: tuple[int, int], resample: str, aspect: str) -> FloatArray:
     """Return grey levels of the wanted shape."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     method = Image.Resampling[resample.upper()]
     size = (shape[1], shape[0])
     try:
-        grey = Image.open(file).convert("L")
-    except (UnidentifiedImageError, OSError) as error:
+        with warnings.catch_warnings():
+            # a small file may claim a picture of any size: what Pillow warns of is refused
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=_FORMATS) as picture:
+                grey = picture.convert("L")
+    except Exception as error:  # decoders raise all kinds on bytes that are not theirs
         raise ValueError(f"path: {file} is not a picture that can be read: {error}") from None
     if aspect == "pad":
         grey = ImageOps.pad(grey, size, method, color=0)

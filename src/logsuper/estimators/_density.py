@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -199,18 +200,39 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
             self.history_ = tuple(learned.history)
             self.converged_ = bool(learned.converged)
             self._refit()
+            _ = self.bracket_  # after `fit`, no question changes the estimator
         return self
 
     def _refit(self) -> None:
         found, n = self.parameters_, self.n_features_in_
+        check_functions(self.functions_, "functions_", n)
+        if len(found.alpha) != len(self.functions_) or found.modular.size not in (0, 1, n):
+            raise ValueError("parameters_ are not those of functions_")
+        for name in ("modular_", "model_", "bracket_"):
+            self.__dict__.pop(name, None)
         self.alpha_: FloatArray = found.alpha
-        self.modular_: FloatArray = np.zeros(n)
-        if found.modular.size:
-            self.modular_ += found.modular
-        terms = zip(self.alpha_.tolist(), self.functions_, strict=True)
-        self.model_ = LogSupermodular(Sum(terms) - Modular(self.modular_))
-        self.bracket_: Bracket = self.model_.bracket(n_jobs=self.n_jobs)
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
+
+    # Made when first asked for: a file is read before anything of the size that it claims is made.
+
+    @cached_property
+    def modular_(self) -> FloatArray:
+        """The modular term, one number for each feature."""
+        check_is_fitted(self)
+        found = self.parameters_.modular
+        return np.zeros(self.n_features_in_) + (found if found.size else 0.0)
+
+    @cached_property
+    def model_(self) -> LogSupermodular:
+        """The distribution."""
+        check_is_fitted(self)
+        terms = zip(self.alpha_.tolist(), self.functions_, strict=True)
+        return LogSupermodular(Sum(terms) - Modular(self.modular_))
+
+    @cached_property
+    def bracket_(self) -> Bracket:
+        """Certified bounds on the log-partition function."""
+        return self.model_.bracket(n_jobs=self.n_jobs)
 
     def score_samples(self, X: Any, return_bracket: bool = False) -> Any:
         """Return a certified lower bound on the log-likelihood of each row.

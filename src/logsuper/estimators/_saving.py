@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable
 from typing import Any, Self
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 
 from logsuper._files import load_arrays, save_arrays
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
+from logsuper.estimators._learners import LEARNERS
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._cardinality import ConcaveCardinality
+from logsuper.functions._checks import as_vector, check_natural, check_number, refuse_negative
 from logsuper.functions._cut import Cut
 from logsuper.functions._grid import grid_cuts
 from logsuper.functions._modular import Modular
@@ -36,8 +39,9 @@ _CHANNELS: dict[str, tuple[type[Channel], tuple[str, ...]]] = {
 class Saveable:
     """What lets an estimator be written to a file and read back, without pickle.
 
-    An estimator names in `_FITTED` the attributes that `fit` sets and a file keeps; `_refit` makes
-    the others from them.
+    An estimator names in `_FITTED` the attributes that `fit` sets and a file keeps. `_refit`
+    recomputes the others, in time and memory proportional to these: a stranger's file may have
+    been loaded.
     """
 
     _FITTED: tuple[str, ...]
@@ -46,7 +50,8 @@ class Saveable:
         """Write the fitted estimator to a file that `load_model` reads.
 
         The file holds numbers and text only, so that reading a stranger's is safe. What a file
-        cannot hold is refused with a reason; a callback and a generator are left out.
+        cannot hold is refused with a reason; a callback, a generator and the path of a checkpoint
+        are left out.
 
         Parameters
         ----------
@@ -60,6 +65,7 @@ class Saveable:
         params["callback"] = None
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # used up by the fit
+        params["options"] = _without_paths(params["options"])
         header = {
             "estimator": type(self).__name__,
             "params": {name: packer.pack(value, name) for name, value in params.items()},
@@ -85,7 +91,7 @@ class Saveable:
         return found
 
     def _refit(self) -> None:
-        """Make what a file does not hold."""
+        """Recompute derived attributes; refuse fitted ones that do not belong together."""
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -104,7 +110,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no model, newer than this version of the library, truncated or corrupted.
+        If the file is not a model, newer than this version of the library, truncated or corrupted.
+
+    Notes
+    -----
+    Nothing in the file is run. Loading takes time and memory proportional to the size of the file;
+    using the model takes what a model of its size takes. A checksum guards against damage, not
+    against somebody who writes a file with a matching one.
 
     Examples
     --------
@@ -129,14 +141,59 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             part: {name: packer.unpack(value) for name, value in header[part].items()}
             for part in ("params", "fitted")
         }
-        estimator = classes[header["estimator"]](**read["params"])
+        params = read["params"]
+        params["options"] = _without_paths(params.get("options"))
+        estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
             if name in read["fitted"]:
-                setattr(estimator, name, read["fitted"][name])
+                setattr(estimator, name, _check_fitted(name, read["fitted"][name]))
         estimator._refit()
     except Exception as error:  # a well-formed file with contents that make no sense
-        raise ValueError(f"{path}: the model in this file is malformed ({error!r})") from error
+        reason = repr(error)[:200]
+        raise ValueError(f"{path}: the model in this file is malformed ({reason})") from None
     return estimator
+
+
+def _without_paths(options: Any) -> Any:
+    """Return options of a learner without a checkpoint: a stranger's must not choose a path."""
+    if not isinstance(options, dict):
+        return options
+    return {key: value for key, value in options.items() if key != "checkpoint"}
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "parameters_": lambda value: isinstance(value, Parameters),
+    "channel_": lambda value: isinstance(value, Channel),
+    "functions_": lambda value: _all(value, SubmodularFunction),
+    "history_": lambda value: _all(value, Record),
+    "learner_": lambda value: value in LEARNERS,
+    "converged_": lambda value: isinstance(value, bool),
+    "n_features_in_": lambda value: type(value) is int and value > 0,
+    "feature_names_in_": lambda value: isinstance(value, np.ndarray) and value.ndim == 1,
+    "decode_factor_": lambda value: isinstance(value, int | float) and 0 < value < math.inf,
+    "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
+    "_key": lambda value: type(value) is int and 0 <= value < 2**64,
+    "_design": lambda value: (
+        isinstance(value, dict)
+        and value["axes"] in (1, 2, 3)
+        and value["modular"] in ("pixel", "shared", "none")
+        and type(value["context"]) is int
+        and 0 <= value["context"] <= 64
+        and isinstance(value["scale"], bool)
+    ),
+}
+"""What each fitted attribute must be."""
+
+
+def _check_fitted(name: str, value: Any) -> Any:
+    """Return a fitted attribute that is what it should be."""
+    if name in _KINDS and not _KINDS[name](value):
+        raise ValueError(f"{name} is not what it should be")
+    return value
+
+
+def _all(values: Any, kind: type) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
 
 
 class _Packer:
@@ -177,7 +234,8 @@ class _Packer:
             return value
         kind, parts = value["is"], value["parts"]
         if kind == "array":
-            return self.arrays[parts]
+            # only once: copies of one array in many places would take more memory than the file
+            return self.arrays.pop(parts)
         if kind in ("list", "tuple"):
             return (list if kind == "list" else tuple)(self.unpack(part) for part in parts)
         found = {key: self.unpack(part) for key, part in parts.items()}
@@ -231,22 +289,37 @@ def _make_grid(
     """Return the cut of one direction of a grid."""
     most = {1: 2, 2: 8, 3: 26}[len(shape)]
     cut = next(cut for cut in grid_cuts(shape, most) if cut.offset == offset)
-    if (weights == 1.0).all():
+    if not weights.size:  # no edges: an image of one row, for instance
         return cut
-    return cut.with_weights(float(weights[0]) if len(weights) == 1 else weights)
+    return cut.with_weights(weights[0] if len(weights) == 1 else weights)
 
 
 def _make_sum(
     weights: tuple[float, ...], atoms: tuple[SubmodularFunction, ...]
 ) -> SubmodularFunction:
+    if 0 in weights:  # a sum has none, and that of nothing else is an array of n zeros
+        raise ValueError("a sum has a term of weight 0")
     return Sum(zip(weights, atoms, strict=True))
+
+
+def _make_parameters(alpha: Any, modular: Any, beta: Any, scale: Any) -> Parameters:
+    weights = as_vector(alpha, "alpha")
+    refuse_negative(weights, "alpha", "a weight of a function must be at least 0")
+    w = check_number(scale, "scale")
+    return Parameters(weights, as_vector(modular, "modular"), as_vector(beta, "beta"), w)
+
+
+def _make_record(step: Any, cuts: Any, objective: Any, stderr: Any, gap: Any) -> Record:
+    if not all(isinstance(number, int | float) for number in (objective, stderr, gap)):
+        raise TypeError("a record holds something else than numbers")
+    return Record(check_natural(step, "step"), check_natural(cuts, "cuts"), objective, stderr, gap)
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
     **{kind: channel for kind, (channel, _) in _CHANNELS.items()},
     "names": lambda names: np.array(names, dtype=object),
-    "parameters": Parameters,
-    "record": Record,
+    "parameters": _make_parameters,
+    "record": _make_record,
     "sum": _make_sum,
     "modular": Modular,
     "cardinality": ConcaveCardinality,

@@ -10,7 +10,8 @@ from logsuper.experiments._section import Grid, Picture, Section
 
 __all__ = ["page"]
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+# What Markdown reads as more than itself; an ampersand only where an entity follows.
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~$]|&(?=#?\w+;))")
 
 
 def page(report: Report) -> str:
@@ -62,9 +63,17 @@ def _picture(picture: Picture) -> str:
 
 
 def _fact(name: str, value: str) -> str:
-    return f"`{value}`" if name == "command" else _plain(value)
+    return _code(value) if name == "command" else _plain(value)
+
+
+def _code(text: str) -> str:
+    """Return text as code, between more backticks than it has anywhere in a row."""
+    line = " ".join(text.splitlines())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    # Markdown takes off one space at both ends, which keeps backticks there apart from the fence
+    return f"{fence} {line} {fence}" if len(fence) > 1 else f"{fence}{line}{fence}"
 
 
 def _plain(text: str) -> str:
-    """Return text that Markdown shows as it is."""
-    return _SPECIAL.sub(r"\\\1", text)
+    """Return text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.splitlines()))

@@ -1,4 +1,4 @@
-"""Which state of the source is running, if it runs from a clone of it."""
+"""Which code is running: the commit, if it runs from a clone, and a checksum in any case."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import functools
 import hashlib
 from pathlib import Path
 
+import numpy as np
+import scipy
+import sklearn
+
 import logsuper
+from logsuper.solvers._native import kernels
 
 __all__ = ["commit", "source"]
 
@@ -37,13 +42,26 @@ def commit(package: Path | None = None) -> str | None:
 
 @functools.cache
 def source() -> str:
-    """Return a checksum of the Python source of the package."""
+    """Return a checksum of all code that numbers depend on.
+
+    That is the Python source of the package, its compiled kernels if they are in use, and the
+    versions of the libraries that compute. A number that was stored under another one is computed
+    again.
+    """
+    total = hashlib.sha256(repr(_libraries()).encode())
     root = Path(logsuper.__file__).parent
-    total = hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        total.update(file.relative_to(root).as_posix().encode() + b"\0")
-        total.update(file.read_bytes() + b"\0")
+    module = kernels()
+    compiled = [] if module is None else [Path(str(module.__file__))]
+    for file in [*sorted(root.rglob("*.py")), *compiled]:
+        content = file.read_bytes()
+        # each with its name and length, so that no two trees look the same
+        total.update(f"{file.name} {file.parent.name} {len(content)}\0".encode() + content)
     return total.hexdigest()[:12]
+
+
+def _libraries() -> dict[str, str]:
+    """Return the versions of the libraries that compute."""
+    return {library.__name__: library.__version__ for library in (np, scipy, sklearn)}
 
 
 def _head(git: Path) -> str | None:

@@ -5,26 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from logsuper._files import atomic_write
+from logsuper._files import load_arrays, save_arrays
 from logsuper.experiments import _origin
 from logsuper.functions._checks import FloatArray
 
+_KIND, _VERSION = "part", 1
+
 
 class Partial:
-    """A folder of arrays, one file a part; a part is found again only under the same arguments.
+    """A folder of arrays, one file per part; a part is found again only under the same arguments.
 
     Parameters
     ----------
     folder : path
     arguments : mapping
-        All that the arrays depend on, as JSON can hold it. A checksum of the library's source is
-        added, so that numbers of different code never meet in one table.
+        All that the arrays depend on, as JSON can hold it. What computes them is added (see
+        `_origin.source`), so that numbers of different code never meet in one table.
     """
 
     def __init__(self, folder: str | os.PathLike[str], arguments: Mapping[str, Any]) -> None:
@@ -36,21 +39,29 @@ class Partial:
 
     def path(self, name: str) -> Path:
         """Return the file of a part."""
-        return self._folder / f"{name}-{self._tag}.json"
+        return self._folder / f"{name}-{self._tag}.npz"
 
     def load(self, name: str, shape: tuple[int, ...]) -> FloatArray | None:
-        """Return the array of a part; None if there is none, or it is damaged."""
+        """Return the array of a part; None if there is none, or after a warning if it is damaged.
+
+        A part whose file has changed by one byte is computed again rather than believed.
+        """
+        path = self.path(name)
         try:
-            content = json.loads(self.path(name).read_text(encoding="utf-8"))
-            if content["arguments"] != self._arguments:
-                return None
-            return np.array(content["result"], dtype=np.float64).reshape(shape)  # null becomes NaN
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            header, arrays = load_arrays(path, _KIND, _VERSION)
+            result = arrays["result"]
+            if header.get("arguments") != self._arguments:
+                raise ValueError(f"{path}: of another run than its name says")
+            if result.dtype != np.float64 or result.shape != shape:
+                raise ValueError(f"{path}: holds {result.dtype} {result.shape}, not {shape}")
+            return result
+        except FileNotFoundError:
+            return None
+        except (KeyError, ValueError, OSError) as error:
+            warnings.warn(f"{error}; this part is computed again", RuntimeWarning, stacklevel=3)
             return None
 
     def store(self, name: str, result: FloatArray) -> None:
-        """Write the array of a finished part; JSON keeps every digit."""
-        plain = [None if np.isnan(number) else number for number in result.ravel().tolist()]
-        content = {"arguments": self._arguments, "result": plain}
-        with atomic_write(self.path(name)) as file:
-            file.write(json.dumps(content, allow_nan=False).encode())
+        """Write the array of a finished part, with a checksum."""
+        header = {"arguments": self._arguments}
+        save_arrays(self.path(name), _KIND, _VERSION, header, {"result": result})

@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from logsuper.bounds._results import Bound
 from logsuper.datasets import gaussian_mixture_graph
 from logsuper.experiments._partial import Partial
-from logsuper.functions._checks import FloatArray, check_number, check_size
+from logsuper.functions._checks import FloatArray, check_natural, check_number
 from logsuper.functions._modular import Modular
 from logsuper.model import LogSupermodular
 
@@ -262,13 +262,13 @@ def run(
     >>> bool(lfield > exact)
     True
     """
-    each = check_size(points, "points")
+    each = check_natural(points, "points")
     settings = _Settings(
-        _listed(seeds, "seeds", check_size),
+        _listed(seeds, "seeds", check_natural),
         _listed(decays, "decays", check_number),
-        _listed(range(1, each + 1) if counts is None else counts, "counts", check_size),
+        _listed(range(1, each + 1) if counts is None else counts, "counts", check_natural),
         each,
-        check_size(samples, "samples"),
+        check_natural(samples, "samples"),
     )
     store = None if partial is None else Partial(partial, settings.arguments())
     done = 0

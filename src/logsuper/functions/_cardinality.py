@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import (
@@ -75,21 +75,27 @@ class ConcaveCardinality(SubmodularFunction):
                 raise ValueError("g must hold at least the value at 0")
         else:
             self.n = check_size(n)
-        chosen = np.arange(self.n) if subset is None else as_members(subset, self.n, "subset")
-        size = len(chosen)
+        members = None if subset is None else np.sort(as_members(subset, self.n, "subset"))
+        size = self.n if members is None else len(members)
         values = as_vector([g(k) for k in range(size + 1)] if callable(g) else g, "g")
+        # before anything of that size is made: n may come from a stranger's file
         if len(values) != size + 1:
             raise ValueError(f"g must have {size + 1} values, at 0 to {size}, got {len(values)}")
         _check_concave(np.arange(size + 1.0), values)
-        self._build(self.n, np.sort(chosen), values)
+        self._build(self.n, np.arange(size) if members is None else members, values)
 
     def _build(self, n: int, subset: IntArray, g: FloatArray) -> None:
         self.n = n
         self.subset = frozen(subset)
         self.g = frozen(g - g[0])
         self._slopes = np.diff(g)
-        self._member = np.zeros(n, dtype=bool)
-        self._member[subset] = True
+
+    @property
+    def _member(self) -> NDArray[np.bool_]:
+        """Whether each element counts; not kept, as n may be large beside the subset."""
+        member = np.zeros(self.n, dtype=bool)
+        member[self.subset] = True
+        return member
 
     def _count(self, X: FloatArray) -> IntArray:
         return np.asarray(X[:, self._member].sum(axis=1), dtype=np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_number, check_size
+from logsuper.functions._checks import FloatArray, check_natural, check_number
 
 # Up to this size all 2^n values are looked at.
 _EXHAUSTIVE = 12
@@ -110,7 +110,7 @@ def check_submodular(
     """
     if not isinstance(f, SubmodularFunction):
         raise TypeError("f must be a function of the library; wrap a callable in SetFunction")
-    samples = check_size(samples, "samples")
+    samples = check_natural(samples, "samples")
     if check_number(tol, "tol") < 0:
         raise ValueError(f"tol must be at least 0, got {tol:g}")
     if f.n < 2:

@@ -16,8 +16,20 @@ IntArray = NDArray[np.int64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
+# Elements that can be numbered: kernels count them in 32 bits, and n**2 is below 2**63.
+_MOST = 2**31
+
+
 def check_size(n: object, name: str = "n") -> int:
-    """Return a ground-set size as an ``int >= 0``."""
+    """Return a ground-set size as an ``int`` in ``[0, 2**31)``."""
+    size = check_natural(n, name)
+    if size >= _MOST:
+        raise ValueError(f"{name} must be below 2**31, the most elements there can be, got {size}")
+    return size
+
+
+def check_natural(n: object, name: str) -> int:
+    """Return an ``int >= 0``."""
     try:
         size = operator.index(n)  # type: ignore[arg-type]
     except TypeError:

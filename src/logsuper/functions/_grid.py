@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from logsuper.functions._checks import (
     FloatArray,
     IntArray,
+    as_array,
     as_list,
     as_vector,
     check_size,
     frozen,
+    refuse_negative,
 )
 from logsuper.functions._cut import Cut
 
 # For 1, 2 and 3 axes: the number of neighbours, and how many axes a step may change at once.
 _NEIGHBORS = {1: {2: 1}, 2: {4: 1, 8: 2}, 3: {6: 1, 18: 2, 26: 3}}
+
+# Float64 numbers that an array can hold on paper; a grid holds one until more are asked for.
+_PIXELS = 2**59
 
 
 def grid_cuts(
@@ -68,6 +75,8 @@ def grid_cuts(
     if reach is None:
         listed = ", ".join(map(str, choices))
         raise ValueError(f"neighbors must be one of {listed} for {axes} axes, got {neighbors!r}")
+    if math.prod(sizes) >= _PIXELS:
+        raise ValueError(f"shape = {sizes} has 2**59 elements or more, which cannot be addressed")
     step = None
     if spacing is not None:
         step = as_vector(spacing, "spacing", axes)
@@ -76,9 +85,19 @@ def grid_cuts(
 
     cuts = []
     for offset in _offsets(axes, reach):
-        weight = 1.0 if step is None else 1.0 / float(np.linalg.norm(step * offset))
-        cuts.append(_GridCut(sizes, offset, weight))
+        cuts.append(_GridCut(sizes, offset, 1.0 if step is None else _weight(step * offset)))
     return tuple(cuts)
+
+
+def _weight(step: FloatArray) -> float:
+    """Return one over the distance between two pixels."""
+    distance = math.hypot(*step)  # does not square, so that no step is too small or too large
+    if not 1.0 / sys.float_info.max < distance < math.inf:
+        raise ValueError(
+            f"spacing makes neighbours {distance:g} apart, and the weight of an edge, one over "
+            "that, is not a positive finite number; rescale spacing"
+        )
+    return 1.0 / distance
 
 
 class _GridCut(Cut):
@@ -111,6 +130,18 @@ class _GridCut(Cut):
         index = np.arange(self.n, dtype=np.int64).reshape(self.shape)
         ends = [index[self._first].ravel(), index[self._second].ravel()]
         return frozen(np.stack(ends, axis=1))
+
+    def with_weights(self, weights: ArrayLike) -> Cut:
+        """Return the cut with other weights; one number for all stays one in memory."""
+        given = as_array(weights, "weights")
+        if given.ndim > 0:  # their number first: it takes no list of edges to refuse a wrong one
+            return super().with_weights(as_vector(given, "weights", len(self.weights)))
+        [weight] = as_vector(weights, "weights", 1)
+        refuse_negative(weight, "weights", "edges would be repulsive, which is not submodular")
+        other = object.__new__(_GridCut)
+        other.__dict__.update(self.__dict__)
+        other.weights = np.broadcast_to(weight, self.weights.shape)
+        return other
 
     def _gather(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         grid = X.reshape(-1, *self.shape)

@@ -141,18 +141,16 @@ def split_modular(f: SubmodularFunction) -> tuple[SubmodularFunction, FloatArray
 def _simplify(
     n: int, terms: list[tuple[float, SubmodularFunction]]
 ) -> tuple[tuple[float, SubmodularFunction], ...]:
-    modular = np.zeros(n)
+    modular: FloatArray | None = None
     weights: dict[int, float] = {}
     atoms: dict[int, SubmodularFunction] = {}
-    has_modular = False
     for weight, atom in terms:
         if isinstance(atom, Modular):
-            modular += weight * atom.t
-            has_modular = True
+            modular = weight * atom.t + (0.0 if modular is None else modular)
         elif weight > 0:
             weights[id(atom)] = weights.get(id(atom), 0.0) + weight
             atoms[id(atom)] = atom
     kept = [(weights[key], atom) for key, atom in atoms.items()]
-    if (has_modular and modular.any()) or not kept:
-        kept.append((1.0, Modular(modular) if has_modular else zero(n)))
+    if (modular is not None and modular.any()) or not kept:
+        kept.append((1.0, zero(n) if modular is None else Modular(modular)))
     return tuple(kept)

@@ -17,6 +17,9 @@ from logsuper.model import LogSupermodular
 # How much more likely two elements may be to differ, in nats, before a pair counts as repulsive.
 _ROUNDING = 1e-12
 
+# Factors on one pair that an error names.
+_LISTED = 3
+
 # The logarithm of the product of the factors on a pair i < j, shape (2, 2), and these factors.
 Pairs = dict[tuple[int, int], tuple[FloatArray, list[Factor]]]
 
@@ -71,8 +74,12 @@ def _multiply(name: str, n: int, factors: Iterable[Factor]) -> tuple[float, Floa
             table = np.array(logs).reshape(2, 2)
             if i > j:
                 i, j, table = j, i, table.T
-            before, sources = pairs.get((i, j), (0.0, []))
-            pairs[i, j] = (before + table, [*sources, factor])
+            if (i, j) in pairs:
+                product, sources = pairs[i, j]
+                product += table
+                sources.append(factor)
+            else:
+                pairs[i, j] = (table.copy(), [factor])
     return constant, unary, pairs
 
 
@@ -119,5 +126,6 @@ def _weight(name: str, table: FloatArray, sources: list[Factor]) -> float:
 
 
 def _list(factors: list[Factor]) -> str:
-    """Return the factors in words."""
-    return " and ".join(map(str, factors))
+    """Return the factors in words, the first of many."""
+    more = [f"{len(factors) - _LISTED} more"] if len(factors) > _LISTED else []
+    return " and ".join([*map(str, factors[:_LISTED]), *more])

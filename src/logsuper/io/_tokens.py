@@ -68,6 +68,6 @@ class Tokens:
 def _number(word: str) -> float:
     """Return a word as a number, NaN if it is none."""
     try:
-        return float(word)
+        return math.nan if "_" in word else float(word)  # Python's 1_000 is not of the format
     except ValueError:
         return math.nan

@@ -13,9 +13,11 @@ import numpy as np
 
 from logsuper._files import load_arrays, save_arrays
 from logsuper._random import Seed
-from logsuper.functions._checks import FloatArray
+from logsuper.functions._checks import FloatArray, as_float, check_number, first_index
+from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective, pieces
+from logsuper.solvers._inputs import check_integer
 
 __all__ = ["State", "check_seed", "fingerprint", "load_state", "save_state"]
 
@@ -75,18 +77,56 @@ def save_state(path: str | os.PathLike[str], state: State, problem: str) -> None
     )
 
 
-def load_state(path: str | os.PathLike[str], problem: str) -> State | None:
+def load_state(path: str | os.PathLike[str], problem: str, layout: Layout) -> State | None:
     """Return the state in a file, None if there is no file yet; refuse that of another problem."""
     if not Path(path).exists():
         return None
     header, arrays = load_arrays(path, _KIND, _VERSION)
-    if header["problem"] != problem:
+    if header.get("problem") != problem:
         raise ValueError(
             f"checkpoint {path} was written with other data, options or seed; "
             "give another path, or remove it to start anew"
         )
-    history = tuple(Record(*line) for line in header["history"])
-    return State(header["step"], header["cuts"], header["estimated"], history=history, **arrays)
+    try:
+        return _read_state(header, arrays, layout)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"checkpoint {path} is malformed ({str(error)[:200]}); remove it to start anew"
+        ) from None
+
+
+def _read_state(header: dict[str, Any], arrays: dict[str, Any], layout: Layout) -> State:
+    """Return the state that a header and arrays are, after a look at all of it."""
+    vectors = {name: as_float(arrays[name], name) for name in ("theta", "average", "squares")}
+    for name, vector in vectors.items():
+        if vector.shape != (layout.size,):
+            raise ValueError(f"{name} has shape {vector.shape}, not ({layout.size},)")
+        least = np.zeros(layout.size) if name == "squares" else layout.lower
+        if (vector < least).any():
+            [place] = first_index(vector < least)
+            raise ValueError(f"{name}[{place}] = {vector[place]:g} is below {least[place]:g}")
+    step, cuts, estimated = (
+        check_integer(header[name], name, 0, 2**63) for name in ("step", "cuts", "estimated")
+    )
+    history = tuple(_read_record(line) for line in header["history"])
+    steps = [0, *(record.step for record in history), step]
+    if steps != sorted(steps):
+        raise ValueError("the steps of its history do not increase")
+    return State(step, cuts, estimated, history=history, **vectors)
+
+
+def _read_record(line: Any) -> Record:
+    """Return a line of the history; the gap alone may be unknown."""
+    step, cuts, objective, stderr, gap = line
+    if not isinstance(gap, float):
+        raise TypeError(f"a gap must be a number, got {gap!r}")
+    return Record(
+        check_integer(step, "a step", 0, 2**63),
+        check_integer(cuts, "cuts", 0, 2**63),
+        check_number(objective, "an objective"),
+        check_number(stderr, "a standard error"),
+        gap,
+    )
 
 
 def fingerprint(objective: Objective, options: Iterable[Any]) -> str:

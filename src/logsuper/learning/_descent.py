@@ -29,7 +29,7 @@ from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, minimize
 from logsuper.learning._steps import RULES, Steps, make_steps, units
 from logsuper.solvers._inputs import check_integer
@@ -318,6 +318,7 @@ def descend(
     True
     """
     examples = objective.examples
+    check_problem(examples, penalty)
     rule = check_choice(steps, "steps", RULES)
     rate = check_number(rate, "rate")
     if rate <= 0.0:
@@ -348,7 +349,7 @@ def descend(
     if checkpoint is not None:
         options = (rule, rate, most, key, descent.average, start, penalty.weights, penalty.center)
         problem = fingerprint(objective, options)
-        state = load_state(checkpoint, problem) or state
+        state = load_state(checkpoint, problem, examples.layout) or state
     if warm and not state.step:
         state = _warm(descent, state)
     state = descent.run(
@@ -435,6 +436,7 @@ def logistic(
     >>> fit.converged, bool((fit.parameters.alpha > 0.5).all())
     (True, True)
     """
+    check_problem(examples, penalty)
     check_seed(checkpoint, seed)
     rng = as_generator(seed)
     keys = as_keys(rng, 2)

@@ -21,7 +21,7 @@ from logsuper.learning._exact_engines import (
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._samples import fit_samples
 from logsuper.learning._smooth import minimize
 from logsuper.solvers._inputs import check_integer
@@ -110,6 +110,7 @@ def exact(
     >>> np.round(found.parameters.alpha, 1)
     array([0.6, 0.4])
     """
+    check_problem(examples, penalty)
     check_choice(method, "method", METHODS)
     first = _FIRST if window is None else check_integer(window, "window", 1, 2**31)
     engine = Exact(first, n_jobs)

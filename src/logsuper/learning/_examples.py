@@ -298,6 +298,10 @@ def make_examples(
         raise ValueError(f"modular must be one of {', '.join(MODULAR)}, got {modular!r}")
     if observed is not None and channel is None:
         raise ValueError("observed needs a channel that says how it came about")
+    if channel is not None and not isinstance(channel, Channel):
+        raise TypeError(
+            f"channel must be a channel, such as Flips(0.1), got a {type(channel).__name__}"
+        )
     if scale and observed is None:
         raise ValueError("scale=True learns a factor on observations; give observed")
     if context and (features is not None or observed is None):

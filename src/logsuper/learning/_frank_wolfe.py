@@ -30,7 +30,7 @@ from logsuper.learning._engines import KeptNoise
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start
 from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._wolfe import one_blas_thread
@@ -119,6 +119,7 @@ def saa(
     >>> found.converged, found.history[-1].gap < 1e-6 * found.history[-1].objective
     (True, True)
     """
+    check_problem(examples, penalty)
     refuse_missing_labels(examples, "saa")
     count = check_integer(samples, "samples", 1, 2**31)
     engine = KeptNoise(count, as_key(seed), n_jobs)
@@ -232,11 +233,7 @@ def refuse_missing_labels(examples: Examples, name: str) -> None:
 
 def _refuse_flat(penalty: Penalty, examples: Examples, name: str) -> None:
     """Raise for a parameter without a penalty: the dual would have no solution."""
-    if len(penalty.weights) != examples.layout.size:
-        raise ValueError(
-            f"penalty is for {len(penalty.weights)} parameters, these examples have "
-            f"{examples.layout.size}"
-        )
+    check_problem(examples, penalty)
     for kind, where in examples.layout.blocks.items():
         if (penalty.weights[where] <= 0).any():
             raise ValueError(

@@ -19,7 +19,7 @@ from logsuper.learning._examples import Examples
 from logsuper.learning._latent_descent import descend_evidence
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import refuse_certainty
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import units
 from logsuper.solvers._inputs import check_integer
@@ -132,6 +132,7 @@ def latent(
     >>> found.converged, bool((found.parameters.alpha > 0.5).all())
     (True, True)
     """
+    check_problem(examples, penalty)
     stochastic = check_choice(method, "method", ("em", "subgradient")) == "subgradient"
     learn = check_choice(noise, "noise", ("fixed", "learned")) == "learned"
     exact = check_choice(engine, "engine", ("logistic", "exact")) == "exact"

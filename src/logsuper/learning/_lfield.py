@@ -25,7 +25,7 @@ from logsuper.learning._engines import Partition
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import minimize
 from logsuper.solvers._parametric import min_norm_point
 
@@ -124,6 +124,7 @@ def lfield(
     >>> lfield(data, Penalty.of(data.layout, modular=0.01)).parameters.alpha
     array([0., 0.])
     """
+    check_problem(examples, penalty)
     return minimize(
         Objective.supervised(examples, LField(n_jobs)),
         penalty,

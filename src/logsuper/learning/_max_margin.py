@@ -23,7 +23,7 @@ from logsuper.learning._examples import Examples, Group
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 
 __all__ = ["max_margin"]
 
@@ -88,6 +88,7 @@ def max_margin(
     >>> found.converged, bool(found.parameters.alpha.min() > 0.3)
     (True, True)
     """
+    check_problem(examples, penalty)
     refuse_missing_labels(examples, "max_margin")
     engine = _Augmented(_pixel_weights(examples, loss), n_jobs)
     targets = Objective.supervised(examples, engine).targets

@@ -41,7 +41,7 @@ from logsuper.learning._observed_means import (
     split_functions,
     weighted_cuts,
 )
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.solvers._graph import split
 from logsuper.solvers._inputs import check_integer
 
@@ -267,6 +267,7 @@ def moments(
     >>> fit.converged, bool((fit.parameters.alpha > 0.5).all())
     (True, True)
     """
+    check_problem(examples, penalty)
     check_choice(method, "method", ("logistic", "exact"))
     if checkpoint is not None and method == "exact":
         raise ValueError("checkpoint is for method='logistic'; L-BFGS keeps none")

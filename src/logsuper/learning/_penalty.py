@@ -7,9 +7,10 @@ import dataclasses
 import numpy as np
 
 from logsuper.functions._checks import FloatArray, check_number
+from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 
-__all__ = ["Penalty"]
+__all__ = ["Penalty", "check_problem"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,3 +51,21 @@ class Penalty:
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return its gradient."""
         return self.weights * (theta - self.center)
+
+
+def check_problem(examples: object, penalty: object) -> None:
+    """Refuse to learn from anything but examples, with a penalty on their parameters."""
+    if not isinstance(examples, Examples):
+        raise TypeError(
+            f"examples must be what make_examples returns, got a {type(examples).__name__}"
+        )
+    if not isinstance(penalty, Penalty):
+        raise TypeError(
+            "penalty must be a Penalty, such as Penalty.of(examples.layout, modular=0.1), got a "
+            f"{type(penalty).__name__}"
+        )
+    if len(penalty.weights) != examples.layout.size:
+        raise ValueError(
+            f"penalty is for {len(penalty.weights)} parameters, these examples have "
+            f"{examples.layout.size}"
+        )

@@ -21,7 +21,7 @@ from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Loss, refuse_certainty
 from logsuper.learning._pairs import Pairs
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import minimize
 
 __all__ = ["PseudoLikelihood", "pseudo"]
@@ -137,6 +137,7 @@ def pseudo(
     >>> np.round(pseudo(data, Penalty.of(data.layout)).parameters.alpha, 1)
     array([0.6, 0.4])
     """
+    check_problem(examples, penalty)
     return minimize(
         PseudoLikelihood(examples),
         penalty,

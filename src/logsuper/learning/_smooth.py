@@ -19,7 +19,7 @@ from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.solvers._inputs import as_floats, check_integer, refuse
 
 __all__ = ["Differentiable", "check_start", "minimize"]
@@ -110,6 +110,7 @@ def minimize(
     >>> np.round(found.parameters.modular, 2)  # log 3
     array([1.1])
     """
+    check_problem(objective.examples, penalty)
     layout = objective.examples.layout
     tolerance = check_number(tol, "tol")
     if tolerance <= 0:

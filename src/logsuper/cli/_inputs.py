@@ -1,0 +1,67 @@
+"""What users type, checked before any work: paths, numbers, and folders that can be written to."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from logsuper.cli._console import is_plain
+
+__all__ = ["SEED", "FiniteRange", "TextPath", "check_folder", "refusal"]
+
+SEED = click.IntRange(0, 2**63 - 1)
+"""A random seed."""
+
+
+class TextPath(click.Path):
+    """A path that can be printed and written in a report: UTF-8, without control characters."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        text = os.fsdecode(value)
+        if not is_plain(text):
+            self.fail(f"{text!r} is not UTF-8, or has a control character; rename it", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that NaN and infinity are not in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", param, ctx)
+        return number
+
+
+def check_folder(out: Path, names: Iterable[str] = ()) -> None:
+    """Make the folder for what a command will write, or say in one line why that cannot be.
+
+    Parameters
+    ----------
+    out : Path
+    names : iterable of str
+        Files that will be written there.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):  # permission to make a file is seen by making one
+            pass
+        for name in names:
+            if (out / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
+    except OSError as error:
+        raise refusal(out, error) from error
+
+
+def refusal(out: Path, error: OSError) -> click.ClickException:
+    """Return the line for a folder that cannot be written to."""
+    return click.ClickException(f"--out: cannot write to {out}: {error.strerror or error}")
