@@ -39,7 +39,7 @@ class Gaussian(Channel):
 
     def __init__(self, mean: ArrayLike = (0.0, 1.0), scale: ArrayLike = 1.0) -> None:
         self.mean = _as_pair(mean, "mean")
-        self.tied = np.ndim(scale) == 0
+        self.tied = as_array(scale, "scale").ndim == 0
         self.scale = _as_pair(scale, "scale")
         for k, value in enumerate(self.scale):
             if value <= 0:
@@ -59,13 +59,17 @@ class Gaussian(Channel):
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
         # deviations from the present means, so that no digits cancel
         powers = [z - mean for mean in self.mean]
-        return np.array(
-            [
-                float(np.sum(weight * power**k))
-                for weight, power in zip((zero, one), powers, strict=True)
-                for k in range(3)
-            ]
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            counts = np.array(
+                [
+                    float(np.sum(weight * power**k))
+                    for weight, power in zip((zero, one), powers, strict=True)
+                    for k in range(3)
+                ]
+            )
+        if not np.isfinite(counts).all():
+            raise ValueError("observed has entries so large that their squares overflow; rescale")
+        return counts
 
     def refit(self, counts: ArrayLike) -> Gaussian:
         weight, first, second = as_counts(counts, 6).reshape(2, 3).T

@@ -23,7 +23,7 @@ import numpy as np
 from logsuper._random import Seed, as_generator, as_key, as_keys
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
-from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._checks import FloatArray, IntArray, check_callback, check_number
 from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state, save_state
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
@@ -326,6 +326,7 @@ def descend(
         raise ValueError(f"tol = {tol:g} must be at least 0")
     limit = check_integer(max_steps, "max_steps", 1, _ESTIMATE)
     most = batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
+    check_callback(callback)
     check_seed(checkpoint, seed)
     key = as_key(seed)
     warm = start is None and rule == "adaptive" and limit > _WARM_STEPS and _can_warm(objective)

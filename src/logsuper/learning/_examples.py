@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from logsuper.channels import Channel
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, as_array, entry, first_index
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    as_array,
+    as_float,
+    as_list,
+    check_choice,
+    check_flag,
+    entry,
+    first_index,
+)
 from logsuper.learning._features import Context, Dense, Features
 from logsuper.learning._layout import Layout
 from logsuper.solvers._inputs import check_integer
@@ -294,14 +304,14 @@ def make_examples(
     """
     if labels is None and observed is None and features is None:
         raise ValueError("labels, observed and features are all missing; give at least one")
-    if modular not in MODULAR:
-        raise ValueError(f"modular must be one of {', '.join(MODULAR)}, got {modular!r}")
+    check_choice(modular, "modular", MODULAR)
     if observed is not None and channel is None:
         raise ValueError("observed needs a channel that says how it came about")
     if scale and observed is None:
         raise ValueError("scale=True learns a factor on observations; give observed")
     if context and (features is not None or observed is None):
         raise ValueError("context takes the place of features, and needs observed")
+    check_flag(scale, "scale")
     radius = check_integer(context, "context", 0, 64)
     x = None if labels is None else _as_images(labels, "labels")
     z = None if observed is None else _as_images(observed, "observed")
@@ -478,16 +488,8 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
 
 def _per_image(values: Any, name: str) -> list[FloatArray]:
     """Return finite arrays, one an image."""
-    rows = []
-    for i, value in enumerate(values):
-        if np.ma.is_masked(value):
-            raise ValueError(f"{name}[{i}] has masked entries; fill them with numbers")
-        row = np.asarray(as_array(value, f"{name}[{i}]"), dtype=np.float64)
-        if not np.isfinite(row).all():
-            at = first_index(~np.isfinite(row))
-            raise ValueError(f"{entry(f'{name}[{i}]', at)} is not finite")
-        rows.append(row)
-    return rows
+    rows = as_list(values, name, "an array or a list with one entry per image")
+    return [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
 
 
 def _stack(rows: list[FloatArray], name: str) -> FloatArray:
