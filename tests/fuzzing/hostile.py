@@ -270,7 +270,7 @@ def hostile_callable(rng: Rng) -> Callable[..., Any]:
     )
 
 
-def _length(x: Any, **options: Any) -> int:
+def _length(x: Any, *arguments: Any, **options: Any) -> int:
     return len(x)
 
 

@@ -153,10 +153,8 @@ def _moment_targets(rng: Rng) -> Call:
 
     def call(**given: Any) -> Any:
         examples, _ = _examples(given)
-        return [
-            tuple(learning.moment_targets(examples)(group, np.arange(group.count)))
-            for group in examples.groups
-        ]
+        targets = learning.moment_targets(examples)
+        return [tuple(targets(group, np.arange(group.count))) for group in examples.groups]
 
     return Call(call, arguments)
 

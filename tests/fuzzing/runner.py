@@ -117,7 +117,12 @@ class _Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         if self.process is None:
             # one thread of linear algebra each: more would only be slower on small arrays
-            environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            environment = os.environ | {
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+                # for the processes that a call may start; a worker has filters of its own
+                "PYTHONWARNINGS": "ignore::UserWarning",
+            }
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,

@@ -72,7 +72,12 @@ class Gaussian(Channel):
         return counts
 
     def refit(self, counts: ArrayLike) -> Gaussian:
-        weight, first, second = as_counts(counts, 6).reshape(2, 3).T
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            fitted = self._refit(as_counts(counts, 6))
+        return fitted
+
+    def _refit(self, counts: FloatArray) -> Gaussian:
+        weight, first, second = counts.reshape(2, 3).T
         if not weight.sum():
             return self
         share = np.maximum(weight, np.finfo(np.float64).tiny)
@@ -86,6 +91,8 @@ class Gaussian(Channel):
         if spread <= _ROUNDING * second.sum() / weight.sum():  # all grey levels are the same
             square, spread = self.scale**2, 0.0
         scale = np.sqrt(np.maximum(square, _NARROWEST**2 * spread))
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise ValueError("counts have no finite means and spreads; rescale what was observed")
         return Gaussian(mean, scale[0] if self.tied else scale)
 
     def _unbiased(self, observed: FloatArray) -> FloatArray:

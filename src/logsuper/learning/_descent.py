@@ -27,6 +27,7 @@ from logsuper.functions._checks import FloatArray, IntArray, check_callback, che
 from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state, save_state
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
+from logsuper.learning._layout import LARGEST
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
@@ -320,8 +321,8 @@ def descend(
     examples = objective.examples
     rule = check_choice(steps, "steps", RULES)
     rate = check_number(rate, "rate")
-    if rate <= 0.0:
-        raise ValueError(f"rate = {rate:g} must be positive")
+    if not 1.0 / LARGEST <= rate <= LARGEST:
+        raise ValueError(f"rate = {rate:g} must lie between {1.0 / LARGEST:g} and {LARGEST:g}")
     if check_number(tol, "tol") < 0.0:
         raise ValueError(f"tol = {tol:g} must be at least 0")
     limit = check_integer(max_steps, "max_steps", 1, _ESTIMATE)

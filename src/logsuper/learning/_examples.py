@@ -24,7 +24,7 @@ from logsuper.functions._checks import (
     first_index,
 )
 from logsuper.learning._features import Context, Dense, Features
-from logsuper.learning._layout import Layout
+from logsuper.learning._layout import LARGEST, Layout
 from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._prepare import Prepared, prepare
 
@@ -330,6 +330,7 @@ def make_examples(
     for shape in dict.fromkeys(shapes):
         index = np.flatnonzero([s == shape for s in shapes])
         prepared = prepare(functions(shape) if callable(functions) else functions)
+        _refuse_large_functions(prepared)
         n = math.prod(shape)
         if prepared.n != n:
             raise ValueError(
@@ -360,6 +361,27 @@ def make_examples(
 # ------------------------------------------------------------------------------------------ inside
 
 
+def _refuse_large(values: FloatArray, name: str) -> None:
+    """Raise for numbers that learners could not square and sum; infinite log-odds have a meaning."""
+    large = np.isfinite(values) & (np.abs(values) > LARGEST)
+    if large.any():
+        at = first_index(large)
+        raise ValueError(
+            f"{entry(name, at)} = {values[at]:g} is larger than {LARGEST:g}, too much to learn "
+            "from; rescale it"
+        )
+
+
+def _refuse_large_functions(prepared: Prepared) -> None:
+    """Raise for a function with values that learners could not square and sum.
+
+    By submodularity the gains at 0 and the value at 1 bound all others, but for a factor of n.
+    """
+    zero = np.zeros(prepared.n)
+    for k, f in enumerate(prepared.functions):
+        _refuse_large(np.append(f.gains(zero), f(1.0 - zero)), f"the gain of functions[{k}]")
+
+
 def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
     if channel is None or group.observed is None or group.observed.size > _KEPT:
         return None
@@ -369,7 +391,9 @@ def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
 def _odds(group: Group, channel: Channel, rows: IntArray) -> FloatArray:
     """Return log-odds (B, n); the channel sees images, for it may have rates for each pixel."""
     images = group.read_observed(rows).reshape(-1, *group.shape)
-    return channel.log_odds(images).reshape(len(rows), -1)
+    odds = channel.log_odds(images)
+    _refuse_large(odds, "the log-odds of observed")
+    return odds.reshape(len(rows), -1)
 
 
 def _as_images(images: Any, name: str) -> list[NDArray[Any]]:
@@ -489,7 +513,10 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
 def _per_image(values: Any, name: str) -> list[FloatArray]:
     """Return finite arrays, one an image."""
     rows = as_list(values, name, "an array or a list with one entry per image")
-    return [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
+    found = [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
+    for i, row in enumerate(found):
+        _refuse_large(row, f"{name}[{i}]")
+    return found
 
 
 def _stack(rows: list[FloatArray], name: str) -> FloatArray:
