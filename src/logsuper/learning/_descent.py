@@ -322,7 +322,7 @@ def descend(
     rule = check_choice(steps, "steps", RULES)
     rate = check_number(rate, "rate")
     if not 1.0 / LARGEST <= rate <= LARGEST:
-        raise ValueError(f"rate = {rate:g} must lie between {1.0 / LARGEST:g} and {LARGEST:g}")
+        raise ValueError(f"rate = {rate:g} must be positive, from {1 / LARGEST:g} to {LARGEST:g}")
     if check_number(tol, "tol") < 0.0:
         raise ValueError(f"tol = {tol:g} must be at least 0")
     limit = check_integer(max_steps, "max_steps", 1, _ESTIMATE)

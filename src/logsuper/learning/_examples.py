@@ -362,7 +362,7 @@ def make_examples(
 
 
 def _refuse_large(values: FloatArray, name: str) -> None:
-    """Raise for numbers that learners could not square and sum; infinite log-odds have a meaning."""
+    """Raise for numbers that learners could not square and sum; infinite log-odds are legal."""
     large = np.isfinite(values) & (np.abs(values) > LARGEST)
     if large.any():
         at = first_index(large)
