@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import re
 import traceback
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +28,9 @@ _CHECKED_BY_SKLEARN = (
     *("sklearn/utils/validation.py", "sklearn/utils/_param_validation.py"),
     "sklearn/utils/_array_api.py",
 )
+
+
+_KERNEL_CALL = re.compile(r"\b(kernel|native|_kernel)\w*\.\w+\(")
 
 
 class UserError(Exception):
@@ -75,6 +79,8 @@ def judge(error: BaseException) -> Verdict:
         return Verdict(CLEAR, told)  # raised by a user's function, or by Python at the call itself
     if file.is_relative_to(PACKAGE) and last.lineno in _raising_lines(file) and str(error):
         return Verdict(CLEAR, told)
+    if type(error) is ValueError and _KERNEL_CALL.search(last.line or ""):
+        return Verdict(CLEAR, told)  # raised by a compiled kernel, in the library's words
     if file.as_posix().endswith(_CHECKED_BY_SKLEARN):
         return Verdict(CLEAR, told)
     return Verdict(OPAQUE, told)
