@@ -18,6 +18,7 @@ from logsuper.functions._checks import (
     FloatArray,
     IntArray,
     check_binary,
+    check_choice,
     check_fixed,
     check_number,
     frozen,
@@ -125,13 +126,9 @@ class LogSupermodular:
         >>> m.log_partition("lfield").value - m.log_partition().value > 0
         True
         """
-        if method in _methods.METHODS:
-            bound = _methods.log_partition(self.f, method, **options)
-        elif method in sampling.ESTIMATORS:
-            bound = sampling.log_partition(self.f, method, **options)
-        else:
-            listed = ", ".join([*_methods.METHODS, *sampling.ESTIMATORS])
-            raise ValueError(f"method must be one of {listed}, got {method!r}")
+        check_choice(method, "method", [*_methods.METHODS, *sampling.ESTIMATORS])
+        room: Any = _methods if method in _methods.METHODS else sampling
+        bound: Bound = room.log_partition(self.f, method, **options)
         return bound.shifted(self.constant)
 
     def bracket(
@@ -238,13 +235,11 @@ class LogSupermodular:
         array([0.366, 0.134, 0.134, 0.366])
         """
         X = check_binary(X, self.n)
-        if side == "exact":
+        if check_choice(side, "side", ("exact", "lower", "upper")) == "exact":
             log_z = self.log_partition("exact", **options).value
-        elif side in ("lower", "upper"):
+        else:
             found = self.bracket(**options)
             log_z = found.upper if side == "lower" else found.lower
-        else:
-            raise ValueError(f"side must be 'exact', 'lower' or 'upper', got {side!r}")
         free = X[..., self.free]
         values = self.constant - log_z - np.asarray(self.f(free))
         if side != "exact" and self.f.n:

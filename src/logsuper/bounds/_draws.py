@@ -14,6 +14,7 @@ from logsuper._random import Seed, as_generator
 from logsuper.bounds._pairwise import as_pairwise
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._checks import check_choice as check_choice
 from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._prepare import Prepared, prepare
 
@@ -33,13 +34,6 @@ Transform = Callable[[FloatArray], FloatArray]
 def check_samples(samples: Any, least: int = 2) -> int:
     """Return a number of draws; a standard error needs two."""
     return check_integer(samples, "samples", least, 2**31)
-
-
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """Return one of the choices; list them otherwise."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return str(value)
 
 
 def logit(u: FloatArray) -> FloatArray:

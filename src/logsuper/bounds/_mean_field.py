@@ -2,7 +2,6 @@ r"""Mean field: :math:`A(f)\ge\max_q H(q)-\mathbb{E}_qf` over independent elemen
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from logsuper.functions._checks import (
     check_probabilities,
 )
 from logsuper.solvers._graph import split
+from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._maximize import maximize
 from logsuper.solvers._native import kernels
 
@@ -107,8 +107,7 @@ def search(
     """Return the best value, its logits, and the number of solves and of sweeps."""
     if check_number(tol, "tol") < 0:
         raise ValueError(f"tol must be at least 0, got {tol!r}")
-    if operator.index(max_sweeps) < 1:
-        raise ValueError(f"max_sweeps must be at least 1, got {max_sweeps!r}")
+    check_integer(max_sweeps, "max_sweeps", 1, 2**31)
     given = None if isinstance(starts, str) else _as_logits(starts, f.n)
     if given is None and starts != "auto":
         raise ValueError(f'starts must be "auto" or probabilities, got {starts!r}')

@@ -13,6 +13,7 @@ import numpy as np
 from logsuper.bounds._heavy import lighten
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import check_choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +69,7 @@ _PRECISE = {
 def find(what: str, name: str, options: Collection[str]) -> Callable[..., Any]:
     """Return the function `what` of a method; refuse an unknown name or option, listing legal."""
     have = {key: method for key, method in METHODS.items() if method.find(what) is not None}
-    if name not in have:
-        raise ValueError(f"method must be one of {', '.join(have)}, got {name!r}")
-    function = have[name].find(what)
+    function = have[check_choice(name, "method", have)].find(what)
     assert function is not None
     check_options(function, name, options)
     return function

@@ -38,7 +38,7 @@ from logsuper.bounds._windows import (
     window_odds,
 )
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper.functions._checks import FloatArray, check_choice
 from logsuper.solvers._inputs import check_integer, count_threads
 from logsuper.solvers._maximize import maximize
 
@@ -196,8 +196,7 @@ def log_partition(
     >>> high - low < 1e-3
     True
     """
-    if side not in get_args(Side):
-        raise ValueError(f"side must be one of {', '.join(get_args(Side))}, got {side!r}")
+    check_choice(side, "side", get_args(Side))
     lower, upper = brackets(f, window, n_jobs)
     if side != "both":
         return lower if side == "lower" else upper

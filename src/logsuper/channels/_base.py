@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._errors import NotApplicable
-from logsuper.channels._checks import as_labels, as_observed
-from logsuper.functions._checks import FloatArray, as_array, first_index
+from logsuper.channels._checks import as_labels, as_observed, as_shape
+from logsuper.functions._checks import FloatArray, as_numeric, first_index
 
 __all__ = ["Channel"]
 
@@ -157,8 +157,9 @@ class Channel(ABC):
         >>> float(ls.Gaussian(mean=(0.0, 1.0), scale=0.5).divergence())
         2.0
         """
-        with np.errstate(divide="ignore"):
-            return np.broadcast_to(self._divergence(shape), shape)
+        sizes = as_shape(shape)
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.broadcast_to(self._divergence(sizes), sizes)
 
     def sample(self, x: ArrayLike, seed: Seed = None) -> FloatArray:
         """Draw an observation of x.
@@ -196,7 +197,7 @@ class Channel(ABC):
         >>> channel.refit(counts)
         Flips(0.12)
         """
-        z, m = as_observed(observed), np.asarray(as_array(mean, "mean"), dtype=np.float64)
+        z, m = as_observed(observed), np.asarray(as_numeric(mean, "mean"), dtype=np.float64)
         if m.shape != z.shape:
             raise ValueError(f"mean has shape {m.shape}, but observed {z.shape}")
         bad = ~((m >= 0) & (m <= 1))

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._checks import FloatArray, IntArray, as_array, first_index, frozen
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    as_array,
+    as_list,
+    as_numeric,
+    check_size,
+    first_index,
+    frozen,
+)
 
 __all__ = [
     "LEAST_APART",
@@ -16,6 +26,7 @@ __all__ = [
     "as_labels",
     "as_observed",
     "as_rates",
+    "as_shape",
     "broadcast",
     "short",
 ]
@@ -80,13 +91,22 @@ def as_groups(groups: ArrayLike, rate: FloatArray) -> IntArray:
 
 
 def as_counts(counts: ArrayLike, size: int) -> FloatArray:
-    array = np.asarray(as_array(counts, "counts"), dtype=np.float64)
+    array = np.asarray(as_numeric(counts, "counts"), dtype=np.float64)
     if array.shape != (size,) or not np.isfinite(array).all():
         raise ValueError(
             f"counts must be {size} finite numbers, the sum of what count() of this channel "
             f"returned; got shape {array.shape}"
         )
     return array
+
+
+def as_shape(shape: object) -> tuple[int, ...]:
+    """Return the lengths of the axes of an array that there can be."""
+    lengths = as_list(shape, "shape", "a tuple of integers")
+    sizes = tuple(check_size(length, f"shape[{k}]") for k, length in enumerate(lengths))
+    if math.prod(sizes) >= 2**59:
+        raise ValueError(f"shape = {sizes} has more entries than memory can hold")
+    return sizes
 
 
 def broadcast(values: NDArray[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:

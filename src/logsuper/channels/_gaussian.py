@@ -39,7 +39,7 @@ class Gaussian(Channel):
 
     def __init__(self, mean: ArrayLike = (0.0, 1.0), scale: ArrayLike = 1.0) -> None:
         self.mean = _as_pair(mean, "mean")
-        self.tied = np.ndim(scale) == 0
+        self.tied = as_array(scale, "scale").ndim == 0
         self.scale = _as_pair(scale, "scale")
         for k, value in enumerate(self.scale):
             if value <= 0:
@@ -59,16 +59,25 @@ class Gaussian(Channel):
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
         # deviations from the present means, so that no digits cancel
         powers = [z - mean for mean in self.mean]
-        return np.array(
-            [
-                float(np.sum(weight * power**k))
-                for weight, power in zip((zero, one), powers, strict=True)
-                for k in range(3)
-            ]
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            counts = np.array(
+                [
+                    float(np.sum(weight * power**k))
+                    for weight, power in zip((zero, one), powers, strict=True)
+                    for k in range(3)
+                ]
+            )
+        if not np.isfinite(counts).all():
+            raise ValueError("observed has entries so large that their squares overflow; rescale")
+        return counts
 
     def refit(self, counts: ArrayLike) -> Gaussian:
-        weight, first, second = as_counts(counts, 6).reshape(2, 3).T
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            fitted = self._refit(as_counts(counts, 6))
+        return fitted
+
+    def _refit(self, counts: FloatArray) -> Gaussian:
+        weight, first, second = counts.reshape(2, 3).T
         if not weight.sum():
             return self
         share = np.maximum(weight, np.finfo(np.float64).tiny)
@@ -82,6 +91,8 @@ class Gaussian(Channel):
         if spread <= _ROUNDING * second.sum() / weight.sum():  # all grey levels are the same
             square, spread = self.scale**2, 0.0
         scale = np.sqrt(np.maximum(square, _NARROWEST**2 * spread))
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise ValueError("counts have no finite means and spreads; rescale what was observed")
         return Gaussian(mean, scale[0] if self.tied else scale)
 
     def _unbiased(self, observed: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper.channels import Channel
-from logsuper.functions._checks import FloatArray
+from logsuper.functions._checks import FloatArray, as_list
 from logsuper.solvers._inputs import check_integer
 
 __all__ = ["corrupt"]
@@ -42,11 +42,11 @@ def corrupt(
     if not isinstance(channel, Channel):
         raise TypeError(f"channel must be a Channel, got {type(channel).__name__}")
     number = check_integer(seed, "seed", 0, 2**63)
-    if not len(images):
-        return np.zeros(np.shape(images))
-    return np.stack(
-        [
-            channel.sample(image, np.random.default_rng([number, i]))
-            for i, image in enumerate(images)
-        ]
-    )
+    parts = [
+        channel.sample(image, np.random.default_rng([number, i]))
+        for i, image in enumerate(as_list(images, "images", "a stack or a list of images"))
+    ]
+    shapes = sorted({part.shape for part in parts})
+    if len(shapes) > 1:
+        raise ValueError(f"images must be of one shape, got {shapes[0]} and {shapes[1]}")
+    return np.stack(parts) if parts else np.zeros(np.shape(images))

@@ -7,11 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper._random import as_generator
+from logsuper.solvers._inputs import check_integer
+
 __all__ = ["make_silhouettes"]
 
 # The skeleton's frame: x towards the head, y up, angles in radians, 0.9 from shoulder to hip.
 _BLEND = 0.016  # how softly two limbs melt into each other
 _SUBPIXELS = 4  # supersampling along each axis
+_LARGEST = 2**15  # pixels along each axis
 
 Point = NDArray[np.float64]
 
@@ -59,9 +63,9 @@ def make_silhouettes(
     >>> images.shape, images.dtype, sorted(set(images.ravel().tolist()))
     ((3, 32, 48), dtype('uint8'), [0, 1])
     """
-    height, width = _check(n, shape)
+    n, height, width = _check(n, shape)
     # One child stream an animal: image i does not depend on n.
-    streams = np.random.default_rng(seed).spawn(n)
+    streams = as_generator(seed).spawn(n)
     images = np.empty((n, height, width), dtype=np.uint8)
     for image, rng in zip(images, streams, strict=True):
         limbs, scale = _fit(_animal(rng), height, width, rng)
@@ -69,21 +73,17 @@ def make_silhouettes(
     return images
 
 
-def _check(n: int, shape: tuple[int, int]) -> tuple[int, int]:
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise TypeError(f"n must be an integer, got {type(n).__name__}")
-    if n < 0:
-        raise ValueError(f"n must be at least 0, got {n}")
+def _check(n: int, shape: tuple[int, int]) -> tuple[int, int, int]:
+    """Return the number of images, their height and their width."""
     try:
         height, width = shape
     except (TypeError, ValueError):
         raise ValueError(f"shape must be a pair (height, width), got {shape!r}") from None
-    for name, size in (("height", height), ("width", width)):
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise TypeError(f"shape: the {name} must be an integer, got {size!r}")
-        if size < 16:
-            raise ValueError(f"shape: the {name} must be at least 16 pixels, got {size}")
-    return int(height), int(width)
+    return (
+        check_integer(n, "n", 0, 2**31),
+        check_integer(height, "shape: the height", 16, _LARGEST),
+        check_integer(width, "shape: the width", 16, _LARGEST),
+    )
 
 
 def _ray(origin: Point, angle: float, length: float) -> Point:

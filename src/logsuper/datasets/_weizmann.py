@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions._checks import FloatArray, check_number
+from logsuper.functions._checks import FloatArray, check_choice, check_number
 from logsuper.solvers._inputs import check_integer
 
 __all__ = ["Masks", "load_weizmann"]
@@ -111,10 +111,8 @@ def load_weizmann(
     (('horse001',), (1, 4, 5), 1)
     """
     height, width = (check_integer(size, "shape", 1, 2**15) for size in shape)
-    if resample not in _FILTERS:
-        raise ValueError(f"resample must be one of {', '.join(_FILTERS)}, got {resample!r}")
-    if aspect not in ("stretch", "pad", "crop"):
-        raise ValueError(f"aspect must be stretch, pad or crop, got {aspect!r}")
+    check_choice(resample, "resample", _FILTERS)
+    check_choice(aspect, "aspect", ("stretch", "pad", "crop"))
     level = check_number(threshold, "threshold")
     if not 0.0 <= level < 1.0:
         raise ValueError(f"threshold must lie in [0, 1), got {level:g}")

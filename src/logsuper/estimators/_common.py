@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from logsuper._random import Seed
 from logsuper.estimators._learners import LEARNERS, find_penalty
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import check_number
+from logsuper.functions._checks import check_callback, check_choice, check_number
 from logsuper.learning import Examples, Learned
 
 __all__ = [
@@ -69,14 +69,6 @@ def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
     return learner.load(name)(examples, penalty, **arguments, **given)
 
 
-def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
-    """Return one of several words."""
-    listed = tuple(choices)
-    if not isinstance(value, str) or value not in listed:
-        raise ValueError(f"{name} must be one of {', '.join(listed)}, got {value!r}")
-    return value
-
-
 def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return an integer of at least `least`."""
     try:
@@ -89,12 +81,6 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
-
-
-def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called."""
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be callable or None, got {type(callback).__name__}")
 
 
 def check_functions(functions: Any, name: str, n: int) -> tuple[SubmodularFunction, ...]:

@@ -22,7 +22,8 @@ _LARGEST = 1e140
 
 def read_images(images: Any, name: str) -> list[Image]:
     """Return images or volumes as a list of arrays, NaN where they are masked; no other copies."""
-    if isinstance(images, np.ndarray) and images.dtype != object and images.ndim not in (3, 4):
+    loose = isinstance(images, np.ndarray) and images.dtype == object and images.ndim > 0
+    if isinstance(images, np.ndarray) and not loose and images.ndim not in (3, 4):
         if images.ndim == 2:
             raise ValueError(
                 f"{name} is a single image of shape {images.shape}; give a stack, {name}[None]"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._check import check_submodular
-from logsuper.functions._checks import FloatArray, check_size, first_index
+from logsuper.functions._checks import FloatArray, check_flag, check_size, first_index
 
 
 class SetFunction(SubmodularFunction):
@@ -53,10 +53,10 @@ class SetFunction(SubmodularFunction):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
         self.n = check_size(n)
         self.function = function
-        self.vectorized = bool(vectorized)
+        self.vectorized = check_flag(vectorized, "vectorized")
         self._offset = 0.0
         self._offset = float(self._evaluate(np.zeros((1, self.n)))[0])
-        if check and not (report := check_submodular(self)):
+        if check_flag(check, "check") and not (report := check_submodular(self)):
             raise ValueError(f"function is not submodular: {report.violated}")
 
     def _evaluate(self, X: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from logsuper.functions._checks import (
     IntArray,
     as_float,
     as_members,
+    as_numeric,
     as_vector,
     check_size,
     first_index,
@@ -258,9 +259,18 @@ class _Curve:
 
     def __call__(self, v: FloatArray | np.float64) -> FloatArray:
         if self.vectorised:
-            return np.asarray(self.function(v), dtype=np.float64)
-        flat = [float(self.function(float(value))) for value in np.ravel(v)]
+            return as_numeric(self.function(v), "what g returns").astype(np.float64)
+        flat = [_as_number(self.function(float(value)), float(value)) for value in np.ravel(v)]
         return np.array(flat).reshape(np.shape(v))
+
+
+def _as_number(returned: Any, v: float) -> float:
+    try:
+        if isinstance(returned, str | bytes):
+            raise TypeError
+        return float(returned)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"g({v:g}) returned {returned!r}; it must return a number") from None
 
 
 class _PiecewiseLinear:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -47,6 +47,27 @@ def check_number(value: object, name: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {number}")
     return number
+
+
+def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
+    """Return one of several words; list them otherwise."""
+    listed = tuple(choices)
+    if not isinstance(value, str) or value not in listed:
+        raise ValueError(f"{name} must be one of {', '.join(listed)}, got {value!r}")
+    return value
+
+
+def check_flag(value: object, name: str) -> bool:
+    """Return True or False; nothing else is taken for one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
+
+
+def check_callback(callback: object) -> None:
+    """Refuse what cannot be called."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable or None, got {type(callback).__name__}")
 
 
 def check_confidence(confidence: object) -> float:

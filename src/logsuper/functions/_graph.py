@@ -15,8 +15,13 @@ from logsuper.functions._checks import (
     IntArray,
     add_up,
     arrays_in,
+    as_indices,
+    as_vector,
     check_binary,
+    check_number,
+    check_size,
     frozen,
+    refuse_negative,
 )
 
 # Auxiliary nodes that are connected with each other are enumerated together in `value`.
@@ -78,15 +83,21 @@ class PairwiseGraph:
         An arc costs :math:`c` when its tail is 1 and its head 0, which is
         :math:`\frac c2|p-q|+\frac c2(p-q)`.  Arcs that share a pair of nodes are merged.
         """
-        size = n + n_aux
-        tail = np.asarray(tails, dtype=np.int64)
-        head = np.asarray(heads, dtype=np.int64)
-        half = np.asarray(costs, dtype=np.float64) / 2.0
-        field = np.array(np.broadcast_to(np.asarray(unary, dtype=np.float64), size))
+        size = check_size(n) + check_size(n_aux, "n_aux")
+        tail = as_indices(tails, size, "tails")
+        head = as_indices(heads, size, "heads")
+        half = as_vector(costs, "costs") / 2.0
+        field = as_vector(unary, "unary", size)
+        if not tail.shape == head.shape == half.shape:
+            raise ValueError(
+                f"tails, heads and costs must be of one length, got shapes {tail.shape}, "
+                f"{head.shape} and {half.shape}"
+            )
+        refuse_negative(half, "costs", "the arc would be repulsive, which is not submodular")
         field += add_up(tail, half, size)
         field -= add_up(head, half, size)
         edges, weights = merge_edges(np.stack([tail, head], axis=1), half, size)
-        return cls(n, n_aux, edges, weights, frozen(field), float(constant))
+        return cls(n, n_aux, edges, weights, frozen(field), check_number(constant, "constant"))
 
     @classmethod
     def from_truncations(

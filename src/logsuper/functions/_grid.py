@@ -71,7 +71,8 @@ def grid_cuts(
     if 0 in sizes:
         raise ValueError(f"shape[{sizes.index(0)}] is 0; a grid needs at least one element")
     choices = _NEIGHBORS[axes]
-    reach = choices.get(min(choices) if neighbors is None else neighbors)
+    wanted = min(choices) if neighbors is None else neighbors
+    reach = choices.get(wanted) if isinstance(wanted, int | np.integer) else None
     if reach is None:
         listed = ", ".join(map(str, choices))
         raise ValueError(f"neighbors must be one of {listed} for {axes} axes, got {neighbors!r}")

@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from logsuper._random import Seed, as_generator, as_key
 from logsuper.bounds import _auto
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_number
+from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_choice, check_number
 from logsuper.functions._cut import Cut
 from logsuper.functions._modular import Modular
 from logsuper.functions._sum import Sum
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._features import Dense
+from logsuper.learning._inputs import check_examples
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
 from logsuper.solvers._inputs import check_integer
@@ -81,6 +82,7 @@ def modes(
     array([[[1, 1, 0],
             [1, 0, 0]]], dtype=uint8)
     """
+    check_examples(examples, n_jobs)
     theta = check_theta(examples, theta)
     if check_number(factor, "factor") < 0:
         raise ValueError(f"factor must be at least 0, got {factor:g}")
@@ -139,9 +141,9 @@ def means(
     >>> means(data, [1.0]).round(3)
     array([[0.864, 0.5  , 0.136]])
     """
+    check_examples(examples, n_jobs)
     theta = check_theta(examples, theta)
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    check_choice(method, "method", METHODS)
     count = check_integer(samples, "samples", 1, 2**31)
     alpha = theta[examples.layout.blocks["alpha"]]
     key = as_key(seed)
@@ -219,6 +221,7 @@ def samples(
     >>> samples(data, [1.0], 2, seed=0).tolist()
     [[[1, 1, 0], [1, 1, 0]], [[0, 0, 0], [0, 0, 0]]]
     """
+    check_examples(examples, n_jobs)
     theta = check_theta(examples, theta)
     size = check_integer(count, "count", 1, 2**31)
     alpha = theta[examples.layout.blocks["alpha"]]
@@ -274,6 +277,7 @@ def best_factor(
     >>> best_factor(data, [20.0, 20.0], [0.05, 0.1, 1.0])
     0.05
     """
+    check_examples(examples, n_jobs)
     if any(group.labels is None for group in examples.groups):
         raise ValueError("labels are missing; a factor is chosen by how well modes agree with them")
     tried = as_vector(np.asarray(factors, dtype=np.float64), "factors")
@@ -292,7 +296,7 @@ def best_factor(
 
 def check_theta(examples: Examples, theta: ArrayLike) -> FloatArray:
     """Return a vector of parameters of the examples' layout."""
-    vector = as_vector(np.asarray(theta, dtype=np.float64), "theta")
+    vector = as_vector(theta, "theta")
     if len(vector) != examples.layout.size:
         raise ValueError(
             f"theta has {len(vector)} entries, but these examples have {examples.layout.size} "

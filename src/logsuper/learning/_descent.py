@@ -23,10 +23,11 @@ import numpy as np
 from logsuper._random import Seed, as_generator, as_key, as_keys
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
-from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._checks import FloatArray, IntArray, check_callback, check_number
 from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state, save_state
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
+from logsuper.learning._layout import LARGEST
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
@@ -321,12 +322,13 @@ def descend(
     check_problem(examples, penalty)
     rule = check_choice(steps, "steps", RULES)
     rate = check_number(rate, "rate")
-    if rate <= 0.0:
-        raise ValueError(f"rate = {rate:g} must be positive")
+    if not 1.0 / LARGEST <= rate <= LARGEST:
+        raise ValueError(f"rate = {rate:g} must be positive, from {1 / LARGEST:g} to {LARGEST:g}")
     if check_number(tol, "tol") < 0.0:
         raise ValueError(f"tol = {tol:g} must be at least 0")
     limit = check_integer(max_steps, "max_steps", 1, _ESTIMATE)
     most = batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
+    check_callback(callback)
     check_seed(checkpoint, seed)
     key = as_key(seed)
     warm = start is None and rule == "adaptive" and limit > _WARM_STEPS and _can_warm(objective)

@@ -8,7 +8,7 @@ the value then is that of the conditioned model, without the fixed elements' fin
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Partition(NamedTuple):
     mean: FloatArray
 
 
+@runtime_checkable
 class Engine(Protocol):
     """What computes log-partition functions of examples."""
 

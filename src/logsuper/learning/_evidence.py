@@ -24,6 +24,7 @@ from logsuper.learning._engines import Engine, Partition
 from logsuper.learning._exact_engines import WIDTH, Exact, Strips, some_of
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._features import Context
+from logsuper.learning._inputs import check_examples
 
 __all__ = ["Evidence", "Side", "bracket_log_evidence", "log_evidence"]
 
@@ -205,7 +206,10 @@ def log_evidence(
     >>> np.exp(log_evidence(data, [1.0, 0.0, 0.0], Exact())).round(3)
     array([0.324, 0.176, 0.176, 0.324])
     """
+    check_examples(examples)
     check_observed(examples)
+    if not isinstance(engine, Engine):
+        raise TypeError(f"engine must be an engine, such as Exact(), got {type(engine).__name__}")
     parameters = check_theta(examples, theta)
     assert examples.channel is not None
     if any(_bounds(engine, group) for group in examples.groups):
@@ -263,6 +267,7 @@ def bracket_log_evidence(
     >>> np.exp(bracket_log_evidence(data, [1.0, 0.0, 0.0])).round(3).ravel()
     array([0.176, 0.176])
     """
+    check_examples(examples, n_jobs)
     check_observed(examples)
     assert examples.channel is not None
     parameters = check_theta(examples, theta)

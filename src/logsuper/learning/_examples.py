@@ -12,9 +12,19 @@ from numpy.typing import NDArray
 
 from logsuper.channels import Channel
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, as_array, entry, first_index
+from logsuper.functions._checks import (
+    FloatArray,
+    IntArray,
+    as_array,
+    as_float,
+    as_list,
+    check_choice,
+    check_flag,
+    entry,
+    first_index,
+)
 from logsuper.learning._features import Context, Dense, Features
-from logsuper.learning._layout import Layout
+from logsuper.learning._layout import LARGEST, Layout
 from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._prepare import Prepared, prepare
 
@@ -294,8 +304,7 @@ def make_examples(
     """
     if labels is None and observed is None and features is None:
         raise ValueError("labels, observed and features are all missing; give at least one")
-    if modular not in MODULAR:
-        raise ValueError(f"modular must be one of {', '.join(MODULAR)}, got {modular!r}")
+    check_choice(modular, "modular", MODULAR)
     if observed is not None and channel is None:
         raise ValueError("observed needs a channel that says how it came about")
     if channel is not None and not isinstance(channel, Channel):
@@ -306,6 +315,7 @@ def make_examples(
         raise ValueError("scale=True learns a factor on observations; give observed")
     if context and (features is not None or observed is None):
         raise ValueError("context takes the place of features, and needs observed")
+    check_flag(scale, "scale")
     radius = check_integer(context, "context", 0, 64)
     x = None if labels is None else _as_images(labels, "labels")
     z = None if observed is None else _as_images(observed, "observed")
@@ -324,6 +334,7 @@ def make_examples(
     for shape in dict.fromkeys(shapes):
         index = np.flatnonzero([s == shape for s in shapes])
         prepared = prepare(functions(shape) if callable(functions) else functions)
+        _refuse_large_functions(prepared)
         n = math.prod(shape)
         if prepared.n != n:
             raise ValueError(
@@ -354,6 +365,27 @@ def make_examples(
 # ------------------------------------------------------------------------------------------ inside
 
 
+def _refuse_large(values: FloatArray, name: str) -> None:
+    """Raise for numbers that learners could not square and sum; infinite log-odds are legal."""
+    large = np.isfinite(values) & (np.abs(values) > LARGEST)
+    if large.any():
+        at = first_index(large)
+        raise ValueError(
+            f"{entry(name, at)} = {values[at]:g} is larger than {LARGEST:g}, too much to learn "
+            "from; rescale it"
+        )
+
+
+def _refuse_large_functions(prepared: Prepared) -> None:
+    """Raise for a function with values that learners could not square and sum.
+
+    By submodularity the gains at 0 and the value at 1 bound all others, but for a factor of n.
+    """
+    zero = np.zeros(prepared.n)
+    for k, f in enumerate(prepared.functions):
+        _refuse_large(np.append(f.gains(zero), f(1.0 - zero)), f"the gain of functions[{k}]")
+
+
 def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
     if channel is None or group.observed is None or group.observed.size > _KEPT:
         return None
@@ -363,7 +395,9 @@ def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
 def _odds(group: Group, channel: Channel, rows: IntArray) -> FloatArray:
     """Return log-odds (B, n); the channel sees images, for it may have rates for each pixel."""
     images = group.read_observed(rows).reshape(-1, *group.shape)
-    return channel.log_odds(images).reshape(len(rows), -1)
+    odds = channel.log_odds(images)
+    _refuse_large(odds, "the log-odds of observed")
+    return odds.reshape(len(rows), -1)
 
 
 def _as_images(images: Any, name: str) -> list[NDArray[Any]]:
@@ -482,16 +516,11 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
 
 def _per_image(values: Any, name: str) -> list[FloatArray]:
     """Return finite arrays, one an image."""
-    rows = []
-    for i, value in enumerate(values):
-        if np.ma.is_masked(value):
-            raise ValueError(f"{name}[{i}] has masked entries; fill them with numbers")
-        row = np.asarray(as_array(value, f"{name}[{i}]"), dtype=np.float64)
-        if not np.isfinite(row).all():
-            at = first_index(~np.isfinite(row))
-            raise ValueError(f"{entry(f'{name}[{i}]', at)} is not finite")
-        rows.append(row)
-    return rows
+    rows = as_list(values, name, "an array or a list with one entry per image")
+    found = [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
+    for i, row in enumerate(found):
+        _refuse_large(row, f"{name}[{i}]")
+    return found
 
 
 def _stack(rows: list[FloatArray], name: str) -> FloatArray:

@@ -24,7 +24,7 @@ import numpy as np
 
 from logsuper._random import Seed, as_key
 from logsuper._warnings import ConvergenceWarning
-from logsuper.functions._checks import FloatArray, IntArray, check_number
+from logsuper.functions._checks import FloatArray, IntArray, check_callback, check_number
 from logsuper.learning import _corrective
 from logsuper.learning._engines import KeptNoise
 from logsuper.learning._examples import Examples
@@ -172,6 +172,7 @@ def minimize(
     accuracy = check_number(tol, "tol")
     if accuracy <= 0:
         raise ValueError(f"tol must be positive, got {accuracy:g}")
+    check_callback(callback)
     rounds = check_integer(max_rounds, "max_rounds", 1, 2**31)
     most = check_integer(blocks, "blocks", 1, 2**31)
     theta = check_start(start, examples.layout)

@@ -10,7 +10,7 @@ from logsuper._random import Seed, as_key
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
-from logsuper.functions._checks import FloatArray, check_number
+from logsuper.functions._checks import FloatArray, check_callback, check_number
 from logsuper.learning._em import expectation_maximization
 from logsuper.learning._engines import KeptNoise, step_key
 from logsuper.learning._evidence import Evidence, check_observed
@@ -136,6 +136,7 @@ def latent(
     stochastic = check_choice(method, "method", ("em", "subgradient")) == "subgradient"
     learn = check_choice(noise, "noise", ("fixed", "learned")) == "learned"
     exact = check_choice(engine, "engine", ("logistic", "exact")) == "exact"
+    check_callback(callback)
     if stochastic and exact:
         raise ValueError("method='subgradient' perturbs: it has engine='logistic' only")
     check_observed(examples)

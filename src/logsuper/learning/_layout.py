@@ -19,7 +19,10 @@ import numpy as np
 
 from logsuper.functions._checks import FloatArray
 
-__all__ = ["Layout", "Parameters"]
+__all__ = ["LARGEST", "Layout", "Parameters"]
+
+LARGEST = 1e70
+"""Largest statistic or penalty: learners multiply a few of them, and sum over pixels and images."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

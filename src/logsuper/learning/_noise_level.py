@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from logsuper.channels import AsymmetricFlips, Channel, Flips
-from logsuper.functions._checks import FloatArray, IntArray, as_array
+from logsuper.functions._checks import FloatArray, IntArray, as_array, check_choice
 from logsuper.learning._examples import UNKNOWN, Codes, _as_images, _codes
 from logsuper.learning._grey_levels import fit_grey_levels
 
@@ -128,8 +128,7 @@ def estimate_noise(
     >>> abs(estimate_noise(noisy).rate - 0.1) < 0.005
     np.True_
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    check_choice(kind, "kind", KINDS)
     if groups is not None and kind != "flips":
         raise ValueError(f"groups is for kind='flips', not {kind!r}")
     images = _as_images(observed, "observed")

@@ -8,7 +8,7 @@ import numpy as np
 
 from logsuper.functions._checks import FloatArray, check_number
 from logsuper.learning._examples import Examples
-from logsuper.learning._layout import Layout
+from logsuper.learning._layout import LARGEST, Layout
 
 __all__ = ["Penalty", "check_problem"]
 
@@ -38,10 +38,19 @@ class Penalty:
         scale: float = 0.0,
     ) -> Penalty:
         """Return the regulariser with one weight for each kind of parameter."""
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                f"layout must be a Layout, such as examples.layout, got a {type(layout).__name__}"
+            )
         given = {"alpha": alpha, "modular": modular, "beta": beta, "scale": scale}
         for name, value in given.items():
             if check_number(value, f"penalty of {name}") < 0:
                 raise ValueError(f"penalty of {name} = {value:g} must be at least 0")
+            if value > 0 and not 1.0 / LARGEST <= value <= LARGEST:
+                raise ValueError(
+                    f"penalty of {name} = {value:g} must be 0 or from {1.0 / LARGEST:g} to "
+                    f"{LARGEST:g}; rescale functions, features and penalty"
+                )
         return cls(layout.fill(**given), layout.fill())
 
     def value(self, theta: FloatArray) -> float:

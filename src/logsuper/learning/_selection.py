@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from logsuper._random import Seed, as_key
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._checks import FloatArray, IntArray, as_list, check_choice
 from logsuper.learning._decoding import means, modes
 from logsuper.learning._examples import UNKNOWN, Examples
+from logsuper.learning._inputs import check_examples
 from logsuper.learning._learned import Learned
 from logsuper.learning._penalty import Penalty
 from logsuper.solvers._inputs import check_integer
@@ -110,10 +111,15 @@ def path(
     >>> spread == sorted(spread)
     True
     """
+    _check_learner(learner)
+    check_examples(examples)
     found: list[Learned] = []
-    for penalty in penalties:
-        found.append(learner(examples, penalty, start=start, **options))
-        start = found[-1].theta
+    for penalty in as_list(penalties, "penalties", "a list of Penalty"):
+        fit = learner(examples, penalty, start=start, **options)
+        if not isinstance(fit, Learned):
+            raise TypeError(f"learner must return Learned, got a {type(fit).__name__}")
+        found.append(fit)
+        start = fit.theta
     return tuple(found)
 
 
@@ -171,10 +177,12 @@ def cross_validate(
     >>> found.scores.shape, bool(found.mean.max() > 0.93)
     ((3, 3), True)
     """
-    if not len(penalties):
+    _check_learner(learner)
+    check_examples(examples, n_jobs)
+    penalties = as_list(penalties, "penalties", "a list of Penalty")
+    if not penalties:
         raise ValueError("penalties is empty; give at least one")
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    check_choice(rule, "rule", RULES)
     measure = _find_score(score, examples)
     key = as_key(seed)
     parts = _split(folds, examples.count, key)
@@ -210,11 +218,16 @@ SCORES: dict[str, Score] = {"map": score_map, "mean": score_mean}
 # ------------------------------------------------------------------------------------------ inside
 
 
+def _check_learner(learner: object) -> None:
+    if not callable(learner):
+        raise TypeError(f"learner must be callable, got a {type(learner).__name__}")
+
+
 def _find_score(score: str | Score, examples: Examples) -> Score:
     """Return the function behind a name; refuse it where there are no labels."""
-    if not isinstance(score, str):
+    if callable(score):
         return score
-    if score not in SCORES:
+    if not isinstance(score, str) or score not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)} or callable, got {score!r}")
     if any(group.labels is None for group in examples.groups):
         raise ValueError(

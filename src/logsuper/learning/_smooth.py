@@ -14,7 +14,7 @@ from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as _minimize
 
 from logsuper._warnings import ConvergenceWarning
-from logsuper.functions._checks import FloatArray, check_number
+from logsuper.functions._checks import FloatArray, check_callback, check_number
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Callback, Learned, Record
@@ -207,6 +207,7 @@ class _Run:
     def __init__(
         self, objective: Differentiable, penalty: Penalty, callback: Callback | None
     ) -> None:
+        check_callback(callback)
         self.objective, self.penalty, self.callback = objective, penalty, callback
         self.history: list[Record] = []
         self.cuts = self.evaluations = 0

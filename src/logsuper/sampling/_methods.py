@@ -13,6 +13,7 @@ from logsuper._random import Seed, as_generator
 from logsuper.bounds._methods import check_options
 from logsuper.bounds._results import Bound
 from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.functions._checks import check_choice
 from logsuper.sampling._inputs import Bits, check_count
 
 
@@ -126,8 +127,7 @@ def _find(
     modules: dict[str, str], method: str, what: str, options: Collection[str]
 ) -> Callable[..., Any]:
     """Return a method's function; refuse an unknown name or option, listing the legal."""
-    if method not in modules:
-        raise ValueError(f"method must be one of {', '.join(modules)}, got {method!r}")
+    check_choice(method, "method", modules)
     module = importlib.import_module(f"logsuper.sampling.{modules[method]}")
     function: Callable[..., Any] = getattr(module, what)
     check_options(function, method, options)

@@ -53,7 +53,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions import SubmodularFunction
-from logsuper.solvers._inputs import check_theta, check_tie
+from logsuper.solvers._inputs import as_floats, check_theta, check_tie
 from logsuper.solvers._wolfe import Wolfe, one_blas_thread
 
 __all__ = ["MinNormPoint", "maximize_generic", "min_norm_point_wolfe"]
@@ -116,7 +116,7 @@ class MinNormPoint:
             One maximiser a shift and field.
         """
         check_tie(tie)
-        level = np.asarray(shift, dtype=np.float64)
+        level = as_floats(shift, "shift")
         level = level.reshape(level.shape + (1,) * self.s.ndim)
         if np.isnan(level).any():
             raise ValueError("shift must not be NaN")

@@ -103,12 +103,16 @@ def min_norm_point(
 def _judge(
     s: FloatArray, gaps: FloatArray, levels: NDArray[np.int64], fields: FloatArray
 ) -> MinNormPoint:
-    wanted = _RELATIVE_GAP * np.maximum((s**2).sum(axis=1), (fields**2).sum(axis=1)) / 2
-    converged = gaps <= wanted
+    # in units of the largest entry, whose square need not be a number
+    unit = np.maximum(np.abs(s).max(axis=1, initial=0.0), np.abs(fields).max(axis=1, initial=0.0))
+    unit[unit == 0.0] = 1.0
+    squares = [((x / unit[:, None]) ** 2).sum(axis=1) for x in (s, fields)]
+    relative = gaps / unit / unit
+    converged = relative <= _RELATIVE_GAP * np.maximum(*squares) / 2
     if not converged.all():
         m = int(np.argmin(converged))
         warnings.warn(
-            f"the gap of theta[{m}] is {gaps[m]:.3g}, above {wanted[m]:.3g}; check that the "
+            f"the gap of theta[{m}] is {gaps[m]:.3g}, more than rounding explains; check that the "
             "weights of f and theta have similar magnitudes",
             ConvergenceWarning,
             stacklevel=3,

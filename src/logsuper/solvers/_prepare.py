@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._memory import check_limit
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper.functions._checks import FloatArray, as_list
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._graph import Grid
@@ -70,7 +70,8 @@ class Prepared:
     ) -> None:
         if isinstance(functions, SubmodularFunction):
             raise TypeError("functions must be a list of functions; write prepare([f]) for one")
-        self.functions = tuple(functions)
+        listed: list[SubmodularFunction] = as_list(functions, "functions", "a list of functions")
+        self.functions = tuple(listed)
         if not self.functions:
             raise ValueError("functions is empty; give at least one, Modular(zeros(n)) for none")
         for k, f in enumerate(self.functions):

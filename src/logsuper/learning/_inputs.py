@@ -1,0 +1,17 @@
+"""What decoders are given, checked before any of them begins."""
+
+from __future__ import annotations
+
+from logsuper.learning._examples import Examples
+from logsuper.solvers._inputs import count_threads
+
+__all__ = ["check_examples"]
+
+
+def check_examples(examples: object, n_jobs: int | None = None) -> None:
+    """Refuse what is not `Examples`, and what is no number of threads."""
+    if not isinstance(examples, Examples):
+        raise TypeError(
+            f"examples must be what make_examples returns, got a {type(examples).__name__}"
+        )
+    count_threads(n_jobs)
