@@ -1,0 +1,397 @@
+r"""The rates of flips for which clean images come out smooth.
+
+Let f be the shares of the classes of noisy pixels (`_neighbourhoods`), and K(a, b) the matrix that
+takes the shares of clean classes to them when zeros are flipped at the rate a and ones at b. Its
+inverse is the same matrix at :math:`(-a,-b)/(1-a-b)`, so that :math:`c=K^{-1}f` estimates the clean
+shares without a bias, if the rates are right. Clean images have nearly no single pixels, and few
+ends, corners and thin lines. The right rates are those at which the shares of such patterns nearly
+vanish.
+
+How nearly? The rarer a pattern is the noisier is its estimated share, above all at large rates; so
+several of them count, less rare ones too. Their clean shares :math:`q_g` are about proportional to
+the share r of pixels in thin places, whatever the shapes: :math:`q_g=(\mu_g\pm\sigma_g)\,r`. So
+
+.. math::
+
+    c_g(a, b)=\mu_g r+\text{error of covariance } C/N+\sigma_g^2r^2,\qquad r\sim(0\pm\rho h)
+
+for h the share of neighbours that differ, is a linear model, solved for the rates by generalised
+least squares, and its error bar has the model error :math:`\sigma` in it. The constants were
+measured on shapes made for it, none of which is used to test it (``python -m benchmarks.noise_rate
+--train``).
+
+Fields with single pixels of their own, or flips in clumps, are neither: the patterns that are left
+do not have the proportions of shapes (`Fit.texture`).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._neighbourhoods import Neighbourhood
+
+__all__ = ["LARGEST", "Fit", "clean_shares", "fit_rates", "flat_pixels"]
+
+LARGEST = 0.45
+"""No rate above this is returned: the images would be nothing but noise."""
+
+
+class _Prior(NamedTuple):
+    """Clean shares of patterns, in units of the share of pixels in thin places.
+
+    Attributes
+    ----------
+    mean, spread : tuple of float
+        Of each pattern, between kinds of shapes.
+    limit : float
+        Thin places in units of the share of neighbours that differ: what most shapes stay below.
+    texture : tuple of float
+        What an Ising field near its critical temperature has beyond shapes, in those units.
+    """
+
+    mean: tuple[float, ...]
+    spread: tuple[float, ...]
+    limit: float
+    texture: tuple[float, ...]
+
+
+# By the kind of the neighbourhood and its number of pairs (three stand for more), with patterns in
+# the order of `_patterns`. The first one is the unit.
+_PRIORS = {
+    ("box", 4): _Prior(
+        (1.0, 0.009, 0.10, 0.47, 0.001, 0.56, 1.9),
+        (0.0, 0.006, 0.07, 0.25, 0.002, 0.16, 0.6),
+        0.17,
+        (0.15, 0.044, 0.061, 0.058, 0.0, 0.10, 0.015),
+    ),
+    ("cross", 2): _Prior((1.0, 0.08, 1.4), (0.0, 0.08, 0.3), 0.15, ()),
+    ("cross", 3): _Prior((1.0, 0.004, 0.13), (0.0, 0.004, 0.05), 0.12, ()),
+    ("chain", 1): _Prior((1.0,), (0.0,), 0.15, ()),
+    ("chain", 2): _Prior((1.0, 0.24, 0.9), (0.0, 0.04, 0.1), 0.15, ()),
+}
+# Windows of one colour, of all, when a share h of neighbours differs: 1 - 3 h, and at least this.
+_EDGES, _FEWEST_FLAT = 3.0, 0.25
+_SMALL = 1e-6
+_STEPS = 60
+_CLOSE = 1e-9
+# The largest step, as a share of the distance to a rate of 0 or .5.
+_STRIDE = 0.3
+_DIFFERENCE = 1e-5
+# Larger than the variance of any rate: what is not known at all.
+_VAGUE = 1e2
+
+
+class Fit(NamedTuple):
+    """Rates, and what decides how far they are off.
+
+    Attributes
+    ----------
+    on, off : float
+    scores : list of ndarray of shape (P, classes)
+        What a pixel of each class adds to the error of the P rates, for each table.
+    noise : ndarray of shape (P, P)
+        Covariance of the rates as if pixels had no neighbour in common.
+    model : ndarray of shape (P, P)
+        Covariance of what comes from clean images that are not as smooth as most.
+    texture : float
+        How much the patterns that are left are those of texture rather than of shapes.
+    texture_scores : list of ndarray of shape (1, classes)
+        What a pixel of each class adds to it.
+    texture_model : float
+        Its variance between kinds of shapes.
+    """
+
+    on: float
+    off: float
+    scores: list[FloatArray]
+    noise: FloatArray
+    model: FloatArray
+    texture: float
+    texture_scores: list[FloatArray]
+    texture_model: float
+
+
+class _Design(NamedTuple):
+    """The patterns of a neighbourhood as sums of classes, and their prior.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (G, classes)
+    thin, unlike, ones : ndarray of shape (classes,)
+        The share of pairs that both differ from their middle, of neighbours that differ; is it 1?
+    flat : ndarray of shape (2, classes)
+        Is the class that of neighbours that are all 0 (or 1), and so is the pixel?
+    mean, spread : ndarray of shape (G,)
+    blocks : list of slice
+        The patterns that have a share of thin places in common: all, or those of one colour.
+    limit : float
+    texture : ndarray of shape (G,)
+    """
+
+    sums: FloatArray
+    thin: FloatArray
+    unlike: FloatArray
+    ones: FloatArray
+    flat: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    blocks: list[slice]
+    limit: float
+    texture: FloatArray
+
+
+def fit_rates(tables: dict[Neighbourhood, IntArray], asymmetric: bool = False) -> Fit | None:
+    """Return the rates that counts of classes of noisy pixels show; None if there are none.
+
+    Parameters
+    ----------
+    tables : dict of Neighbourhood to ndarray of shape (classes,)
+        Of disjoint sets of pixels.
+    asymmetric : bool
+        Are there two rates, P = 2, or one?
+    """
+    tables = {around: table for around, table in tables.items() if table.any()}
+    if not tables:
+        return None
+    together = _solve(tables, [_design(around, False) for around in tables], None)
+    if not asymmetric or together is None:
+        return together
+    return _solve(tables, [_design(around, True) for around in tables], together.on)
+
+
+def clean_shares(table: IntArray, around: Neighbourhood) -> tuple[FloatArray, float]:
+    """Return the shares of the patterns of clean pixels, and of neighbours that differ."""
+    design = _design(around, False)
+    shares = table / table.sum()
+    return design.sums @ shares, float(design.unlike @ shares)
+
+
+def flat_pixels(tables: dict[Neighbourhood, IntArray], rate: float) -> FloatArray:
+    """Return how many clean pixels are surely 0, and 1, like all of their neighbours, (2,).
+
+    That is the estimate less three of its standard errors.
+    """
+    found, square = np.zeros(2), np.zeros(2)
+    for around, table in tables.items():
+        decode = _design(around, False).flat @ _inverse(rate, rate, len(around.pairs))
+        found += decode @ table
+        square += decode**2 @ table
+    return found - 3.0 * np.sqrt(square)
+
+
+# ----------------------------------------------------------------------- generalised least squares
+
+
+def _solve(
+    tables: dict[Neighbourhood, IntArray], designs: list[_Design], start: float | None
+) -> Fit | None:
+    """Return the rates at which the weighted shares of the patterns vanish."""
+    pairs = [len(around.pairs) for around in tables]
+    sizes = [int(table.sum()) for table in tables.values()]
+    shares = [table / table.sum() for table in tables.values()]
+    one = start is None
+    if start is None:
+        # of like pixels, a share rate (1 - rate) lies between two that differ
+        thin = sum(d.thin @ f * n for d, f, n in zip(designs, shares, sizes, strict=True))
+        start = 0.5 * (1.0 - math.sqrt(max(1.0 - 4.0 * thin / sum(sizes), 0.0)))
+    rates = np.full(2, min(start, LARGEST))
+    rough = [np.zeros(len(design.blocks)) for design in designs]
+    for _ in range(_STEPS):
+        terms = [
+            _linearise(design, f, n, p, rates, r, one)
+            for design, f, n, p, r in zip(designs, shares, sizes, pairs, rough, strict=True)
+        ]
+        rough = [term.rough for term in terms]
+        weighted = [term.slope.T @ np.linalg.inv(term.covariance) for term in terms]
+        information = sum(w @ term.slope for w, term in zip(weighted, terms, strict=True))
+        try:
+            spread = np.linalg.inv(information)
+        except np.linalg.LinAlgError:
+            return None
+        weights = [spread @ w for w in weighted]
+        step = sum(w @ term.found for w, term in zip(weights, terms, strict=True))
+        stride = _STRIDE * np.minimum(rates + 0.01, 0.5 - rates)
+        new = np.clip(rates - np.clip(step, -stride, stride), _SMALL, LARGEST)
+        change = float(np.abs(new - rates).max())
+        rates = new
+        if change < _CLOSE:
+            break
+    else:
+        if change > _DIFFERENCE:
+            return None
+    scores, noise, model = [], np.zeros_like(spread), np.zeros_like(spread)
+    texture, texture_model, texture_scores = 0.0, 0.0, []
+    for design, term, w, f, n in zip(designs, terms, weights, shares, sizes, strict=True):
+        own = w @ term.decode
+        scores.append((own - (own @ f)[:, None]) / n)
+        noise += w @ term.noise @ w.T
+        model += w @ _spread_of(design, term.rough) @ w.T
+        direction = _texture_direction(design, term)
+        edge = design.limit * term.unlike
+        texture += float(direction @ (term.found - design.mean * edge))
+        texture_model += float(direction**2 @ (design.spread * edge) ** 2)
+        other = direction @ term.decode
+        texture_scores.append((other - other @ f)[None] / n)
+    on, off = (float(rate) for rate in rates)
+    return Fit(on, off, scores, noise, model, texture, texture_scores, texture_model)
+
+
+class _Term(NamedTuple):
+    """Shares of patterns at some rates: found, their derivatives, and how they are off.
+
+    Attributes
+    ----------
+    decode : ndarray of shape (G, classes)
+        The sums of rows of the inverse of K.
+    found : ndarray of shape (G,)
+    slope : ndarray of shape (G, P)
+    noise, covariance : ndarray of shape (G, G)
+        Of the pixels, and with that of the clean shares.
+    rough : ndarray of shape (blocks,)
+        How large the shares of thin places may be.
+    unlike : float
+        The share of neighbours that differ.
+    """
+
+    decode: FloatArray
+    found: FloatArray
+    slope: FloatArray
+    noise: FloatArray
+    covariance: FloatArray
+    rough: FloatArray
+    unlike: float
+
+
+def _linearise(
+    design: _Design,
+    shares: FloatArray,
+    size: int,
+    pairs: int,
+    rates: FloatArray,
+    rough: FloatArray,
+    one: bool,
+) -> _Term:
+    """Return the linear model of one table around some rates."""
+    on, off = (float(rate) for rate in rates)
+    inverse = _inverse(on, off, pairs)
+    decode = design.sums @ inverse
+    found = decode @ shares
+    unlike = max(float(design.unlike @ inverse @ shares), 0.0) + _SMALL
+    # Pixels among neighbours of one colour have nearly all of the information. With the shares that
+    # they ought to have, and not those that they happen to have, the weights do not depend on the
+    # noise that they are to average.
+    share_of_ones = np.clip((design.ones @ shares - on) / (1.0 - on - off), 0.01, 0.99)
+    flat = _channel(on, off, pairs) @ (np.array([1.0 - share_of_ones, share_of_ones]) @ design.flat)
+    h = _DIFFERENCE
+    steps = ((h, h),) if one else ((h, 0.0), (0.0, h))
+    slope = np.array(
+        [
+            design.sums
+            @ (_inverse(on + a, off + b, pairs) - _inverse(on - a, off - b, pairs))
+            @ flat
+            / (2.0 * h)
+            for a, b in steps
+        ]
+    ).T * max(1.0 - _EDGES * unlike, _FEWEST_FLAT)
+    noise = (decode * flat) @ decode.T / size
+    scatter = noise + _spread_of(design, rough, common=False)
+    largest = design.limit * unlike
+    new = np.empty_like(rough)
+    # the share of thin places, at whatever rates
+    free = np.linalg.inv(scatter + _VAGUE * slope @ slope.T)
+    for k, block in enumerate(design.blocks):
+        mean = np.zeros(len(found))
+        mean[block] = design.mean[block]
+        precision = mean @ free @ mean + largest**-2
+        new[k] = min(math.hypot(max(mean @ free @ found / precision, 0.0), precision**-0.5), largest)
+        scatter = scatter + np.outer(mean, mean) * largest**2
+    return _Term(decode, found, slope, noise, scatter, new, unlike)
+
+
+def _spread_of(design: _Design, rough: FloatArray, common: bool = True) -> FloatArray:
+    """Return the covariance of the clean shares, without or with their common factor."""
+    found = np.zeros((len(design.mean), len(design.mean)))
+    for block, size in zip(design.blocks, rough, strict=True):
+        mean, spread = design.mean[block], design.spread[block]
+        found[block, block] = size**2 * (np.diag(spread**2) + common * np.outer(mean, mean))
+    return found
+
+
+def _texture_direction(design: _Design, term: _Term) -> FloatArray:
+    """Return the weights of patterns that tell texture from shapes best, whatever the rates."""
+    edge = (design.spread * design.limit * term.unlike) ** 2
+    free = term.noise + np.diag(edge) + _VAGUE * term.slope @ term.slope.T
+    return np.linalg.solve(free, design.texture * term.unlike)
+
+
+# ---------------------------------------------------------------------------------------- patterns
+
+
+def _channel(on: float, off: float, pairs: int) -> FloatArray:
+    """Return K: the law of the noisy class, a column for each clean one."""
+    pixel = np.array([[1.0 - on, off], [on, 1.0 - off]])
+    zero, one = pixel.T
+    pair = np.array([np.convolve(zero, zero), np.convolve(zero, one), np.convolve(one, one)]).T
+    found = pixel
+    for _ in range(pairs):
+        found = np.kron(found, pair)
+    return found
+
+
+def _inverse(on: float, off: float, pairs: int) -> FloatArray:
+    """Return the inverse of K."""
+    scale = 1.0 - on - off
+    return _channel(-on / scale, -off / scale, pairs)
+
+
+@lru_cache(maxsize=32)
+def _design(around: Neighbourhood, asymmetric: bool) -> _Design:
+    """Return the patterns of a neighbourhood, those of both colours together or apart."""
+    count = len(around.pairs)
+    index = np.indices((2, *[3] * count)).reshape(1 + count, -1)
+    ones = index[0]
+    unlike = np.where(ones, 2 - index[1:], index[1:])
+    prior = _PRIORS[around.kind, min(count, 4 if around.kind == "box" else 3)]
+    sums = _patterns(around.kind, unlike)
+    colors = [sums * (ones == color) for color in (0, 1)] if asymmetric else [sums]
+    size = len(sums)
+    all_like = (unlike == 0).all(axis=0)
+    texture = np.array(prior.texture or np.zeros(size))
+    return _Design(
+        np.concatenate(colors),
+        (unlike == 2).mean(axis=0),
+        unlike.sum(axis=0) / (2.0 * count),
+        ones.astype(np.float64),
+        np.array([all_like & (ones == color) for color in (0, 1)], dtype=np.float64),
+        np.tile(prior.mean, len(colors)),
+        np.tile(prior.spread, len(colors)),
+        [slice(*ends) for ends in pairwise(range(0, size * len(colors) + 1, size))],
+        prior.limit,
+        np.tile(texture, len(colors)),
+    )
+
+
+def _patterns(kind: str, unlike: IntArray) -> FloatArray:
+    """Return the patterns (G, classes), given how many of each pair (P, classes) differ.
+
+    The first is the share of pairs of which both differ: thin places. The others exclude each
+    other: all neighbours differ; all but one; and for a box all but two; else those along the axes;
+    else both along an axis; else both along a diagonal.
+    """
+    total, axes = unlike.sum(axis=0), unlike[:2].sum(axis=0)
+    both = unlike == 2
+    most = 2 * len(unlike)
+    rare = [total == most, total == most - 1] if most > 2 else []
+    if kind == "box":
+        rare += [total == most - 2, axes == 4, both[:2].any(axis=0), both[2:].any(axis=0)]
+    found, free = [both.mean(axis=0)], np.ones(unlike.shape[1], dtype=bool)
+    for pattern in rare:
+        found.append((pattern & free).astype(np.float64))
+        free &= ~pattern
+    return np.array(found)

@@ -1,0 +1,161 @@
+"""Pixels of noisy images by what they and their neighbours show.
+
+The neighbours come in opposite pairs, and all that is kept of a pair is how many of the two are 1.
+So a pixel belongs to one of 2 * 3**P classes. In an image of two dimensions P = 4: the eight
+neighbours; where many pixels are missing P = 2: those along the axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.learning._examples import UNKNOWN, Codes
+
+__all__ = ["Neighbourhood", "choose", "count", "variance"]
+
+# Most pairs of a neighbourhood: 162 classes.
+_PAIRS = 4
+# Pixels that are looked at at once, and of which at most so many pieces tell a variance.
+_PIECE = 1 << 20
+_PIECES = 4
+
+Offset = tuple[int, ...]
+
+
+class Neighbourhood(NamedTuple):
+    """Which neighbours are looked at.
+
+    Attributes
+    ----------
+    kind : {"box", "cross", "chain"}
+        All neighbours in a plane, those along the axes, or the next two on a line.
+    pairs : tuple of tuples of int
+        The offset of one neighbour of each opposite pair.
+    """
+
+    kind: str
+    pairs: tuple[Offset, ...]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of pixels."""
+        return int(2 * 3 ** len(self.pairs))
+
+    @property
+    def reach(self) -> Offset:
+        """How far the neighbours lie along each axis."""
+        return tuple(max(map(abs, steps)) for steps in zip(*self.pairs, strict=True))
+
+
+def choose(images: Codes) -> Neighbourhood | None:
+    """Return the neighbourhood to use in images (N, ...) of one shape; None if they are too small."""
+    shape = images.shape[1:]
+    # the longest axes, in their order, of those that are long enough
+    long = [axis for axis, size in enumerate(shape) if size > 2]
+    axes = sorted(sorted(long, key=lambda axis: -shape[axis])[:_PAIRS])
+    units = [tuple(int(a == axis) for a in range(len(shape))) for axis in axes]
+    if not units:
+        return None
+    if len(units) > 2:
+        return Neighbourhood("cross", tuple(units))
+    if len(units) == 1:
+        further = tuple(2 * step for step in units[0])
+        far = (further,) if shape[axes[0]] > 4 else ()
+        return Neighbourhood("chain", (units[0], *far))
+    down, right = (np.array(unit) for unit in units)
+    cross = Neighbourhood("cross", tuple(units))
+    diagonals = tuple(tuple((down + sign * right).tolist()) for sign in (1, -1))
+    box = Neighbourhood("box", (*cross.pairs, *diagonals))
+    if (images == UNKNOWN).any():
+        seen = [count(images, each).sum() for each in (box, cross)]
+        # the diagonals are worth less than half of the pixels
+        return box if 2 * seen[0] > seen[1] else cross
+    return box
+
+
+def count(images: Codes, around: Neighbourhood) -> IntArray:
+    """Count the pixels of each class whose neighbours were all observed."""
+    total = np.zeros(around.classes, dtype=np.int64)
+    for piece in _pieces(images, around):
+        codes = _encode(piece, around)
+        total += np.bincount(codes.ravel(), minlength=around.classes + 1)[:-1]
+    return total
+
+
+def variance(images: Codes, around: Neighbourhood, scores: FloatArray) -> FloatArray:
+    """Estimate the covariance (P, P) of sums over the pixels of their scores (P, classes).
+
+    Scores of pixels that share no neighbour are independent and have the mean 0, so that the
+    products of all other pairs have all of it.
+    """
+    pieces = list(_pieces(images, around))
+    used = pieces[:: -(-len(pieces) // _PIECES)]
+    padded = np.concatenate([scores, np.zeros((len(scores), 1))], axis=1).astype(np.float32)
+    total = np.zeros((len(scores), len(scores)))
+    for piece in used:
+        fields = padded[:, _encode(piece, around)]
+        total += _products(fields, fields)
+        for lag in _overlaps(around):
+            here = [slice(max(0, -step), -step if step > 0 else None) for step in lag]
+            there = [slice(max(0, step), step if step < 0 else None) for step in lag]
+            product = _products(fields[:, :, *here], fields[:, :, *there])
+            total += product + product.T
+    size = sum(piece.size for piece in pieces)
+    return total * (size / max(1, sum(piece.size for piece in used)))
+
+
+def _products(first: NDArray[np.float32], second: NDArray[np.float32]) -> FloatArray:
+    rows = (fields.reshape(len(fields), -1) for fields in (first, second))
+    left, right = rows
+    return (left @ right.T).astype(np.float64)
+
+
+def _overlaps(around: Neighbourhood) -> list[Offset]:
+    """Return half of the lags at which two pixels have a neighbour in common, or are neighbours."""
+    offsets = [np.zeros(len(around.pairs[0]), dtype=int)]
+    for pair in around.pairs:
+        offsets += [np.array(pair), -np.array(pair)]
+    lags = {tuple((a - b).tolist()) for a in offsets for b in offsets}
+    return sorted(lag for lag in lags if lag > tuple([0] * len(lag)))
+
+
+def _pieces(images: Codes, around: Neighbourhood) -> Iterator[Codes]:
+    """Yield parts of the images, each pixel the middle of a neighbourhood in one of them."""
+    size = max(1, images[0].size) if len(images) else 1
+    if size <= _PIECE:
+        step = max(1, _PIECE // size)
+        yield from (images[k : k + step] for k in range(0, len(images), step))
+        return
+    reach = around.reach[0]
+    rows = max(1, _PIECE // max(1, images[0, :1].size))
+    for k in range(len(images)):
+        for first in range(0, images.shape[1] - 2 * reach, rows):
+            yield images[k : k + 1, first : first + rows + 2 * reach]
+
+
+def _encode(images: Codes, around: Neighbourhood) -> NDArray[np.uint8]:
+    """Return the class of each pixel inside, or the number of classes where one is missing."""
+    reach = around.reach
+    inner = tuple(slice(r, size - r) for r, size in zip(reach, images.shape[1:], strict=True))
+    center = images[:, *inner]
+    codes = center.copy()
+    seen: Any = center != UNKNOWN
+    for pair in around.pairs:
+        sides = []
+        for sign in (1, -1):
+            part = tuple(
+                slice(r + sign * step, size - r + sign * step)
+                for r, step, size in zip(reach, pair, images.shape[1:], strict=True)
+            )
+            sides.append(images[:, *part])
+        codes *= 3
+        codes += sides[0]
+        codes += sides[1]
+        seen &= (sides[0] != UNKNOWN) & (sides[1] != UNKNOWN)
+    codes[~seen] = around.classes
+    return codes
