@@ -20,7 +20,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "sanitize"
-SUPPRESSIONS = Path(__file__).with_name("sanitize_thread.supp")
 TESTS = ["tests/solvers", "tests/bounds", "tests/sampling"]
 FUZZ_SECONDS = 60
 
@@ -33,7 +32,7 @@ OPTIONS = {
     # Python keeps memory until the end, and tests ask for more than there is.
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4000",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": f"halt_on_error=0:exitcode=66:suppressions={SUPPRESSIONS}",
+    "TSAN_OPTIONS": "halt_on_error=0:exitcode=66",
 }
 
 

@@ -55,9 +55,7 @@ def jobs() -> dict[str, Callable[[], Any]]:
         "chains": sweep,
         "strips": lambda: image.log_partition("strips", window=6, n_jobs=2).interval,
         "samples": lambda: image.sample(8, "swendsen_wang", seed=1, n_jobs=2, burn_in=20),
-        "interrupted": lambda: _refused(
-            lambda: grid.maximize(theta * np.nan, [1.0, 0.8], n_jobs=2)
-        ),
+        "refused": lambda: _refused(lambda: grid.maximize(theta * np.nan, [1.0, 0.8], n_jobs=2)),
     }
 
 

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["available_memory", "check_limit", "require_memory"]
+__all__ = ["SMALL", "as_text", "available_memory", "check_limit", "require_memory"]
 
-# Below this nobody asks the system what is left: the question takes longer than a small problem.
-_SMALL = 1 << 28
+SMALL = 1 << 28
+"""Bytes below which the system is not asked what is left: it answers slowly."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
@@ -94,7 +94,7 @@ def require_memory(
         ...
     MemoryError: maximize needs 3 GB of memory and memory_limit is 1 GB: use fewer threads
     """
-    if memory_limit is None and max(needed, most or 0.0) < _SMALL:
+    if memory_limit is None and max(needed, most or 0.0) < SMALL:
         return None
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:

@@ -83,3 +83,20 @@ def test_runs_as_a_module():
     command = [sys.executable, "-m", "logsuper.cli", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert logsuper.__version__ in result.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on Unix")
+def test_ctrl_c_is_one_line_and_exit_code_130():
+    code = """
+import os, signal, time
+from logsuper.cli import main
+
+@main.command()
+def wait():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+
+main(["wait"])
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "Interrupted.\n")

@@ -9,6 +9,7 @@ import pytest
 
 import logsuper as ls
 from logsuper import _memory
+from logsuper.solvers import _room
 from logsuper.solvers._native import kernels
 
 SIZE = 1000
@@ -79,7 +80,8 @@ def test_integers_that_turn_out_too_coarse_stay_within_the_limit(structure):
 
 
 def test_default_is_what_is_available(structure, monkeypatch):
-    monkeypatch.setattr(_memory, "_SMALL", 0)
+    for module in (_memory, _room):
+        monkeypatch.setattr(module, "SMALL", 0)
     monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
     with pytest.raises(MemoryError, match=r"maximize needs .* available are 1 MB"):
         ls.prepare(structure.functions).maximize(FIELD, [1.0, 1.0])

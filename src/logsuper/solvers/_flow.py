@@ -23,7 +23,7 @@ from logsuper.solvers._graph import (
 )
 from logsuper.solvers._native import kernels
 from logsuper.solvers._results import Perturbed, finite_dot
-from logsuper.solvers._room import kernel_room, require_edges
+from logsuper.solvers._room import KernelRoom, require_edges
 
 # A graph counts as dense when it has this share of all pairs, and a matrix of it fits in cache.
 _DENSE_SHARE = 0.1
@@ -66,6 +66,9 @@ class Flow:
             else:
                 dense = _is_dense(nodes, layout)
                 self._kernel = native.graph(nodes, layout.edges, dense, *arguments)
+        self._room = KernelRoom(self._kernel)
+        # of a label, and of the numbers that it is multiplied by where functions need that
+        self._bytes_per_label = 1.0 + 8 * bool(self._tilted) + 24 * bool(self._aux_of)
 
     @classmethod
     def build(
@@ -120,21 +123,14 @@ class Flow:
         memory_limit: int | None = None,
     ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray]:
         wide = tie is not None  # ties only mean something to the last bit
-        arrays = self._copies(theta, alpha, factors) + problems * self.n * (
-            1.0 + 8 * bool(self._tilted) + 24 * bool(self._aux_of)
-        )
-        with kernel_room(
-            self._kernel,
-            "maximize",
-            arrays,
-            memory_limit,
-            threads=min(threads, problems),
-            wide=wide,
-        ) as room:
-            y = np.empty((problems, self.n), dtype=np.uint8)
-            values = np.empty(problems)
-            weights = self._kernel_alpha(alpha)
-            cuts = np.empty((problems, weights.shape[1]))
+        arrays = problems * self.n * self._bytes_per_label + self._copies(theta, alpha, factors)
+        workers = min(threads, problems)
+        memory = self._room.limit("maximize", arrays, memory_limit, workers, wide)
+        y = np.empty((problems, self.n), dtype=np.uint8)
+        values = np.empty(problems)
+        weights = self._kernel_alpha(alpha)
+        cuts = np.empty((problems, weights.shape[1]))
+        try:
             self._kernel.maximize(
                 self.field(theta, alpha),
                 weights,
@@ -145,8 +141,10 @@ class Flow:
                 y,
                 values,
                 cuts,
-                **room,
+                memory=memory,
             )
+        except MemoryError:
+            raise self._room.shortage("maximize", arrays, workers) from None
         stats = cuts[:, : self.k]
         if self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
@@ -176,7 +174,8 @@ class Flow:
         arrays += block * samples * (16.0 * alpha.shape[1] + self.n * bool(self._aux_of))
         workers = min(threads, problems * samples)
         arrays += 13.0 * workers * self._kernel.nodes
-        with kernel_room(self._kernel, "perturb", arrays, memory_limit, threads=workers) as room:
+        memory = self._room.limit("perturb", arrays, memory_limit, workers)
+        try:
             return self._perturb(
                 theta,
                 alpha,
@@ -188,8 +187,10 @@ class Flow:
                 return_samples,
                 threads,
                 block,
-                room,
+                memory,
             )
+        except MemoryError:
+            raise self._room.shortage("perturb", arrays, workers) from None
 
     def _perturb_block(self, problems: int, samples: int, return_samples: bool) -> int:
         """Return how many problems to solve at a time."""
@@ -210,7 +211,7 @@ class Flow:
         return_samples: bool,
         threads: int,
         block: int,
-        room: dict[str, int],
+        memory: int,
     ) -> Perturbed:
         problems = len(numbers)
         weights = self._kernel_alpha(alpha)
@@ -243,7 +244,7 @@ class Flow:
                 values[rows],
                 cuts,
                 y,
-                **room,
+                memory=memory,
             )
             stats = cuts[..., : self.k]
             if self._aux_of and y is not None:
@@ -270,17 +271,12 @@ class Flow:
         """Return the min-norm points, gaps and numbers of levels; only without auxiliary nodes."""
         # the points, their squares and those of the fields
         arrays = self._copies(theta, alpha, None) + 24.0 * theta.size
-        with kernel_room(
-            self._kernel,
-            "min_norm_point",
-            arrays,
-            memory_limit,
-            threads=min(threads, len(theta)),
-            min_norm=True,
-        ) as room:
-            points = np.empty((len(theta), self.n))
-            gaps = np.empty(len(theta))
-            levels = np.empty(len(theta), dtype=np.int64)
+        workers = min(threads, len(theta))
+        memory = self._room.limit("min_norm_point", arrays, memory_limit, workers, min_norm=True)
+        points = np.empty((len(theta), self.n))
+        gaps = np.empty(len(theta))
+        levels = np.empty(len(theta), dtype=np.int64)
+        try:
             self._kernel.min_norm(
                 self.field(theta, alpha),
                 self._kernel_alpha(alpha),
@@ -289,15 +285,18 @@ class Flow:
                 points,
                 gaps,
                 levels,
-                **room,
+                memory=memory,
             )
+        except MemoryError:
+            raise self._room.shortage("min_norm_point", arrays, workers) from None
         return points, gaps, levels
 
     def _copies(self, theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> float:
         """Return the bytes of the fields and factors that are made for the kernel."""
-        rows = max(len(theta), len(alpha))
-        fields = 16.0 * rows * self._kernel.nodes if self._tilted or self._aux_of else 0.0
-        return fields + (0.0 if factors is None else 16.0 * factors.size)
+        size = 0.0 if factors is None else 16.0 * factors.size
+        if self._tilted or self._aux_of:
+            size += 16.0 * max(len(theta), len(alpha)) * self._kernel.nodes
+        return size
 
     def _kernel_alpha(self, alpha: FloatArray) -> FloatArray:
         return np.ascontiguousarray(np.concatenate([alpha, alpha[:, self._aux_of]], axis=1))
