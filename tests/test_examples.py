@@ -44,7 +44,12 @@ def test_learning_page_runs(tmp_path, monkeypatch):
 
 
 def test_links_lead_somewhere():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *(ROOT / "docs").glob("*.md"),
+    ]
     for page in pages:
         for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
             if "://" not in link:

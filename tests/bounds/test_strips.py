@@ -13,6 +13,7 @@ from bounds.grids import ENGINES, SHAPES, brute, random_grid, transposed, use_en
 from bounds.kac_ward import kac_ward
 from hypothesis import given
 from hypothesis import strategies as st
+from objective_oracles import long
 
 import logsuper as ls
 from logsuper.bounds import NotApplicable, TooLarge, _strips, _transfer, _windows, _windows_numpy
@@ -490,6 +491,7 @@ def test_posteriors_of_silhouettes_are_almost_exact(seed):
     assert np.mean(found.upper - found.lower < 1e-2) > 0.99
 
 
+@long
 def test_posteriors_of_horses_are_almost_exact(horses):
     for number, horse in enumerate(horses[:5]):
         assert np.diff(interval(posterior(horse, 0.1, number))) < 0.005

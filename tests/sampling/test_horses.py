@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from objective_oracles import long
 
 import logsuper as ls
 from logsuper.sampling import NotCoalesced, sample
@@ -17,7 +18,7 @@ def posterior(x: np.ndarray, noise: float, seed: int, unseen: slice) -> ls.Submo
     return 1.05 * fh + 2.2 * fv - ls.Modular(t.ravel())
 
 
-@pytest.mark.parametrize("noise", [0.1, 0.2])
+@pytest.mark.parametrize("noise", [0.1, pytest.param(0.2, marks=long)])
 def test_posterior_samples_look_like_the_truth(horses: np.ndarray, noise: float) -> None:
     errors = []
     for k, x in enumerate(horses):
@@ -26,6 +27,7 @@ def test_posterior_samples_look_like_the_truth(horses: np.ndarray, noise: float)
     assert np.mean(errors) < noise / 3
 
 
+@long
 def test_a_third_unobserved_is_refused(horses: np.ndarray) -> None:
     with pytest.raises(NotCoalesced, match="max_sweeps = 8192"):
         sample(posterior(horses[0], 0.1, 0, slice(17, 34)), 20, "cftp", seed=0)
