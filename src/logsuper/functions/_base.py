@@ -244,10 +244,13 @@ class SubmodularFunction(ABC):
         if self.n == 0:
             values = np.zeros(probabilities.shape[:-1])
             return (float(values) if values.ndim == 0 else values), np.zeros(probabilities.shape)
-        found = self._multilinear(probabilities.reshape(-1, self.n))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._multilinear(probabilities.reshape(-1, self.n))
         if found is None:
             raise TypeError(f"{self!r} has no closed form for its multilinear extension")
         values, gradients = found
+        self._refuse_overflow(values)
+        self._refuse_overflow(gradients)
         gradients = np.array(np.broadcast_to(gradients, (len(values), self.n)))
         if probabilities.ndim == 1:
             return float(values[0]), gradients[0]
@@ -290,8 +293,14 @@ class SubmodularFunction(ABC):
         step = max(1, _BLOCK // self._row_size())
         for start in range(0, len(rows), step):
             block = rows[start : start + step].astype(np.float64, copy=False)
-            out[start : start + step] = compute(block)
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[start : start + step] = compute(block)
+        self._refuse_overflow(out)
         return out.reshape(X.shape[:-1] + tail)
+
+    def _refuse_overflow(self, values: FloatArray) -> None:
+        if not np.isfinite(values).all():
+            raise ValueError(f"{self!r} is too large: sums of its weights overflow; rescale it")
 
     # ------------------------------------------------------------------------------ arithmetic
 
