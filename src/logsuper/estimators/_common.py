@@ -80,6 +80,8 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
         raise TypeError(f"{name} must be an integer >= {least}, got {kind}") from None
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
+    if number >= 2**31:
+        raise ValueError(f"{name} must be below 2**31, got {number}")
     return number
 
 

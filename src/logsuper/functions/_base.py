@@ -256,10 +256,13 @@ class SubmodularFunction(ABC):
         if self.n == 0:
             values = np.zeros(probabilities.shape[:-1])
             return (float(values) if values.ndim == 0 else values), np.zeros(probabilities.shape)
-        found = self._multilinear(probabilities.reshape(-1, self.n))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._multilinear(probabilities.reshape(-1, self.n))
         if found is None:
             raise TypeError(f"{self!r} has no closed form for its multilinear extension")
         values, gradients = found
+        self._refuse_overflow(values)
+        self._refuse_overflow(gradients)
         gradients = np.array(np.broadcast_to(gradients, (len(values), self.n)))
         if probabilities.ndim == 1:
             return float(values[0]), gradients[0]
@@ -302,7 +305,9 @@ class SubmodularFunction(ABC):
         step = max(1, _BLOCK // self._row_size())
         for start in range(0, len(rows), step):
             block = rows[start : start + step].astype(np.float64, copy=False)
-            out[start : start + step] = compute(block)
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[start : start + step] = compute(block)
+        self._refuse_overflow(out)
         return out.reshape(X.shape[:-1] + tail)
 
     def _values_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -311,6 +316,10 @@ class SubmodularFunction(ABC):
         parts = [self._evaluate_within(X[k : k + step]) for k in range(0, len(X), step)]
         values, errors = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(errors)
+
+    def _refuse_overflow(self, values: FloatArray) -> None:
+        if not np.isfinite(values).all():
+            raise ValueError(f"{self!r} is too large: sums of its weights overflow; rescale it")
 
     # ------------------------------------------------------------------------------ arithmetic
 

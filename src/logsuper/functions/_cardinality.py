@@ -174,7 +174,10 @@ class ConcaveOfModular(SubmodularFunction):
     ) -> None:
         weights = as_vector(w, "w")
         refuse_negative(weights, "w", "g(w'x) is then not submodular")
-        total = float(weights.sum())
+        with np.errstate(over="ignore"):
+            total = float(weights.sum())
+        if not np.isfinite(total):
+            raise ValueError("the sum of w overflows; rescale it, and g")
         function: _Curve | _PiecewiseLinear
         if callable(g):
             points = _reachable(weights)
@@ -323,7 +326,8 @@ def _check_concave(points: FloatArray, values: FloatArray) -> None:
     if len(points) < 3:
         return
     left, right = np.diff(points)[:-1], np.diff(points)[1:]
-    chord = (right * values[:-2] + left * values[2:]) / (left + right)
+    share = right / (left + right)
+    chord = share * values[:-2] + (1.0 - share) * values[2:]
     convex = values[1:-1] < chord - _ROUNDING * np.abs(values).max()
     if convex.any():
         k = first_index(convex)[0] + 1

@@ -280,7 +280,7 @@ def best_factor(
     check_examples(examples, n_jobs)
     if any(group.labels is None for group in examples.groups):
         raise ValueError("labels are missing; a factor is chosen by how well modes agree with them")
-    tried = as_vector(np.asarray(factors, dtype=np.float64), "factors")
+    tried = as_vector(factors, "factors")
     if not len(tried):
         raise ValueError("factors is empty; give at least one")
     wrong: list[int] = []

@@ -44,11 +44,12 @@ class Penalty:
             )
         given = {"alpha": alpha, "modular": modular, "beta": beta, "scale": scale}
         for name, value in given.items():
-            if check_number(value, f"penalty of {name}") < 0:
-                raise ValueError(f"penalty of {name} = {value:g} must be at least 0")
-            if value > 0 and not 1.0 / LARGEST <= value <= LARGEST:
+            number = check_number(value, f"penalty of {name}")
+            if number < 0:
+                raise ValueError(f"penalty of {name} = {number:g} must be at least 0")
+            if number > 0 and not 1.0 / LARGEST <= number <= LARGEST:
                 raise ValueError(
-                    f"penalty of {name} = {value:g} must be 0 or from {1.0 / LARGEST:g} to "
+                    f"penalty of {name} = {number:g} must be 0 or from {1.0 / LARGEST:g} to "
                     f"{LARGEST:g}; rescale functions, features and penalty"
                 )
         return cls(layout.fill(**given), layout.fill())
