@@ -178,7 +178,7 @@ def flat_pixels(tables: dict[Neighbourhood, IntArray], rate: float) -> FloatArra
     """
     found, square = np.zeros(2), np.zeros(2)
     for around, table in tables.items():
-        decode = _design(around, False).flat @ _inverse(rate, rate, len(around.pairs))
+        decode = _decode(_design(around, False).flat, rate, rate, len(around.pairs))
         found += decode @ table
         square += decode**2 @ table
     return found - 3.0 * np.sqrt(square)
@@ -274,30 +274,27 @@ def _linearise(
 ) -> _Term:
     """Return the linear model of one table around some rates."""
     on, off = (float(rate) for rate in rates)
-    inverse = _inverse(on, off, pairs)
-    decode = design.sums @ inverse
+    decode = _decode(design.sums, on, off, pairs)
     found = decode @ shares
-    unlike = max(float(design.unlike @ inverse @ shares), 0.0) + _SMALL
+    unlike = max(float(_decode(design.unlike[None], on, off, pairs)[0] @ shares), 0.0) + _SMALL
     # Pixels among neighbours of one colour have nearly all of the information. With the shares that
     # they ought to have, and not those that they happen to have, the weights do not depend on the
-    # noise that they are to average.
-    share_of_ones = np.clip((design.ones @ shares - on) / (1.0 - on - off), 0.01, 0.99)
-    # the weights take half a flip to be there
+    # noise that they are to average. Half a flip is taken to be there.
+    ones = np.clip((design.ones @ shares - on) / (1.0 - on - off), 0.01, 0.99)
+    clean = np.array([1.0 - ones, ones]) @ design.flat
     half = 0.5 / size
-    flat = _channel(on + half, off + half, pairs) @ (
-        np.array([1.0 - share_of_ones, share_of_ones]) @ design.flat
-    )
+    flat = _channel_times(clean, on + half, off + half, pairs)
     h = _DIFFERENCE
-    steps = ((h, h),) if one else ((h, 0.0), (0.0, h))
-    slope = np.array(
-        [
-            design.sums
-            @ (_inverse(on + a, off + b, pairs) - _inverse(on - a, off - b, pairs))
-            @ flat
-            / (2.0 * h)
-            for a, b in steps
-        ]
-    ).T * max(1.0 - _EDGES * unlike, _FEWEST_FLAT)
+    slopes = [
+        (
+            _decode(design.sums, on + a, off + b, pairs)
+            - _decode(design.sums, on - a, off - b, pairs)
+        )
+        @ flat
+        / (2.0 * h)
+        for a, b in (((h, h),) if one else ((h, 0.0), (0.0, h)))
+    ]
+    slope = np.array(slopes).T * max(1.0 - _EDGES * unlike, _FEWEST_FLAT)
     noise = (decode * flat) @ decode.T / size
     scatter = noise + _spread_of(design, rough, common=False)
     largest = design.limit * unlike
@@ -341,21 +338,37 @@ def _invert(matrix: FloatArray) -> FloatArray:
 # ---------------------------------------------------------------------------------------- patterns
 
 
-def _channel(on: float, off: float, pairs: int) -> FloatArray:
-    """Return K: the law of the noisy class, a column for each clean one."""
-    pixel = np.array([[1.0 - on, off], [on, 1.0 - off]])
-    zero, one = pixel.T
-    pair = np.array([np.convolve(zero, zero), np.convolve(zero, one), np.convolve(one, one)]).T
-    found = pixel
-    for _ in range(pairs):
-        found = np.kron(found, pair)
-    return found
+def _times_channel(rows: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
+    """Return rows (R, classes) times K.
+
+    K is the Kronecker product of the laws of the noisy pixel and of the numbers of ones in its
+    pairs, a column for each clean value. So each axis of ``rows``, seen as an array (R, 2, 3, ...,
+    3), is multiplied on its own.
+    """
+    found = rows.reshape(len(rows), 2, *[3] * pairs)
+    for axis, law in enumerate(_laws(on, off, pairs), start=1):
+        found = np.moveaxis(np.tensordot(found, law, axes=(axis, 0)), -1, axis)
+    return found.reshape(rows.shape)
 
 
-def _inverse(on: float, off: float, pairs: int) -> FloatArray:
-    """Return the inverse of K."""
+def _channel_times(shares: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
+    """Return K times clean shares (classes,): those of the noisy pixels."""
+    found = shares.reshape(2, *[3] * pairs)
+    for axis, law in enumerate(_laws(on, off, pairs)):
+        found = np.moveaxis(np.tensordot(law, found, axes=(1, axis)), 0, axis)
+    return found.reshape(shares.shape)
+
+
+def _laws(on: float, off: float, pairs: int) -> list[FloatArray]:
+    zero, one = np.array([1.0 - on, on]), np.array([off, 1.0 - off])
+    pair = [np.convolve(zero, zero), np.convolve(zero, one), np.convolve(one, one)]
+    return [np.array([zero, one]).T, *[np.array(pair).T] * pairs]
+
+
+def _decode(rows: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
+    """Return rows (R, classes) times the inverse of K."""
     scale = 1.0 - on - off
-    return _channel(-on / scale, -off / scale, pairs)
+    return _times_channel(rows, -on / scale, -off / scale, pairs)
 
 
 @lru_cache(maxsize=32)

@@ -23,8 +23,8 @@ _PAIRS = 4
 # Pixels without some of their neighbours that a pixel with all of them is worth.
 _WORTH = 2
 # Pixels that are looked at at once, and of which at most so many pieces tell a variance.
-_PIECE = 1 << 20
-_PIECES = 4
+_PIECE = 1 << 17
+_PIECES = 2
 
 Offset = tuple[int, ...]
 

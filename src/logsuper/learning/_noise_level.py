@@ -70,7 +70,8 @@ def estimate_noise(
 ) -> Channel:
     r"""Estimate the noise of images whose clean versions nobody has seen.
 
-    It rests on clean images that are smooth: nearly no pixel differs from all of its neighbours.
+    It rests on clean images that are smooth, with few single pixels, ends and thin lines, and on
+    flips that are independent of each other.
 
     Parameters
     ----------
@@ -91,8 +92,9 @@ def estimate_noise(
     Warns
     -----
     UserWarning
-        When the images do not say how large the noise is: they look like nothing but noise, have
-        no smooth parts, or, for "asymmetric", only one of the colours.
+        When the images do not say how large the noise is: they look like nothing but noise, or
+        like texture or flips in clumps, have no smooth parts, or, for "asymmetric", only one of the
+        colours. Textures may pass unnoticed where there is much noise and few images.
 
     Examples
     --------
@@ -111,12 +113,12 @@ def estimate_noise(
     if kind == "gaussian":
         return fit_grey_levels(images)
     stacks = _stack(images)
+    group = None if groups is None else _check_groups(stacks, groups)
     overall = _settle(_measure(stacks, kind), smooth=groups is None)
     if kind == "asymmetric":
         return AsymmetricFlips(overall.on, overall.off)
-    if groups is None:
+    if group is None:
         return Flips(overall.on)
-    group = _check_groups(stacks, groups)
     rates = _by_group(stacks[0], group, overall.on, shrink=isinstance(groups, str))
     return Flips(rates.reshape(group.shape)) if isinstance(groups, str) else Flips(rates, group)
 
@@ -124,7 +126,8 @@ def estimate_noise(
 def find_rate(observed: Any) -> tuple[float, float] | None:
     """Return the rate of flips that images show, with its standard error; None if they do not.
 
-    Images with single pixels of their own look noisier than they are, hardly ever less.
+    The standard error has in it how far images of shapes may be from smooth. Images with texture of
+    their own look noisier than they are.
     """
     found = _measure(_stack(_as_images(observed, "observed")), "flips")
     return None if found is None else (found.on, found.error)
@@ -212,10 +215,10 @@ def _settle(found: _Rates | None, smooth: bool) -> _Rates:
     error = found.error
     if smooth and found.texture > _TEXTURE:
         warnings.warn(
-            f"observed is not smooth shapes with independent flips of one rate: beside flips of a "
-            f"rate of {mean:.3g}, small clumps are left ({found.texture:.1f} standard errors more "
-            "than shapes have); the rate is not to be trusted, and most likely too large; give the "
-            "noise (noise=, or a channel) if you know it",
+            f"observed is not smooth shapes with independent flips: a rate of {mean:.3g} leaves "
+            f"small clumps, {found.texture:.1f} standard errors more than shapes have; the rate is "
+            "not to be trusted; give the noise (noise=, or a channel) if you know it, or try "
+            "'asymmetric' if zeros and ones may have rates of their own",
             UserWarning,
             stacklevel=3,
         )
