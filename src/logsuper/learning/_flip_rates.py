@@ -52,7 +52,8 @@ class _Prior(NamedTuple):
     limit : float
         Thin places in units of the share of neighbours that differ: what most shapes stay below.
     texture : tuple of float
-        What an Ising field near its critical temperature has beyond shapes, in those units.
+        What an Ising field just above its critical temperature has beyond the roughest shapes, as a
+        share of the neighbours that differ.
     """
 
     mean: tuple[float, ...]
@@ -78,9 +79,10 @@ _PRIORS = {
 # Windows of one colour, of all, when a share h of neighbours differs: 1 - 3 h, and at least this.
 _EDGES, _FEWEST_FLAT = 3.0, 0.25
 _SMALL = 1e-6
-_STEPS = 60
+_RIDGE = 1e-9
+_STEPS, _FREE = 60, 20
 _CLOSE = 1e-9
-# The largest step, as a share of the distance to a rate of 0 or .5.
+# The largest step, as a share of the distance to a rate of 0 or .5, in the first `_FREE` steps.
 _STRIDE = 0.3
 _DIFFERENCE = 1e-5
 # Larger than the variance of any rate: what is not known at all.
@@ -146,21 +148,18 @@ class _Design(NamedTuple):
     texture: FloatArray
 
 
-def fit_rates(tables: dict[Neighbourhood, IntArray], asymmetric: bool = False) -> Fit | None:
-    """Return the rates that counts of classes of noisy pixels show; None if there are none.
+def fit_rates(tables: dict[Neighbourhood, IntArray], asymmetric: bool = False) -> Fit:
+    """Return the rates that counts of classes of noisy pixels show.
 
     Parameters
     ----------
     tables : dict of Neighbourhood to ndarray of shape (classes,)
-        Of disjoint sets of pixels.
+        Of disjoint sets of pixels, at least one set, and none of them empty.
     asymmetric : bool
         Are there two rates, P = 2, or one?
     """
-    tables = {around: table for around, table in tables.items() if table.any()}
-    if not tables:
-        return None
     together = _solve(tables, [_design(around, False) for around in tables], None)
-    if not asymmetric or together is None:
+    if not asymmetric:
         return together
     return _solve(tables, [_design(around, True) for around in tables], together.on)
 
@@ -179,7 +178,7 @@ def flat_pixels(tables: dict[Neighbourhood, IntArray], rate: float) -> FloatArra
     """
     found, square = np.zeros(2), np.zeros(2)
     for around, table in tables.items():
-        decode = _design(around, False).flat @ _inverse(rate, rate, len(around.pairs))
+        decode = _decode(_design(around, False).flat, rate, rate, len(around.pairs))
         found += decode @ table
         square += decode**2 @ table
     return found - 3.0 * np.sqrt(square)
@@ -190,7 +189,7 @@ def flat_pixels(tables: dict[Neighbourhood, IntArray], rate: float) -> FloatArra
 
 def _solve(
     tables: dict[Neighbourhood, IntArray], designs: list[_Design], start: float | None
-) -> Fit | None:
+) -> Fit:
     """Return the rates at which the weighted shares of the patterns vanish."""
     pairs = [len(around.pairs) for around in tables]
     sizes = [int(table.sum()) for table in tables.values()]
@@ -198,33 +197,28 @@ def _solve(
     one = start is None
     if start is None:
         # of like pixels, a share rate (1 - rate) lies between two that differ
-        thin = sum(d.thin @ f * n for d, f, n in zip(designs, shares, sizes, strict=True))
-        start = 0.5 * (1.0 - math.sqrt(max(1.0 - 4.0 * thin / sum(sizes), 0.0)))
+        thin = np.average([d.thin @ f for d, f in zip(designs, shares, strict=True)], weights=sizes)
+        start = 0.5 * (1.0 - math.sqrt(max(1.0 - 4.0 * float(thin), 0.0)))
     rates = np.full(2, min(start, LARGEST))
     rough = [np.zeros(len(design.blocks)) for design in designs]
-    for _ in range(_STEPS):
+    for k in range(_STEPS):
         terms = [
             _linearise(design, f, n, p, rates, r, one)
             for design, f, n, p, r in zip(designs, shares, sizes, pairs, rough, strict=True)
         ]
         rough = [term.rough for term in terms]
-        weighted = [term.slope.T @ np.linalg.inv(term.covariance) for term in terms]
-        information = sum(w @ term.slope for w, term in zip(weighted, terms, strict=True))
-        try:
-            spread = np.linalg.inv(information)
-        except np.linalg.LinAlgError:
-            return None
+        weighted = [term.slope.T @ _invert(term.covariance) for term in terms]
+        information = [w @ term.slope for w, term in zip(weighted, terms, strict=True)]
+        spread = _invert(np.sum(information, axis=0))
         weights = [spread @ w for w in weighted]
-        step = sum(w @ term.found for w, term in zip(weights, terms, strict=True))
-        stride = _STRIDE * np.minimum(rates + 0.01, 0.5 - rates)
+        step = np.sum([w @ term.found for w, term in zip(weights, terms, strict=True)], axis=0)
+        # shorter and shorter: a handful of pixels may have no root, and then any is as good
+        stride = _STRIDE * min(1.0, _FREE / (1 + k)) * np.minimum(rates + 0.01, 0.5 - rates)
         new = np.clip(rates - np.clip(step, -stride, stride), _SMALL, LARGEST)
         change = float(np.abs(new - rates).max())
         rates = new
         if change < _CLOSE:
             break
-    else:
-        if change > _DIFFERENCE:
-            return None
     scores, noise, model = [], np.zeros_like(spread), np.zeros_like(spread)
     texture, texture_model, texture_scores = 0.0, 0.0, []
     for design, term, w, f, n in zip(designs, terms, weights, shares, sizes, strict=True):
@@ -234,7 +228,8 @@ def _solve(
         model += w @ _spread_of(design, term.rough) @ w.T
         direction = _texture_direction(design, term)
         edge = design.limit * term.unlike
-        texture += float(direction @ (term.found - design.mean * edge))
+        # what is left beyond shapes, be they the smoothest or the roughest
+        texture += float(direction @ term.found) - max(float(direction @ design.mean), 0.0) * edge
         texture_model += float(direction**2 @ (design.spread * edge) ** 2)
         other = direction @ term.decode
         texture_scores.append((other - other @ f)[None] / n)
@@ -279,44 +274,46 @@ def _linearise(
 ) -> _Term:
     """Return the linear model of one table around some rates."""
     on, off = (float(rate) for rate in rates)
-    inverse = _inverse(on, off, pairs)
-    decode = design.sums @ inverse
+    decode = _decode(design.sums, on, off, pairs)
     found = decode @ shares
-    unlike = max(float(design.unlike @ inverse @ shares), 0.0) + _SMALL
+    unlike = max(float(_decode(design.unlike[None], on, off, pairs)[0] @ shares), 0.0) + _SMALL
     # Pixels among neighbours of one colour have nearly all of the information. With the shares that
     # they ought to have, and not those that they happen to have, the weights do not depend on the
-    # noise that they are to average.
-    share_of_ones = np.clip((design.ones @ shares - on) / (1.0 - on - off), 0.01, 0.99)
-    flat = _channel(on, off, pairs) @ (np.array([1.0 - share_of_ones, share_of_ones]) @ design.flat)
+    # noise that they are to average. Half a flip is taken to be there.
+    ones = np.clip((design.ones @ shares - on) / (1.0 - on - off), 0.01, 0.99)
+    clean = np.array([1.0 - ones, ones]) @ design.flat
+    half = 0.5 / size
+    flat = _channel_times(clean, on + half, off + half, pairs)
     h = _DIFFERENCE
-    steps = ((h, h),) if one else ((h, 0.0), (0.0, h))
-    slope = np.array(
-        [
-            design.sums
-            @ (_inverse(on + a, off + b, pairs) - _inverse(on - a, off - b, pairs))
-            @ flat
-            / (2.0 * h)
-            for a, b in steps
-        ]
-    ).T * max(1.0 - _EDGES * unlike, _FEWEST_FLAT)
+    slopes = [
+        (
+            _decode(design.sums, on + a, off + b, pairs)
+            - _decode(design.sums, on - a, off - b, pairs)
+        )
+        @ flat
+        / (2.0 * h)
+        for a, b in (((h, h),) if one else ((h, 0.0), (0.0, h)))
+    ]
+    slope = np.array(slopes).T * max(1.0 - _EDGES * unlike, _FEWEST_FLAT)
     noise = (decode * flat) @ decode.T / size
     scatter = noise + _spread_of(design, rough, common=False)
     largest = design.limit * unlike
     new = np.empty_like(rough)
     # the share of thin places, at whatever rates
-    free = np.linalg.inv(scatter + _VAGUE * slope @ slope.T)
+    free = _invert(scatter + _VAGUE * slope @ slope.T)
     for k, block in enumerate(design.blocks):
         mean = np.zeros(len(found))
         mean[block] = design.mean[block]
         precision = mean @ free @ mean + largest**-2
-        new[k] = min(math.hypot(max(mean @ free @ found / precision, 0.0), precision**-0.5), largest)
+        thin = max(float(mean @ free @ found / precision), 0.0)
+        new[k] = min(math.hypot(thin, precision**-0.5), largest)
         scatter = scatter + np.outer(mean, mean) * largest**2
     return _Term(decode, found, slope, noise, scatter, new, unlike)
 
 
 def _spread_of(design: _Design, rough: FloatArray, common: bool = True) -> FloatArray:
     """Return the covariance of the clean shares, without or with their common factor."""
-    found = np.zeros((len(design.mean), len(design.mean)))
+    found: FloatArray = np.zeros((len(design.mean), len(design.mean)))
     for block, size in zip(design.blocks, rough, strict=True):
         mean, spread = design.mean[block], design.spread[block]
         found[block, block] = size**2 * (np.diag(spread**2) + common * np.outer(mean, mean))
@@ -327,27 +324,51 @@ def _texture_direction(design: _Design, term: _Term) -> FloatArray:
     """Return the weights of patterns that tell texture from shapes best, whatever the rates."""
     edge = (design.spread * design.limit * term.unlike) ** 2
     free = term.noise + np.diag(edge) + _VAGUE * term.slope @ term.slope.T
-    return np.linalg.solve(free, design.texture * term.unlike)
+    return _invert(free) @ design.texture * term.unlike
+
+
+def _invert(matrix: FloatArray) -> FloatArray:
+    """Return the inverse of a covariance whose entries may differ by many orders of magnitude."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    unit = matrix * np.outer(scale, scale)
+    inverse: FloatArray = np.linalg.inv(unit + _RIDGE * np.eye(len(unit))) * np.outer(scale, scale)
+    return inverse
 
 
 # ---------------------------------------------------------------------------------------- patterns
 
 
-def _channel(on: float, off: float, pairs: int) -> FloatArray:
-    """Return K: the law of the noisy class, a column for each clean one."""
-    pixel = np.array([[1.0 - on, off], [on, 1.0 - off]])
-    zero, one = pixel.T
-    pair = np.array([np.convolve(zero, zero), np.convolve(zero, one), np.convolve(one, one)]).T
-    found = pixel
-    for _ in range(pairs):
-        found = np.kron(found, pair)
-    return found
+def _times_channel(rows: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
+    """Return rows (R, classes) times K.
+
+    K is the Kronecker product of the laws of the noisy pixel and of the numbers of ones in its
+    pairs, a column for each clean value. So each axis of ``rows``, seen as an array (R, 2, 3, ...,
+    3), is multiplied on its own.
+    """
+    found = rows.reshape(len(rows), 2, *[3] * pairs)
+    for axis, law in enumerate(_laws(on, off, pairs), start=1):
+        found = np.moveaxis(np.tensordot(found, law, axes=(axis, 0)), -1, axis)
+    return found.reshape(rows.shape)
 
 
-def _inverse(on: float, off: float, pairs: int) -> FloatArray:
-    """Return the inverse of K."""
+def _channel_times(shares: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
+    """Return K times clean shares (classes,): those of the noisy pixels."""
+    found = shares.reshape(2, *[3] * pairs)
+    for axis, law in enumerate(_laws(on, off, pairs)):
+        found = np.moveaxis(np.tensordot(law, found, axes=(1, axis)), 0, axis)
+    return found.reshape(shares.shape)
+
+
+def _laws(on: float, off: float, pairs: int) -> list[FloatArray]:
+    zero, one = np.array([1.0 - on, on]), np.array([off, 1.0 - off])
+    pair = [np.convolve(zero, zero), np.convolve(zero, one), np.convolve(one, one)]
+    return [np.array([zero, one]).T, *[np.array(pair).T] * pairs]
+
+
+def _decode(rows: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
+    """Return rows (R, classes) times the inverse of K."""
     scale = 1.0 - on - off
-    return _channel(-on / scale, -off / scale, pairs)
+    return _times_channel(rows, -on / scale, -off / scale, pairs)
 
 
 @lru_cache(maxsize=32)

@@ -20,9 +20,11 @@ __all__ = ["Neighbourhood", "choose", "count", "variance"]
 
 # Most pairs of a neighbourhood: 162 classes.
 _PAIRS = 4
+# Pixels without some of their neighbours that a pixel with all of them is worth.
+_WORTH = 2
 # Pixels that are looked at at once, and of which at most so many pieces tell a variance.
-_PIECE = 1 << 20
-_PIECES = 4
+_PIECE = 1 << 17
+_PIECES = 2
 
 Offset = tuple[int, ...]
 
@@ -53,29 +55,31 @@ class Neighbourhood(NamedTuple):
 
 
 def choose(images: Codes) -> Neighbourhood | None:
-    """Return the neighbourhood to use in images (N, ...) of one shape; None if they are too small."""
+    """Return the neighbourhood to use in images (N, ...) of one shape, if one fits in."""
     shape = images.shape[1:]
     # the longest axes, in their order, of those that are long enough
     long = [axis for axis, size in enumerate(shape) if size > 2]
     axes = sorted(sorted(long, key=lambda axis: -shape[axis])[:_PAIRS])
     units = [tuple(int(a == axis) for a in range(len(shape))) for axis in axes]
-    if not units:
-        return None
-    if len(units) > 2:
-        return Neighbourhood("cross", tuple(units))
-    if len(units) == 1:
-        further = tuple(2 * step for step in units[0])
-        far = (further,) if shape[axes[0]] > 4 else ()
-        return Neighbourhood("chain", (units[0], *far))
-    down, right = (np.array(unit) for unit in units)
-    cross = Neighbourhood("cross", tuple(units))
-    diagonals = tuple(tuple((down + sign * right).tolist()) for sign in (1, -1))
-    box = Neighbourhood("box", (*cross.pairs, *diagonals))
-    if (images == UNKNOWN).any():
-        seen = [count(images, each).sum() for each in (box, cross)]
-        # the diagonals are worth less than half of the pixels
-        return box if 2 * seen[0] > seen[1] else cross
-    return box
+    # from the one that tells most of a pixel to the one that fits in most often
+    fitting = []
+    if len(units) == 2:
+        down, right = (np.array(unit) for unit in units)
+        diagonals = (tuple((down + sign * right).tolist()) for sign in (1, -1))
+        fitting.append(Neighbourhood("box", (*units, *diagonals)))
+    if len(units) > 1:
+        fitting.append(Neighbourhood("cross", tuple(units)))
+    if len(units) == 1 and shape[axes[0]] > 4:
+        fitting.append(Neighbourhood("chain", (units[0], tuple(2 * step for step in units[0]))))
+    fitting += [Neighbourhood("chain", (unit,)) for unit in units]
+    if not fitting or not (images == UNKNOWN).any():
+        return fitting[0] if fitting else None
+    seen = [int(count(images, each).sum()) for each in fitting]
+    best = 0
+    for k in range(1, len(fitting)):
+        if seen[k] > _WORTH * seen[best]:
+            best = k
+    return fitting[best]
 
 
 def count(images: Codes, around: Neighbourhood) -> IntArray:

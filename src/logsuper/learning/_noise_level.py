@@ -34,7 +34,7 @@ _LARGE = 0.4
 # The standard error, in absolute terms and as a share of the rate, that is worth a warning.
 _UNSURE = (0.0125, 0.2)
 # Standard errors by which images must look like texture before a warning says so.
-_TEXTURE = 3.0
+_TEXTURE = 2.5
 _LEAST = 1e-6
 # Pixels among like neighbours below which their rate is not told.
 _FEW = 25.0
@@ -70,7 +70,8 @@ def estimate_noise(
 ) -> Channel:
     r"""Estimate the noise of images whose clean versions nobody has seen.
 
-    It rests on clean images that are smooth: nearly no pixel differs from all of its neighbours.
+    It rests on clean images that are smooth, with few single pixels, ends and thin lines, and on
+    flips that are independent of each other.
 
     Parameters
     ----------
@@ -91,8 +92,9 @@ def estimate_noise(
     Warns
     -----
     UserWarning
-        When the images do not say how large the noise is: they look like nothing but noise, have
-        no smooth parts, or, for "asymmetric", only one of the colours.
+        When the images do not say how large the noise is: they look like nothing but noise, or
+        like texture or flips in clumps, have no smooth parts, or, for "asymmetric", only one of the
+        colours. Textures may pass unnoticed where there is much noise and few images.
 
     Examples
     --------
@@ -110,12 +112,12 @@ def estimate_noise(
     if kind == "gaussian":
         return fit_grey_levels(images)
     stacks = _stack(images)
-    overall = _settle(_measure(stacks, kind))
+    group = None if groups is None else _check_groups(stacks, groups)
+    overall = _settle(_measure(stacks, kind), smooth=groups is None)
     if kind == "asymmetric":
         return AsymmetricFlips(overall.on, overall.off)
-    if groups is None:
+    if group is None:
         return Flips(overall.on)
-    group = _check_groups(stacks, groups)
     rates = _by_group(stacks[0], group, overall.on, shrink=isinstance(groups, str))
     return Flips(rates.reshape(group.shape)) if isinstance(groups, str) else Flips(rates, group)
 
@@ -123,7 +125,8 @@ def estimate_noise(
 def find_rate(observed: Any) -> tuple[float, float] | None:
     """Return the rate of flips that images show, with its standard error; None if they do not.
 
-    Images with single pixels of their own look noisier than they are, hardly ever less.
+    The standard error has in it how far images of shapes may be from smooth. Images with texture of
+    their own look noisier than they are.
     """
     found = _measure(_stack(_as_images(observed, "observed")), "flips")
     return None if found is None else (found.on, found.error)
@@ -135,11 +138,12 @@ def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
     tables: dict[Neighbourhood, IntArray] = {}
     for stack, around in chosen:
         found = count(stack, around)
-        tables[around] = tables[around] + found if around in tables else found
-    fit = fit_rates(tables)
-    if kind == "asymmetric" and fit is not None:
-        fit = _tell_apart(tables, fit)
-    return None if fit is None else _with_errors(fit, chosen, tables)
+        if found.any():
+            tables[around] = tables.get(around, np.zeros_like(found)) + found
+    if not tables:
+        return None
+    fit = fit_rates(tables) if kind != "asymmetric" else _fit_both(tables)
+    return _with_errors(fit, [pair for pair in chosen if pair[1] in tables], tables)
 
 
 def _with_errors(
@@ -147,47 +151,39 @@ def _with_errors(
 ) -> _Rates:
     """Return the rates with the covariance that the noise at hand and the model give them."""
     size = len(fit.noise)
-    total = np.zeros((size + 1, size + 1))
-    scores = dict(zip((each for each in tables if tables[each].any()), fit.scores, strict=True))
-    others = dict(zip(scores, fit.texture_scores, strict=True))
-    for stack, around in chosen:
-        if around in scores:
-            total += variance(stack, around, np.concatenate([scores[around], others[around]]))
+    scores = {
+        around: np.concatenate([own, texture])
+        for around, own, texture in zip(tables, fit.scores, fit.texture_scores, strict=True)
+    }
+    total = np.sum([variance(stack, around, scores[around]) for stack, around in chosen], axis=0)
     # where the estimate from few pixels is too small, what independent ones would have stands in
     pixels = sum(int(table.sum()) for table in tables.values())
-    noise = total[:-1, :-1]
-    short = np.diag(fit.noise).sum() + 1.0 / pixels**2 - np.diag(noise).sum()
+    noise = total[:size, :size]
+    short = np.trace(fit.noise) - np.trace(noise)
     covariance = fit.model + noise + max(short, 0.0) / size * np.eye(size)
-    spread = math.sqrt(max(total[-1, -1], 0.0) + fit.texture_model)
-    texture = fit.texture / spread if spread > 0 else 0.0
+    spread = math.sqrt(max(total[size, size], 0.0) + fit.texture_model)
     # half a flip: none among many pixels does not make the rate 0
     on, off = (max(rate, 0.5 / pixels, _LEAST) for rate in (fit.on, fit.off))
-    return _Rates(on, off, np.broadcast_to(covariance, (2, 2)), texture)
+    return _Rates(on, off, np.broadcast_to(covariance, (2, 2)), fit.texture / (spread or 1.0))
 
 
-def _tell_apart(tables: dict[Neighbourhood, IntArray], together: Fit) -> Fit:
+def _fit_both(tables: dict[Neighbourhood, IntArray]) -> Fit:
     """Return the fit of both rates; that of one, with a warning, if images do not tell them."""
+    together = fit_rates(tables)
     few = flat_pixels(tables, together.on) < _FEW
-    if few.any() and not few.all():
-        zeros = bool(few[0])
-        warnings.warn(
-            f"observed has next to no {'zeros' if zeros else 'ones'} among like neighbours to tell "
-            "the rate of their flips by; that of the others is taken; give the channel if you know "
-            "it",
-            UserWarning,
-            stacklevel=4,
+    if not few.any():
+        return fit_rates(tables, asymmetric=True)
+    if few.all():
+        reason = (
+            "does not tell the rates of false ones and false zeros apart; one is taken for both"
         )
-        return together
-    apart = fit_rates(tables, asymmetric=True)
-    if apart is None or few.all():
-        warnings.warn(
-            "observed does not tell the rates of false ones and false zeros apart; one rate is "
-            "taken for both; give the channel if you know it",
-            UserWarning,
-            stacklevel=4,
+    else:
+        reason = (
+            f"has next to no {'zeros' if few[0] else 'ones'} among like neighbours to tell the "
+            "rate of their flips by; that of the others is taken"
         )
-        return together
-    return apart
+    warnings.warn(f"observed {reason}; give the channel if you know it", UserWarning, stacklevel=4)
+    return together
 
 
 def _stack(images: list[NDArray[Any]]) -> list[Codes]:
@@ -199,8 +195,8 @@ def _stack(images: list[NDArray[Any]]) -> list[Codes]:
     return [np.stack(stack) for stack in stacks.values()]
 
 
-def _settle(found: _Rates | None) -> _Rates:
-    """Return rates that a channel can have; warn where the images do not tell."""
+def _settle(found: _Rates | None, smooth: bool) -> _Rates:
+    """Return rates that a channel can have; warn where images do not tell, or are not `smooth`."""
     if found is None:
         raise ValueError(
             "observed does not tell the noise: no image has enough pixels, or smooth parts; give "
@@ -216,12 +212,12 @@ def _settle(found: _Rates | None) -> _Rates:
         )
         return found
     error = found.error
-    if found.texture > _TEXTURE:
+    if smooth and found.texture > _TEXTURE:
         warnings.warn(
-            f"the images are not smooth shapes with independent flips: beside flips of a rate of "
-            f"{mean:.3g}, single pixels and small clumps are left ({found.texture:.1f} standard "
-            "errors more than shapes have), so that the rate is not to be trusted, most likely too "
-            "large; give the noise (noise=, or a channel) if you know it",
+            f"observed is not smooth shapes with independent flips: a rate of {mean:.3g} leaves "
+            f"small clumps, {found.texture:.1f} standard errors more than shapes have; the rate is "
+            "not to be trusted; give the noise (noise=, or a channel) if you know it, or try "
+            "'asymmetric' if zeros and ones may have rates of their own",
             UserWarning,
             stacklevel=3,
         )

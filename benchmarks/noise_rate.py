@@ -1,0 +1,263 @@
+"""The estimated rate of flips and its error bar: `python -m benchmarks.noise_rate [--data DIR]`.
+
+For shapes of several kinds, numbers of images and rates: how often 95 % intervals (1.96 standard
+errors) hold the rate, how wide they are, how often there is a warning of texture. The horses of
+`--data` take part where they are there. `--train` prints what the constants of the estimate come
+from instead: other shapes, none of which is in the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+import logsuper as ls
+from benchmarks.images import load_silhouettes
+from benchmarks.shapes import blobs, discs, for_training, half_planes, ising
+from benchmarks.tables import Measured, show, write_page
+from logsuper.learning._flip_rates import clean_shares
+from logsuper.learning._neighbourhoods import Neighbourhood, choose, count
+from logsuper.learning._noise_level import _measure, _stack, estimate_noise
+
+RATES = (0.02, 0.05, 0.1, 0.2)
+LEAST, WIDEST = 0.9, 3.0
+"""Least coverage of 95 % intervals, and the largest mean half-width in root mean square errors."""
+COUPLINGS = (0.3, 0.35, 0.4, 0.44, 0.5, 0.6)
+HEAD = ["images", "rate", "bias", "rms error", "least possible", "coverage", "half-width / rms"]
+
+Images = list[NDArray[np.uint8]]
+
+
+class Cell(NamedTuple):
+    """Images to draw noise on."""
+
+    name: str
+    images: Images
+    must: bool
+
+
+def cells(data: Path | None) -> Iterator[Cell]:
+    """Yield the images of the table; those that must be covered first."""
+    kinds = {
+        "silhouettes": ls.make_silhouettes(200, seed=0),
+        "discs": discs(200, seed=0),
+        "half-planes": half_planes(200, seed=0),
+    }
+    if data is not None:
+        kinds["horses"] = load_silhouettes(data, 200)
+    for name, images in kinds.items():
+        for n in (40, 200):
+            yield Cell(f"{n} {name}, 50x50", list(images[:n]), True)
+    for size, n in ((128, 30), (256, 10)):
+        shape = (size, size)
+        yield Cell(
+            f"{n} silhouettes, {size}x{size}", list(ls.make_silhouettes(n, shape, seed=1)), False
+        )
+    for seed in range(3):
+        yield Cell(
+            f"smooth mask {seed}, 600x600", list(blobs(1, seed, (600, 600), scale=20.0)), False
+        )
+    mixed = [
+        image
+        for size in range(24, 104, 8)
+        for image in ls.make_silhouettes(6, shape=(size, size + 9), seed=size)
+    ]
+    yield Cell(f"{len(mixed)} silhouettes, 24x33 to 96x105", mixed, False)
+
+
+def draw(images: Images, rate: float, seed: list[int]) -> tuple[float, float, float]:
+    """Return the estimated rate, its standard error and the statistic of texture for one draw."""
+    rng = np.random.default_rng(seed)
+    noisy = [image ^ (rng.random(image.shape) < rate) for image in images]
+    found = _measure(_stack(noisy), "flips")
+    assert found is not None
+    return found.on, found.error, found.texture
+
+
+def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Measured, bool]:
+    """Return the table of coverage, and whether every cell that must hold does."""
+    rows, good = [], True
+    with joblib.Parallel(n_jobs=jobs) as pool:
+        for number, cell in enumerate(cells(data)):
+            pixels = sum(image.size for image in cell.images)
+            for rate in RATES:
+                some = draws if cell.must else max(1, draws // 4)
+                seeds = ([number, round(1000 * rate), k] for k in range(some))
+                found = np.array(
+                    pool(joblib.delayed(draw)(cell.images, rate, seed) for seed in seeds)
+                )
+                off = found[:, 0] - rate
+                rms = float(np.sqrt(np.mean(off**2)))
+                half = 1.96 * found[:, 1]
+                held = float(np.mean(np.abs(off) <= half))
+                wide = float(half.mean()) / rms
+                good &= not cell.must or (held >= LEAST and wide <= WIDEST)
+                alarms = float(np.mean(found[:, 2] > _limit()))
+                rows.append(
+                    [
+                        cell.name,
+                        f"{rate:.2f}",
+                        f"{off.mean():+.5f}",
+                        f"{rms:.5f}",
+                        f"{np.sqrt(rate * (1 - rate) / pixels):.5f}",
+                        f"{held:.1%}",
+                        f"{wide:.2f}",
+                        f"{alarms:.1%}",
+                    ]
+                )
+                print(" ".join(rows[-1]), file=sys.stderr, flush=True)
+    title = f"Coverage of 95 % intervals, {draws} draws of the noise (a quarter on large images)"
+    return Measured(title, [*HEAD, "warned"], rows), good
+
+
+def _limit() -> float:
+    from logsuper.learning import _noise_level
+
+    return float(_noise_level._TEXTURE)
+
+
+def texture(draws: int) -> Measured:
+    """Return how often a warning says that Ising fields are not smooth."""
+    rows = []
+    for coupling in COUPLINGS:
+        fields = ising(40, 0, 50, coupling)
+        for rate in RATES:
+            found = np.array([draw(list(fields), rate, [k]) for k in range(draws)])
+            rows.append(
+                [
+                    f"{coupling:.2f}",
+                    f"{rate:.2f}",
+                    f"{found[:, 0].mean():.3f}",
+                    f"{found[:, 2].mean():.1f}",
+                    f"{np.mean(found[:, 2] > _limit()):.0%}",
+                ]
+            )
+    head = ["coupling", "rate", "mean estimate", "mean statistic", "warned"]
+    return Measured(
+        f"Outside of the assumption: 40 Ising fields of 50x50, {draws} draws", head, rows
+    )
+
+
+def both_rates(draws: int) -> Measured:
+    """Return the coverage of two rates on silhouettes."""
+    rows = []
+    for n in (40, 200):
+        clean = ls.make_silhouettes(n, seed=0)
+        for on, off in ((0.02, 0.1), (0.1, 0.02), (0.1, 0.1), (0.05, 0.2), (0.2, 0.05)):
+            found = []
+            for k in range(draws):
+                noisy = ls.AsymmetricFlips(on, off).sample(clean, seed=k)
+                rates = _measure([noisy.astype(np.uint8)], "asymmetric")
+                assert rates is not None
+                found.append([rates.on, rates.off, *np.sqrt(np.diag(rates.covariance))])
+            values = np.array(found)
+            row = [str(n), f"{on:.2f}, {off:.2f}"]
+            for k, rate in enumerate((on, off)):
+                error, half = values[:, k] - rate, 1.96 * values[:, 2 + k]
+                rms = float(np.sqrt(np.mean(error**2)))
+                row += [
+                    f"{error.mean():+.4f}",
+                    f"{np.mean(np.abs(error) <= half):.0%}",
+                    f"{half.mean() / rms:.2f}",
+                ]
+            rows.append(row)
+    head = ["silhouettes", "on, off", "bias", "coverage", "half-width / rms"]
+    return Measured(
+        f"Two rates, {draws} draws", [*head, "bias", "coverage", "half-width / rms"], rows
+    )
+
+
+def speed() -> Measured:
+    """Return seconds for large images."""
+    rows = []
+    for size in (1000, 4000):
+        noisy = ls.Flips(0.1).sample(blobs(1, 0, (size, size), scale=20.0), seed=0)
+        noisy = noisy.astype(np.uint8)
+        best = np.inf
+        for _ in range(3):
+            start = time.perf_counter()
+            rate = estimate_noise(noisy).rate
+            best = min(best, time.perf_counter() - start)
+        rows.append([f"{size}x{size}", f"{rate:.5f}", f"{best:.2f}"])
+    return Measured("Seconds for one image with flips of .1", ["image", "rate", "seconds"], rows)
+
+
+def training() -> Measured:
+    """Return the clean shares of the patterns that the estimate weighs."""
+    rows = []
+    for name, images in for_training():
+        around = choose(images)
+        assert around is not None
+        several = [around]
+        if around.kind == "box":
+            several.append(Neighbourhood("cross", around.pairs[:2]))
+        for each in several:
+            shares, unlike = clean_shares(count(images, each), each)
+            rows.append(
+                [
+                    name,
+                    f"{each.kind}, {len(each.pairs)}",
+                    f"{shares[0] / unlike:.3f}",
+                    " ".join(f"{share:.3f}" for share in shares[1:] / shares[0]),
+                ]
+            )
+    for coupling in COUPLINGS:
+        fields = ising(60, 1000, 64, coupling)
+        around = choose(fields)
+        assert around is not None
+        shares, unlike = clean_shares(count(fields, around), around)
+        cells = " ".join(f"{share:.3f}" for share in shares[1:] / shares[0])
+        rows.append([f"Ising, {coupling}", "box, 4", f"{shares[0] / unlike:.3f}", cells])
+    head = [
+        "images",
+        "neighbours",
+        "thin places / neighbours that differ",
+        "patterns / thin places",
+    ]
+    return Measured("Clean shares of patterns", head, rows)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables; the exit code is 1 if a cell that must be covered is not."""
+    command = sys.argv[1:] if arguments is None else arguments
+    parse = argparse.ArgumentParser(prog="python -m benchmarks.noise_rate", description=__doc__)
+    parse.add_argument("--data", type=Path, help="folder of the Weizmann horses")
+    parse.add_argument("--draws", type=int, default=400)
+    parse.add_argument("--jobs", type=int, default=2)
+    parse.add_argument("--train", action="store_true", help="print the constants' origin instead")
+    parse.add_argument("--markdown", type=Path, metavar="OUT", help="write the tables")
+    options = parse.parse_args(command)
+    good = True
+    if options.train:
+        tables = [training()]
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            table, good = coverage(options.data, options.draws, options.jobs)
+            few = max(1, options.draws // 8)
+            tables = [table, texture(few), both_rates(few), speed()]
+    show(tables)
+    if options.markdown is not None:
+        text = (
+            'The estimate is that of `MaskDenoiser(noise="auto")`; its constants come from other '
+            'shapes (`--train`). "Least possible" is the deviation of the share of flipped pixels '
+            'itself, as if the clean images were known; "warned" how often the images were said '
+            "not to be smooth: false alarms in the first table, rightly in the second."
+        )
+        write_page(
+            options.markdown, "The estimated noise", "benchmarks.noise_rate", command, text, tables
+        )
+    return int(not good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
