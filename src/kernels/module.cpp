@@ -27,7 +27,8 @@ class Kernel {
     int functions() const { return structure_->functions(); }
 
     void maximize(Array<const double> theta, Array<const double> alpha, nb::object factors, bool maximal,
-                  bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats) {
+                  bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats,
+                  nb::object precision) {
         require(y.ndim() == 2 && values.ndim() == 1 && stats.ndim() == 2, "wrong number of axes");
         Batch batch = check(length(y, 0), theta, alpha, factors, threads);
         batch.tie = maximal ? Tie::kMaximal : Tie::kMinimal;
@@ -37,6 +38,7 @@ class Kernel {
         require(length(values, 0) == batch.problems, "values has the wrong length");
         require(length(stats, 0) == batch.problems && length(stats, 1) == functions(),
                 "stats has the wrong shape");
+        tell(batch, precision);
         nb::gil_scoped_release release;
         MaximizeJob job(*structure_, batch, y.data(), values.data(), stats.data());
         run_units(*structure_, pool_, batch.problems, batch.threads, job);
@@ -44,7 +46,8 @@ class Kernel {
 
     void perturb(Array<const double> theta, Array<const double> alpha, nb::object factors, int64_t noisy,
                  uint64_t key, Array<const uint64_t> numbers, uint32_t first_sample, int threads,
-                 Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples) {
+                 Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples,
+                 nb::object precision) {
         require(counts.ndim() == 2 && values.ndim() == 2 && stats.ndim() == 3, "wrong number of axes");
         Batch batch = check(length(counts, 0), theta, alpha, factors, threads);
         const int64_t S = length(values, 1);
@@ -63,6 +66,7 @@ class Kernel {
                     "samples has the wrong shape");
             y = array.data();
         }
+        tell(batch, precision);
         nb::gil_scoped_release release;
         PerturbJob job(*structure_, batch, S, noisy, key, numbers.data(), first_sample, counts.data(),
                        values.data(), stats.data(), y);
@@ -82,6 +86,14 @@ class Kernel {
     }
 
    private:
+    // precision: None, or zeros (problems, 2) for the unit of the integers and whether it was too coarse.
+    static void tell(Batch& batch, const nb::object& precision) {
+        if (precision.is_none()) return;
+        auto array = exactly<double>(precision);
+        require(array.ndim() == 2 && length(array, 0) == batch.problems && length(array, 1) == 2,
+                "precision has the wrong shape");
+        batch.precision = array.data();
+    }
     Batch check(int64_t problems, const Array<const double>& theta, const Array<const double>& alpha,
                 const nb::object& factors, int threads) const {
         require(theta.ndim() == 2 && length(theta, 1) == nodes(), "theta has the wrong shape");
@@ -219,11 +231,11 @@ NB_MODULE(LOGSUPER_MODULE, m) {
         .def_prop_ro("functions", &Kernel::functions)
         .def("maximize", &Kernel::maximize, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("maximal"), nb::arg("wide"), nb::arg("threads"), nb::arg("y").noconvert(),
-             nb::arg("values").noconvert(), nb::arg("stats").noconvert())
+             nb::arg("values").noconvert(), nb::arg("stats").noconvert(), nb::arg("precision") = nb::none())
         .def("perturb", &Kernel::perturb, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("noisy"), nb::arg("key"), nb::arg("numbers"), nb::arg("first_sample"),
              nb::arg("threads"), nb::arg("counts").noconvert(), nb::arg("values").noconvert(),
-             nb::arg("stats").noconvert(), nb::arg("samples").none())
+             nb::arg("stats").noconvert(), nb::arg("samples").none(), nb::arg("precision") = nb::none())
         .def("min_norm", &Kernel::min_norm, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("threads"), nb::arg("s").noconvert(), nb::arg("gaps").noconvert(),
              nb::arg("levels").noconvert());

@@ -15,7 +15,7 @@ class FallbackKernel:
     """One graph and the weights of several functions on its edges; see `EdgeList` for the layout.
 
     Results go into the arrays that the caller brings. `wide` and `threads` change nothing: every
-    solve is exact in float64, and runs on one thread.
+    solve is exact in float64, and runs on one thread; `precision` stays 0.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class FallbackKernel:
         y: NDArray[np.uint8],
         values: FloatArray,
         stats: FloatArray,
+        precision: FloatArray | None = None,
     ) -> None:
         problems = len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
@@ -69,6 +70,7 @@ class FallbackKernel:
         values: FloatArray,
         stats: FloatArray,
         samples: NDArray[np.uint8] | None,
+        precision: FloatArray | None = None,
     ) -> None:
         size = values.shape[1]
         for m in range(len(counts)):
