@@ -48,8 +48,8 @@ class PairwiseGraph:
     error : float
         Bound on how far rounding has moved a value of the function, besides that of the sums in
         `unary`.
-    linear : pair of ndarrays
-        Nodes and numbers that `unary` is the rounded sum of.
+    linear_nodes, linear_terms : ndarrays of one length, or None
+        Nodes and numbers that `unary` is the rounded sum of; None if it is no sum.
 
     Examples
     --------
@@ -68,7 +68,8 @@ class PairwiseGraph:
     unary: FloatArray
     constant: float = 0.0
     error: float = 0.0
-    linear: tuple[IntArray, FloatArray] | None = None
+    linear_nodes: IntArray | None = None
+    linear_terms: FloatArray | None = None
 
     @classmethod
     def from_arcs(
@@ -107,7 +108,8 @@ class PairwiseGraph:
             frozen(field),
             float(constant),
             error + lost,
-            (frozen(nodes), frozen(terms)),
+            frozen(nodes),
+            frozen(terms),
         )
 
     @classmethod
@@ -206,13 +208,14 @@ class PairwiseGraph:
         constant = float(sum(factor * graph.constant for factor, graph in graphs))
         error = lost + sum(factor * graph.error for factor, graph in graphs)
         unary = frozen(add_up(place, linear, n + n_aux))
-        return cls(n, n_aux, joined, prices, unary, constant, error, (place, linear))
+        own = frozen(place), frozen(linear)
+        return cls(n, n_aux, joined, prices, unary, constant, error, *own)
 
     @property
     def terms(self) -> tuple[IntArray, FloatArray]:
         """Nodes, and numbers to be added up there, that make the linear part."""
-        if self.linear is not None:
-            return self.linear
+        if self.linear_nodes is not None and self.linear_terms is not None:
+            return self.linear_nodes, self.linear_terms
         return np.arange(len(self.unary)), self.unary
 
     def unary_parts(self) -> list[FloatArray]:

@@ -53,9 +53,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions import SubmodularFunction
-from logsuper.functions._sum import split_modular
 from logsuper.solvers._inputs import check_theta, check_tie
-from logsuper.solvers._precision import report
 from logsuper.solvers._wolfe import Wolfe, one_blas_thread
 
 __all__ = ["MinNormPoint", "maximize_generic", "min_norm_point_wolfe"]
@@ -312,9 +310,6 @@ def maximize_generic(
     if failed.size:
         worst = int(failed[gaps[failed].argmax()])
         _warn(f"the gap of theta[{worst}]", float(gaps[worst]), float(allowed[worst]), most)
-    # what is allowed is a share of the largest numbers, beside which the fields may be small
-    rounding = np.finfo(np.float64).eps * f.n * allowed / max(tol, 10 * _TIE)
-    report(gaps + rounding, field + split_modular(f)[1])
     return chosen.astype(np.uint8), values, gaps
 
 
