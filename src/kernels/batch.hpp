@@ -26,6 +26,7 @@ struct Batch {
     Tie tie = Tie::kMinimal;
     int64_t outputs = 0;  // labels wanted: the first `outputs` nodes
     int threads = 1;
+    double* precision = nullptr;  // null, or (problems, 2): see BatchJob::note
 
     bool same_weights() const { return alpha_shared && (!factors || factors_shared); }
 };
@@ -119,6 +120,14 @@ class BatchJob {
         worker.set_weights(alpha(m), factors(m), batch_.factors_per_function, batch_.wide);
         state.weights_of = which;
     }
+    // What the caller is told of the integers of problem m: the largest unit, and whether any was
+    // too coarse.
+    void note(int64_t m, Precision found) const {
+        if (!batch_.precision) return;
+        double* const told = batch_.precision + 2 * m;
+        told[0] = std::max(told[0], found.quantum);
+        told[1] = std::max(told[1], found.coarse ? 1.0 : 0.0);
+    }
     double value(int64_t m, const Worker& worker, const double* field, const double* stats) const {
         double cut = 0;
         for (int64_t k = 0; k < functions_; ++k) cut += alpha(m)[k] * stats[k];
@@ -139,6 +148,7 @@ class MaximizeJob : public BatchJob {
         set_weights(worker, state, m);
         worker.solve(theta(m), batch_.tie);
         poll(4 * nodes_);
+        note(m, worker.precision());
         uint8_t* labels = y_ + m * batch_.outputs;
         if (batch_.outputs < nodes_) {
             state.labels.resize(nodes_);
@@ -190,11 +200,15 @@ class PerturbJob : public BatchJob {
         state.field.resize(nodes_);
         state.labels.resize(nodes_);
         state.counts.assign(outputs, 0);
+        Precision coarsest;
         for (int64_t sample = first; sample < last; ++sample) {
             perturb_field(theta(m), nodes_, noisy_, key_, numbers_[m],
                           static_cast<uint32_t>(first_sample_ + sample), state.field.data());
             poll(4 * nodes_);
             worker.solve(state.field.data(), batch_.tie);
+            const Precision found = worker.precision();
+            coarsest.quantum = std::max(coarsest.quantum, found.quantum);
+            coarsest.coarse |= found.coarse;
             uint8_t* const labels = state.labels.data();
             worker.labels(labels);
             const int64_t at = m * samples_ + sample;
@@ -205,6 +219,7 @@ class PerturbJob : public BatchJob {
         }
         poll(outputs);
         std::lock_guard<std::mutex> lock(mutex_);
+        note(m, coarsest);
         uint32_t* const total = counts_ + m * outputs;
         for (int64_t i = 0; i < outputs; ++i) total[i] += state.counts[i];
     }

@@ -130,6 +130,7 @@ class GraphWorker final : public Worker {
     void solve(const double* theta, Tie tie) override {
         tiers_.solve(theta, structure_.graph.n, tie, [&](auto& solver, const auto& range) { apply(solver, range); });
     }
+    Precision precision() const override { return tiers_.precision(); }
     void labels(uint8_t* out) const override {
         tiers_.with_answer([&](const auto& solver) {
             for (int64_t i = 0; i < structure_.graph.n; ++i) out[i] = solver.label(i);

@@ -126,6 +126,7 @@ class GridWorker final : public Worker {
         if (may_be_isolated_) tiers_.with_answer([&](auto& solver) { solver.label_isolated(theta, tie); });
     }
 
+    Precision precision() const override { return tiers_.precision(); }
     void labels(uint8_t* out) const override {
         tiers_.with_answer([&](const auto& solver) {
             for (int64_t r = 0; r < shape_.rows; ++r) {

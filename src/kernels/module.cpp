@@ -39,7 +39,7 @@ class Kernel {
 
     void maximize(Array<const double> theta, Array<const double> alpha, nb::object factors, bool maximal,
                   bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats,
-                  int64_t memory) {
+                  int64_t memory, nb::object precision) {
         require(y.ndim() == 2 && values.ndim() == 1 && stats.ndim() == 2, "wrong number of axes");
         Batch batch = check(length(y, 0), theta, alpha, factors, threads);
         batch.tie = maximal ? Tie::kMaximal : Tie::kMinimal;
@@ -49,6 +49,7 @@ class Kernel {
         require(length(values, 0) == batch.problems, "values has the wrong length");
         require(length(stats, 0) == batch.problems && length(stats, 1) == functions(),
                 "stats has the wrong shape");
+        tell(batch, precision);
         const Computing computing(memory);
         MaximizeJob job(*structure_, batch, y.data(), values.data(), stats.data());
         run_units(*structure_, pool_, batch.problems, batch.threads, job);
@@ -57,7 +58,7 @@ class Kernel {
     void perturb(Array<const double> theta, Array<const double> alpha, nb::object factors, int64_t noisy,
                  uint64_t key, Array<const uint64_t> numbers, uint32_t first_sample, int threads,
                  Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples,
-                 int64_t memory) {
+                 int64_t memory, nb::object precision) {
         require(counts.ndim() == 2 && values.ndim() == 2 && stats.ndim() == 3, "wrong number of axes");
         Batch batch = check(length(counts, 0), theta, alpha, factors, threads);
         const int64_t S = length(values, 1);
@@ -77,6 +78,7 @@ class Kernel {
                     "samples has the wrong shape");
             y = array.data();
         }
+        tell(batch, precision);
         const Computing computing(memory);
         PerturbJob job(*structure_, batch, S, noisy, key, numbers.data(), first_sample, counts.data(),
                        values.data(), stats.data(), y);
@@ -96,6 +98,14 @@ class Kernel {
     }
 
    private:
+    // precision: None, or zeros (problems, 2) for the unit of the integers and whether it was too coarse.
+    static void tell(Batch& batch, const nb::object& precision) {
+        if (precision.is_none()) return;
+        auto array = exactly<double>(precision);
+        require(array.ndim() == 2 && length(array, 0) == batch.problems && length(array, 1) == 2,
+                "precision has the wrong shape");
+        batch.precision = array.data();
+    }
     Batch check(int64_t problems, const Array<const double>& theta, const Array<const double>& alpha,
                 const nb::object& factors, int threads) const {
         require(theta.ndim() == 2 && length(theta, 1) == nodes(), "theta has the wrong shape");
@@ -238,11 +248,13 @@ NB_MODULE(LOGSUPER_MODULE, m) {
         .def_prop_ro("functions", &Kernel::functions)
         .def("maximize", &Kernel::maximize, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("maximal"), nb::arg("wide"), nb::arg("threads"), nb::arg("y").noconvert(),
-             nb::arg("values").noconvert(), nb::arg("stats").noconvert(), nb::arg("memory") = Watch::kAnyRoom)
+             nb::arg("values").noconvert(), nb::arg("stats").noconvert(), nb::arg("memory") = Watch::kAnyRoom,
+             nb::arg("precision") = nb::none())
         .def("perturb", &Kernel::perturb, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("noisy"), nb::arg("key"), nb::arg("numbers"), nb::arg("first_sample"),
              nb::arg("threads"), nb::arg("counts").noconvert(), nb::arg("values").noconvert(),
-             nb::arg("stats").noconvert(), nb::arg("samples").none(), nb::arg("memory") = Watch::kAnyRoom)
+             nb::arg("stats").noconvert(), nb::arg("samples").none(), nb::arg("memory") = Watch::kAnyRoom,
+             nb::arg("precision") = nb::none())
         .def("min_norm", &Kernel::min_norm, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("threads"), nb::arg("s").noconvert(), nb::arg("gaps").noconvert(),
              nb::arg("levels").noconvert(), nb::arg("memory") = Watch::kAnyRoom)

@@ -18,6 +18,13 @@ struct Room {
     int64_t least = 0, most = 0;
 };
 
+// How fine the integers of a solve were: their unit, and whether it was too coarse for the field
+// (see Resolution) in the widest integers that there are.
+struct Precision {
+    double quantum = 0;
+    bool coarse = false;
+};
+
 // What one thread needs to solve problems on a structure. Memory is kept between solves.
 class Worker {
    public:
@@ -28,6 +35,7 @@ class Worker {
     virtual int64_t held() const = 0;  // bytes of work space
     virtual void solve(const double* theta, Tie tie) = 0;
     virtual void labels(uint8_t* out) const = 0;  // of all nodes
+    virtual Precision precision() const = 0;  // of the labels just found
     // theta'y over the finite entries of theta, for the labels just found.
     virtual double dot(const double* theta) const = 0;
     // stats[k] = sum_e weight_k(e) factor(e) |y_i - y_j| for the labels just found.

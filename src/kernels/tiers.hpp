@@ -47,6 +47,7 @@ class Tiers {
     WeightRange range_;
     bool may_be_narrow_ = false, narrow_is_set_ = false, wide_is_set_ = false;
     enum { kNarrow, kWide, kCapped } answer_ = kNarrow;
+    Precision precision_;
 
    public:
     void reset(const WeightRange& range, bool wide) {
@@ -58,25 +59,10 @@ class Tiers {
     // apply(solver, range) makes the solver if it is null, and gives it the current weights.
     template <class Apply>
     void solve(const double* theta, int64_t n, Tie tie, Apply&& apply) {
-        if (may_be_narrow_) {
-            if (!narrow_is_set_) apply(narrow_, range_);
-            narrow_is_set_ = true;
-            answer_ = kNarrow;
-            if (narrow_->solve(theta, tie, false)) return;
-        }
-        if (!wide_is_set_) apply(wide_, range_);
-        wide_is_set_ = true;
-        answer_ = kWide;
-        if (wide_->solve(theta, tie, false)) return;
-        const WeightRange capped = cap_weights(range_, theta, n);
-        if (Quantiser<int64_t>(capped).scale > Quantiser<int64_t>(range_).scale) {
-            apply(capped_, capped);
-            answer_ = kCapped;
-            capped_->solve(theta, tie, true);
-        } else {
-            wide_->solve(theta, tie, true);
-        }
+        const bool fine = solve_by_tiers(theta, n, tie, apply);
+        with_answer([&](const auto& solver) { precision_ = {1 / solver.scale, !fine}; });
     }
+    Precision precision() const { return precision_; }
 
     // Without edges there is nothing to solve, but a place for labels is needed.
     template <class Apply>
@@ -84,6 +70,7 @@ class Tiers {
         if (!narrow_is_set_) apply(narrow_, range_);
         narrow_is_set_ = true;
         answer_ = kNarrow;
+        precision_ = {};
     }
 
     // Bytes of the solvers there are, each of which says by bytes() what one on this shape takes.
@@ -112,6 +99,32 @@ class Tiers {
             use(*narrow_);
         else
             use(answer_ == kWide ? *wide_ : *capped_);
+    }
+
+   private:
+    // Whether the integers were fine enough in the end.
+    template <class Apply>
+    bool solve_by_tiers(const double* theta, int64_t n, Tie tie, Apply&& apply) {
+        if (may_be_narrow_) {
+            if (!narrow_is_set_) apply(narrow_, range_);
+            narrow_is_set_ = true;
+            answer_ = kNarrow;
+            if (narrow_->solve(theta, tie, false)) return true;
+        }
+        if (!wide_is_set_) apply(wide_, range_);
+        wide_is_set_ = true;
+        answer_ = kWide;
+        if (wide_->solve(theta, tie, false)) return true;
+        const WeightRange capped = cap_weights(range_, theta, n);
+        if (Quantiser<int64_t>(capped).scale > Quantiser<int64_t>(range_).scale) {
+            apply(capped_, capped);
+            answer_ = kCapped;
+            if (capped_->solve(theta, tie, false)) return true;
+            capped_->solve(theta, tie, true);
+        } else {
+            wide_->solve(theta, tie, true);
+        }
+        return false;
     }
 };
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConvergenceWarning"]
+__all__ = ["ConvergenceWarning", "PrecisionWarning"]
 
 
 class ConvergenceWarning(UserWarning):
@@ -25,4 +25,18 @@ class ConvergenceWarning(UserWarning):
     ...     except ConvergenceWarning as error:
     ...         print(error)
     gap 1e-3 is above 1e-8
+    """
+
+
+class PrecisionWarning(UserWarning):
+    """Numbers of very different size met, and rounding may have cost what the message says.
+
+    The result is feasible, and within that amount of the best one. Scale the large numbers down, or
+    write them as what they stand for: an infinite field fixes an element at no cost in precision.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> issubclass(ls.PrecisionWarning, UserWarning)
+    True
     """

@@ -7,6 +7,7 @@ every locally consistent point gives a lower bound, whether belief propagation c
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -16,12 +17,12 @@ from scipy.special import expit
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds import _mean_field
 from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
+from logsuper.bounds._dominant import contracted
 from logsuper.bounds._messages import Messages
-from logsuper.bounds._pairwise import need_pairwise
+from logsuper.bounds._pairwise import Pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import allowance
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper.functions._checks import FloatArray, IntArray
 
 # Messages, and probabilities, that agree to this are the same.
 _SAME = 1e-6
@@ -29,8 +30,9 @@ _SAME = 1e-6
 _EQUAL = 1e-10
 # Marginals of a point with this residual, and above, come with a warning.
 _ROUGH = 1e-3
-# Steps of the quasi-Newton polish of each candidate.
-_POLISH = 200
+# Nanoseconds that a sweep over messages from both extremes, and an evaluation of the free energy,
+# take for each element and edge (measured, rounded up), and the least number of sweeps.
+_SWEEP, _EVALUATE, _LEAST = 40.0, 250.0, 20
 
 
 def log_partition(f: SubmodularFunction) -> Bound:
@@ -58,9 +60,41 @@ def log_partition(f: SubmodularFunction) -> Bound:
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <lower bound 1.006408868 by bethe, certified>
     """
-    energy, logits, residual, solves = _search(f)
+    return within(f, _FULL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """The most that each phase of the search may take; any of it gives a bound."""
+
+    sweeps: int
+    newton_steps: int
+    polish: int  # iterations of the quasi-Newton method from each candidate
+
+
+_FULL = Effort(sweeps=200, newton_steps=40, polish=200)
+
+
+def effort(model: Pairwise, budget: float) -> Effort | None:
+    """Return the effort that a number of operations pays for; None if not even the least."""
+    size = model.n + len(model.edges)
+    left = budget - _LEAST * _SWEEP * size - _EVALUATE * size
+    if left < 0:
+        return None
+    sweeps = min(_FULL.sweeps, _LEAST + int(left / 2 / (_SWEEP * size)))
+    left -= (sweeps - _LEAST) * _SWEEP * size
+    messages = Messages(model, np.ones(len(model.weights)))
+    newton = min(_FULL.newton_steps, int(left / 2 / (2.0 * messages.newton_operations)))
+    left -= 2.0 * newton * messages.newton_operations
+    # three candidates, and some evaluations an iteration
+    return Effort(sweeps, newton, min(_FULL.polish, int(left / (3 * 1.3 * _EVALUATE * size))))
+
+
+def within(f: SubmodularFunction, most: Effort, start: FloatArray | None = None) -> Bound:
+    """Return the bound for the given effort; `start` is the mean-field optimum, if known."""
+    energy, label, logits, residual, solves = _search(f, most, start)
     return Bound(
-        energy(logits)[0] - allowance(f),
+        energy.certified(logits[np.unique(label, return_index=True)[1]]),
         "lower",
         "bethe",
         certified=True,
@@ -84,7 +118,7 @@ def marginals(f: SubmodularFunction) -> Marginals:
     >>> marginals(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])).values.round(3)
     array([0.731, 0.607])
     """
-    _, logits, residual, solves = _search(f)
+    _, _, logits, residual, solves = _search(f)
     if residual > _ROUGH:
         warnings.warn(
             f"the best point found for {f!r} is no fixed point of belief propagation: it is off by "
@@ -96,19 +130,28 @@ def marginals(f: SubmodularFunction) -> Marginals:
     return Marginals(q, "bethe", solves=solves, details={"residual": residual})
 
 
-def _search(f: SubmodularFunction) -> tuple[FreeEnergy, FloatArray, float, int]:
-    """Return the free energy, log-odds of its best point, how far they are off, and the solves."""
-    model = need_pairwise(f, "bethe")
+def _search(
+    f: SubmodularFunction, most: Effort = _FULL, start: FloatArray | None = None
+) -> tuple[FreeEnergy, IntArray, FloatArray, float, int]:
+    """Return the free energy, log-odds of its best point, how far they are off, and the solves.
+
+    The free energy is that of the model without heavy edges; second comes which of its elements
+    each one is.
+    """
+    model, label = contracted(need_pairwise(f, "bethe"))
     rho = np.ones(len(model.weights))
     energy = FreeEnergy(model, rho)
-    messages = Messages(model, rho)
+    messages = Messages(model, rho, most.newton_steps)
     # candidates, and the residual of their messages or of their gradient
-    points = [(messages.beliefs(u), off) for u, off in messages.extremes()]
+    points = [(messages.beliefs(u), off) for u, off in messages.extremes(sweeps=most.sweeps)]
     solves = 0
     apart = np.abs(expit(points[0][0]) - expit(points[1][0])).max()
     if max(apart, *(off for _, off in points)) > _SAME:
-        _, logits, solves, _ = _mean_field.search(f)
-        points += [_climb(energy, start) for start in (*(at for at, _ in points), logits)]
+        if start is None:
+            _, start, solves, _ = _mean_field.search(f)
+        mean = np.bincount(label, start) / np.bincount(label)
+        starts = [*(at for at, _ in points), mean]
+        points += [_climb(energy, at, most.polish) for at in starts]
         best, _ = max(points, key=lambda point: energy(point[0])[0])
         u, off = messages.solve(energy.messages(best), sweeps=1)
         points.append((messages.beliefs(u), off))
@@ -116,10 +159,10 @@ def _search(f: SubmodularFunction) -> tuple[FreeEnergy, FloatArray, float, int]:
         lowest = values.max() - _EQUAL * (1.0 + np.abs(values.max()))
         points = [points[k] for k in np.flatnonzero(values >= lowest)]
     logits, off = min(points, key=lambda point: point[1])
-    return energy, np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT), off, solves
+    return energy, label, np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)[label], off, solves
 
 
-def _climb(energy: FreeEnergy, logits: FloatArray) -> tuple[FloatArray, float]:
+def _climb(energy: FreeEnergy, logits: FloatArray, most: int) -> tuple[FloatArray, float]:
     """Return the best point that a quasi-Newton method evaluates on its way, and its gradient."""
     start = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
     best, lowest, slope = start, np.inf, np.inf
@@ -131,6 +174,9 @@ def _climb(energy: FreeEnergy, logits: FloatArray) -> tuple[FloatArray, float]:
             best, lowest, slope = at.copy(), value, float(np.abs(gradient).max())
         return value, gradient
 
-    options = {"maxiter": _POLISH, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-9}
+    if most == 0:
+        watched(start)
+        return best, slope
+    options = {"maxiter": most, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-9}
     minimize(watched, start, jac=True, method="L-BFGS-B", options=options)
     return best, slope

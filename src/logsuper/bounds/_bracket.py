@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 from collections.abc import Iterator
 
+import numpy as np
+
 from logsuper._random import Seed
-from logsuper.bounds import _exact, _methods, _strips
+from logsuper.bounds import (
+    _bethe,
+    _exact,
+    _lfield,
+    _mean_field,
+    _methods,
+    _strips,
+    _superdifferential,
+    _trw,
+)
+from logsuper.bounds._components import components, restricted, single_elements
 from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._heavy import lighten
+from logsuper.bounds._margins import at_least, at_most
 from logsuper.bounds._pairwise import as_grid, as_pairwise
-from logsuper.bounds._results import Bound, Bracket
+from logsuper.bounds._results import Bound, Bracket, Target
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import check_confidence, check_number
+from logsuper.functions._checks import FloatArray, check_confidence, check_number
 
-# Operations that a variational method takes for each element and edge: iterations, starts, logs.
-_VARIATIONAL = {"mean_field": 1e4, "bethe": 2e4, "trw": 5e4}
-# A generic family has no edges to count; its evaluation costs about this much an element.
-_EVALUATION = 100
+# Nanoseconds of a sweep of mean field for each element and edge (measured, rounded up); a generic
+# family has no edges to count, and its expectation costs about this much an element. About ten
+# starts make sweeps, three or more each.
+_SWEEP, _EVALUATION, _STARTS, _SWEEPS = 50.0, 1e4, 10, 3
+# Shares of the budget for the lower bounds; the rest is for the upper one, which takes more.
+_FOR_MEAN_FIELD, _FOR_BETHE = 0.1, 0.15
 _WINDOWS = range(16, 1, -1)
 _SAMPLES = 400
 # A bracket on log Z below this, in nats, needs no other.
 _NARROW = 1e-6
+# Sums of larger numbers may overflow.
+_HUGE = 1e250
 
 
 def bracket(
@@ -39,7 +56,8 @@ def bracket(
     if f.n == 0:
         nothing = Bound(0.0, "exact", "exact", certified=True, interval=(0.0, 0.0))
         return Bracket(nothing, nothing)
-    light = lighten(f)
+    # numbers whose sums overflow are made harmless first; large ones are up to each method
+    light = lighten(f, above=_HUGE)
     if light is None:
         return _bracket(f, budget, confidence, seed, n_jobs)
     return light.bracket(_bracket(light.f, budget, confidence, seed, n_jobs))
@@ -52,14 +70,9 @@ def _bracket(
     seed: Seed,
     n_jobs: int | None,
 ) -> Bracket:
-    """Return the best bounds on a function whose numbers are not huge."""
-    if _exact.operations(f) <= budget:
-        exact = _methods.log_partition(f, "exact", budget=budget)
-        return Bracket(exact, exact)
-    found = [*_certified(f, budget, n_jobs)]
-    below = max((b for b in found if b.target == "lower"), key=lambda b: b.value)
-    above = min((b for b in found if b.target == "upper"), key=lambda b: b.value)
-    if confidence is not None:
+    """Return the best bounds on a function whose sums do not overflow."""
+    below, above = _by_parts(f, budget, n_jobs)
+    if confidence is not None and above.value - below.value > _NARROW:
         options = {"samples": _SAMPLES, "rigorous": True, "confidence": confidence}
         sampled = _methods.log_partition(f, "logistic", **options, seed=seed, n_jobs=n_jobs)
         if sampled.value < above.value:
@@ -67,24 +80,104 @@ def _bracket(
     return Bracket(below, above)
 
 
+def _by_parts(f: SubmodularFunction, budget: float, n_jobs: int | None) -> tuple[Bound, Bound]:
+    """Return the best pair: of f exactly if that is cheap, else of each of its parts."""
+    if _exact.operations(f) <= budget:
+        return _ends(_methods.log_partition(f, "exact", budget=budget))
+    parts = components(f)
+    if len(parts) == 1:
+        return _best(f, budget, n_jobs)
+    alone, error = single_elements(f, parts)
+    pairs = []
+    for part, g in restricted(f, parts):
+        share = budget * len(part) / f.n
+        if _exact.operations(g) <= share:
+            pairs.append(_ends(_methods.log_partition(g, "exact", budget=share)))
+        else:
+            pairs.append(_best(g, share, n_jobs))
+    below, above = zip(*pairs, strict=True) if pairs else ((), ())
+    details = {"components": len(parts)}
+    return (
+        _joined(at_most([alone, *(b.value for b in below)], error), "lower", below, details),
+        _joined(at_least([alone, *(b.value for b in above)], error), "upper", above, details),
+    )
+
+
+def _joined(
+    value: float, target: Target, parts: tuple[Bound, ...], details: dict[str, int]
+) -> Bound:
+    """Return the sum of bounds, under the names of all methods."""
+    methods = " + ".join(dict.fromkeys(b.method for b in parts)) or "exact"
+    solves = sum(b.solves for b in parts)
+    return Bound(value, target, methods, certified=True, solves=solves, details=details)
+
+
+def _ends(exact: Bound) -> tuple[Bound, Bound]:
+    """Return both ends of the interval of an exact value."""
+    if exact.interval is None or exact.interval[0] == exact.interval[1]:
+        return exact, exact
+    low, high = exact.interval
+    return (
+        dataclasses.replace(exact, value=low, target="lower"),
+        dataclasses.replace(exact, value=high, target="upper"),
+    )
+
+
+def _best(f: SubmodularFunction, budget: float, n_jobs: int | None) -> tuple[Bound, Bound]:
+    """Return the best pair of all bounds that apply and can be paid for."""
+    found = [*_certified(f, budget, n_jobs)]
+    below = max((b for b in found if b.target == "lower"), key=lambda b: b.value)
+    above = min((b for b in found if b.target == "upper"), key=lambda b: b.value)
+    return below, above
+
+
 def _certified(f: SubmodularFunction, budget: float, n_jobs: int | None) -> Iterator[Bound]:
     """Yield deterministic bounds, the cheap pair first, then what the rest of the budget pays."""
-    yield _methods.log_partition(f, "superdifferential", n_jobs=n_jobs)
-    yield _methods.log_partition(f, "lfield", n_jobs=n_jobs)
-    pairwise = as_pairwise(f)
+    below, gradients = _superdifferential.with_gradients(f, n_jobs)
+    above, q = _lfield.with_point(f, n_jobs)
+    yield from (below, above)
     left = budget
     if as_grid(f) is not None:
         # half of the budget, so that the variational bounds, better without fields, have a chance
         left = budget / 2
         window = next((w for w in _WINDOWS if _strips.affordable(f, w, left)), None)
         if window is not None:
-            below, above = _strips.brackets(f, window, n_jobs=n_jobs)
-            yield from (below, above)
-            if above.value - below.value <= _NARROW:
+            light = lighten(f)
+            low, high = _strips.brackets(f if light is None else light.f, window, n_jobs=n_jobs)
+            if light is not None:
+                low, high = light.bound(low), light.bound(high)
+            yield from (low, high)
+            if high.value - low.value <= _NARROW:
                 return
-    size = f.n * _EVALUATION if pairwise is None else f.n + len(pairwise.edges)
-    for method, operations in _VARIATIONAL.items():
-        if operations * size <= left and (pairwise is not None or method == "mean_field"):
-            left -= operations * size
-            with contextlib.suppress(NotApplicable):  # mean field has no closed form for some
-                yield _methods.log_partition(f, method)
+    yield from _variational(f, left, gradients, q)
+
+
+def _variational(
+    f: SubmodularFunction, budget: float, gradients: list[FloatArray], q: FloatArray
+) -> Iterator[Bound]:
+    """Yield mean field, Bethe and the tree-reweighted bound, as far as the budget goes.
+
+    Supergradients and the marginals of the L-field are where mean field starts from.
+    """
+    model = as_pairwise(f)
+    size = f.n if model is None else f.n + len(model.edges)
+    sweep = size * _STARTS * (_EVALUATION if model is None else _SWEEP)
+    sweeps = int(min(1000.0, budget * (1.0 if model is None else _FOR_MEAN_FIELD) / sweep))
+    mean = None
+    if sweeps >= _SWEEPS:
+        try:
+            starts = _mean_field.inner_starts(f, gradients, q)
+            _, mean, solves, _ = _mean_field.search(f, max_sweeps=sweeps, inner=starts)
+            value = _mean_field.certified(f, mean)
+            yield Bound(value, "lower", "mean_field", certified=True, solves=solves)
+        except NotApplicable:  # a term without a closed form
+            assert model is None
+    if model is None:
+        return
+    some = _bethe.effort(model, _FOR_BETHE * budget)
+    if some is not None:
+        start = -np.mean(gradients, axis=0) if mean is None else mean
+        yield _bethe.within(f, some, start)
+    rest = _trw.effort(model, (1.0 - _FOR_MEAN_FIELD - _FOR_BETHE) * budget)
+    if rest is not None:
+        yield _trw.within(f, rest)

@@ -160,8 +160,32 @@ def unseen(f: SubmodularFunction, values: FloatArray) -> float:
     perturbed maximum by about 1, for logistic tails are exponential. Of a modular function, and of
     it alone, it is known that nothing is missing.
     """
-    moved = np.abs(values - np.median(values)) > _SAME
-    if moved.mean() >= 0.1 or f.n == 1:
-        return 0.0
+    return 0.0 if is_modular(f) or not hardly_any(values) else 3.0 / len(values)
+
+
+def hardly_any(values: FloatArray) -> bool:
+    """Tell whether fewer than one value in ten differs from the rest."""
+    return bool((np.abs(values - np.median(values)) > _SAME).mean() < 0.1)
+
+
+def is_modular(f: SubmodularFunction) -> bool:
+    """Tell whether the elements are known to be independent."""
+    if f.n == 1:
+        return True
     pairwise = as_pairwise(f)
-    return 0.0 if pairwise is not None and not len(pairwise.edges) else 3.0 / len(values)
+    return pairwise is not None and not len(pairwise.edges)
+
+
+def frequency_error(mean: FloatArray, count: float) -> FloatArray:
+    """Return the standard error of frequencies, as if two draws more had been 0 and two more 1.
+
+    None is 0, and 1.96 times it covers as many events as may have been missed at 95 % (Agresti and
+    Coull 1998).
+    """
+    padded = (count * mean + 2.0) / (count + 4.0)
+    return np.asarray(np.sqrt(padded * (1.0 - padded) / count))
+
+
+def seldom(mean: FloatArray, count: float) -> NDArray[np.bool_]:
+    """Tell which frequencies come from fewer than ten draws that differ from the others."""
+    return np.asarray(np.minimum(mean, 1.0 - mean) * count < 10.0)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from logsuper.bounds._margins import EPS, at_most
 from logsuper.bounds._pairwise import Pairwise
 from logsuper.functions._checks import FloatArray, add_up
 
@@ -55,6 +56,40 @@ class FreeEnergy:
         gradient = model.t - self.excess * logits
         gradient += add_up(i, same + apart, model.n) + add_up(j, same - apart, model.n)
         return float(value), gradient
+
+    def certified(self, logits: FloatArray) -> float:
+        r"""Return a number that the free energy at the log-odds is at least, for :math:`\rho=1`.
+
+        With r a bound on the relative errors of :math:`q_i` and :math:`1-q_i`, the logarithms of
+        the diagonal of a table are off by O(r), its other entries by O(r) of themselves and, where
+        two probabilities nearly cancel, of the smaller of :math:`q_i` and :math:`1-q_i`.
+        """
+        model = self.model
+        i, j = model.edges.T
+        logits = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
+        on, off = _log_expit(logits), _log_expit(-logits)
+        q, p = np.exp(on), np.exp(off)
+        less = np.minimum(q, p)
+        r = 8.0 * EPS * (1.0 + np.abs(on) + np.abs(off))
+        logs = self._log_tables(logits, on, off)
+        tables = np.exp(logs)
+        same, apart = tables[:2], tables[2:]
+        alone = -(q * on + p * off)
+        pairs = -(tables * logs)
+        cut = -model.weights * apart.sum(axis=0)
+        field = np.where(q > 0.5, -model.t, model.t) * less
+
+        rounded = (less * r * np.abs(model.t)).sum() + 4.0 * EPS * np.abs(field).sum()
+        rounded += (np.abs(self.excess) * r * (alone + 1.0)).sum()
+        both = 16.0 * (r[i] + r[j])
+        rounded += (both * same * (2.0 + np.abs(logs[:2]))).sum()
+        off_by = both * (apart + less[i] + less[j])
+        steep = 2.0 + np.abs(np.log(np.maximum(off_by, 1e-300)))
+        rounded += (off_by * (model.weights + steep)).sum() - model.relative * cut.sum()
+        return at_most(
+            [model.t[q > 0.5], field, self.excess * alone, pairs, cut],
+            float(rounded) + model.error,
+        )
 
     def in_logits(self, logits: FloatArray) -> tuple[float, FloatArray]:
         """Return minus the free energy and its gradient in the log-odds, for a minimiser."""

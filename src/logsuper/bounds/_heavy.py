@@ -88,10 +88,10 @@ class Light:
         return dataclasses.replace(found, lower=lower, upper=upper)
 
 
-def lighten(f: SubmodularFunction) -> Light | None:
+def lighten(f: SubmodularFunction, above: float = _LIGHT) -> Light | None:
     """Return a function of ordinary numbers with almost the same log Z and marginals.
 
-    None where the numbers of f are ordinary, or f is not pairwise.
+    None where the numbers of f are ordinary, at most `above`, or f is not pairwise.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def lighten(f: SubmodularFunction) -> Light | None:
     """
     cuts, t, error, anew = _parts(f)
     most = max((weight * cut.weights.max(initial=0.0) for weight, cut in cuts), default=0.0)
-    if not anew and not max(most, np.abs(t).max(initial=0.0)) > _LIGHT:
+    if not anew and not max(most, np.abs(t).max(initial=0.0)) > above:
         return None
     costs = _Costs.of(f, cuts, t)
     if costs is None:
@@ -135,11 +135,11 @@ def _parts(f: SubmodularFunction) -> tuple[Cuts, FloatArray, float, bool]:
     if pairwise is None:
         return [], np.zeros(f.n), 0.0, False
     exact = None
-    if pairwise.error > _NEGLIGIBLE and f.n + len(pairwise.edges) <= _LARGEST:
+    if pairwise.slack > _NEGLIGIBLE and f.n + len(pairwise.edges) <= _LARGEST:
         exact = exact_numbers(f)
     if exact is None:
         cut = Cut(f.n, pairwise.edges, pairwise.weights)
-        return [(1.0, cut)], pairwise.t, pairwise.error, False
+        return [(1.0, cut)], pairwise.t, pairwise.slack, False
     weights, fields = exact
     edges = np.array([*weights], dtype=np.int64).reshape(-1, 2)
     cut = Cut(f.n, edges, [to_float(w) / 2.0 for w in weights.values()])

@@ -11,12 +11,17 @@ import math
 import numpy as np
 from scipy.special import expit
 
+from logsuper.bounds._margins import EPS, margin
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import allowance
+from logsuper.bounds._rounding import extreme_gains
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared
+
+
+# Squares of n numbers up to this have a sum.
+_LARGEST = 1e140
 
 
 def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
@@ -45,6 +50,11 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <upper bound 1.386294361 by lfield, certified>
     """
+    return with_point(f, n_jobs)[0]
+
+
+def with_point(f: SubmodularFunction, n_jobs: int | None) -> tuple[Bound, FloatArray]:
+    """Return the bound, and the marginals of the modular function that it comes from."""
     solver = Prepared([f])
     s, distance, solves = _solve(f, solver, n_jobs)
     mu = expit(-s)
@@ -55,10 +65,10 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     else:
         excess = max(0.0, float(solver.maximize(s, [1.0], n_jobs=n_jobs, tie="min")[1]))
         solves += 1
-    slack = allowance(f)
+    slack = margin(f)
     gap = max(0.0, float(f.lovasz(mu) - s @ mu))
     value = modular + excess + slack
-    return Bound(
+    bound = Bound(
         value,
         "upper",
         "lfield",
@@ -67,6 +77,7 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
         solves=solves,
         details={"gap": gap, "excess": excess},
     )
+    return bound, np.asarray(mu)
 
 
 def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
@@ -85,11 +96,23 @@ def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
     return Marginals(np.asarray(expit(-s)), "lfield", solves=solves)
 
 
+def too_large(f: SubmodularFunction) -> bool:
+    """Tell whether squares of numbers in f might overflow."""
+    return not float(np.abs(extreme_gains(f)).max(initial=0.0)) < _LARGEST
+
+
 def _solve(
     f: SubmodularFunction, solver: Prepared, n_jobs: int | None
 ) -> tuple[FloatArray, float, int]:
     """Return the min-norm point, a bound on its distance from the true one, and the solves."""
+    if too_large(f):
+        raise ValueError(
+            f"the numbers in {f!r} are so large that the squares of the min-norm point overflow; "
+            "rescale f"
+        )
     point = min_norm_point(f, n_jobs=n_jobs)
     # the Fujishige-Wolfe algorithm is one minimisation, divide and conquer one a level
     solves = 1 if solver.solver == "min_norm" else int(point.iterations)
-    return point.s, math.sqrt(2.0 * float(point.gap)), solves
+    # the gap is a difference of squared norms
+    gap = max(0.0, float(point.gap)) + 8.0 * EPS * float(point.s @ point.s)
+    return point.s, math.sqrt(2.0 * gap), solves

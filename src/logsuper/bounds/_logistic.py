@@ -23,10 +23,12 @@ from logsuper.bounds._draws import (
     block_sizes,
     check_choice,
     check_samples,
+    frequency_error,
     independent,
     latin_hypercube,
     mean_of_blocks,
     rare,
+    seldom,
     t_interval,
     unseen,
 )
@@ -264,18 +266,29 @@ def marginals(
     if form == "plain" and how != "latin_hypercube":
         noisy = prepare([f]).perturb(np.zeros(f.n), [1.0], count, as_key(seed), n_jobs=n_jobs)
         mean = noisy.mean[0]
-        stderr = np.sqrt(mean * (1.0 - mean) / (count - 1))
+        stderr = frequency_error(mean, count)
         return Marginals(mean, "logistic", stderr=stderr, solves=solves, details={"form": form})
     draws = Draws.of(f, seed, n_jobs)
     if how == "none":
         sizes, design = np.ones(count, dtype=np.int64), independent
     else:
         sizes, design = block_sizes(count), latin_hypercube
-    means = []
+    means, on = [], np.zeros(f.n)
     for batch in draws.solve(sizes, design):
         found = batch.y.astype(np.float64) if form == "plain" else _differences(draws, batch)
         means.append(block_means(expit(found) if form == "smoothed" else found, batch.sizes))
+        on += (found > 0).sum(axis=0)
     mean, stderr = mean_of_blocks(np.concatenate(means), sizes)
+    # where the better value of an element hardly ever changed, changes may not have come up: each
+    # moves the mean by no more than gains differ
+    rare = seldom(on / count, count)
+    least = frequency_error(on / count, count)
+    gains = -f.gains(np.stack([np.ones(f.n), np.zeros(f.n)]))
+    if form == "smoothed":
+        least = least * (expit(gains[0]) - expit(gains[1]))
+    elif form == "ratio":
+        least = least * (gains[0] - gains[1])
+    stderr = np.where(rare, np.maximum(stderr, least), stderr)
     if form == "ratio":
         mean, stderr = expit(mean), expit(mean) * expit(-mean) * stderr
     return Marginals(mean, "logistic", stderr=stderr, solves=solves, details={"form": form})

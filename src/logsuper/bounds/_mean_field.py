@@ -10,8 +10,10 @@ from scipy.special import expit
 
 from logsuper.bounds import _lfield, _superdifferential
 from logsuper.bounds._errors import NotApplicable
+from logsuper.bounds._margins import EPS, at_most, margin
+from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import allowance, extreme_gains
+from logsuper.bounds._rounding import extreme_gains
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import (
     FloatArray,
@@ -19,6 +21,7 @@ from logsuper.functions._checks import (
     check_number,
     check_probabilities,
 )
+from logsuper.functions._sum import combine
 from logsuper.solvers._graph import split
 from logsuper.solvers._inputs import check_integer
 from logsuper.solvers._maximize import maximize
@@ -65,10 +68,10 @@ def log_partition(
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <lower bound 0.8862943611 by mean_field, certified>
     """
-    value, _, solves, sweeps = search(f, starts, tol, max_sweeps)
+    _, logits, solves, sweeps = search(f, starts, tol, max_sweeps)
     details = {"sweeps": sweeps}
     return Bound(
-        value - allowance(f),
+        certified(f, logits),
         "lower",
         "mean_field",
         certified=True,
@@ -98,52 +101,85 @@ def marginals(
     return Marginals(q, "mean_field", solves=solves, details={"sweeps": sweeps})
 
 
+def certified(f: SubmodularFunction, logits: FloatArray) -> float:
+    """Return a number that the bound at these logits is at least, whatever float64 did."""
+    model = as_pairwise(f)
+    if model is None:
+        return float(_objective(_closed(f), logits[None])[0][0]) - margin(f)
+    i, j = model.edges.T
+    q, p, size = expit(logits), expit(-logits), np.abs(logits)
+    less = np.minimum(q, p)
+    entropy = np.logaddexp(0.0, -size) + size * less
+    cut = model.weights * (q[i] * p[j] + q[j] * p[i])
+    # a field that is mostly on counts in full, less what is missing: only the latter is rounded
+    field = np.where(q > 0.5, -model.t, model.t) * less
+    terms = [entropy, field, -cut]
+    error = sum(float(np.abs(term).sum()) for term in terms)
+    return at_most(
+        [model.t[q > 0.5], *terms],
+        16.0 * EPS * error + model.relative * float(cut.sum()) + model.error,
+    )
+
+
 def search(
     f: SubmodularFunction,
     starts: ArrayLike | str = "auto",
     tol: float = 1e-10,
     max_sweeps: int = 1000,
+    inner: tuple[FloatArray, int] | None = None,
 ) -> tuple[float, FloatArray, int, int]:
-    """Return the best value, its logits, and the number of solves and of sweeps."""
+    """Return the best value, its logits, and the number of solves and of sweeps.
+
+    `inner` are the logits of starts between the extremes, and the solves that they took, if known.
+    """
     if check_number(tol, "tol") < 0:
         raise ValueError(f"tol must be at least 0, got {tol!r}")
     check_integer(max_sweeps, "max_sweeps", 1, 2**31)
     given = None if isinstance(starts, str) else _as_logits(starts, f.n)
     if given is None and starts != "auto":
         raise ValueError(f'starts must be "auto" or probabilities, got {starts!r}')
-    _refuse_open(f)
+    g = _closed(f)
     if given is not None:
-        values, logits, sweeps = _ascend(f, given, tol, max_sweeps)
+        values, logits, sweeps = _ascend(g, given, tol, max_sweeps)
         solves = 0
     else:
         # one update from all zeros and from all ones, which never needs a smaller step
-        top, bottom = extreme_gains(f)
-        values, logits, sweeps = _ascend(f, -np.stack([top, bottom]), tol, max_sweeps)
+        values, logits, sweeps = _ascend(g, -np.stack(extreme_gains(f)), tol, max_sweeps)
         solves = 0
         if np.abs(np.diff(expit(logits), axis=0)).max() > _SAME:
-            more, solves = _inner_starts(f, top, bottom)
-            found = _ascend(f, more, tol, max_sweeps)
+            more, solves = inner or _inner_starts(f)
+            found = _ascend(g, more, tol, max_sweeps)
             values = np.concatenate([values, found[0]])
             logits, sweeps = np.concatenate([logits, found[1]]), sweeps + found[2]
     best = int(values.argmax())
     return float(values[best]), logits[best], solves, sweeps
 
 
-def _inner_starts(
-    f: SubmodularFunction, top: FloatArray, bottom: FloatArray
-) -> tuple[FloatArray, int]:
+def _inner_starts(f: SubmodularFunction) -> tuple[FloatArray, int]:
     """Return logits between the extremes, and how many solves they took."""
-    modes = [maximize(f, np.zeros(f.n), tie=tie)[0] for tie in ("min", "max")]
     _, gradients, solves = _superdifferential.best_supergradients(f)
+    if _lfield.too_large(f):
+        starts, more = inner_starts(f, [*gradients.values()])
+        return starts, more + solves
     fields = _lfield.marginals(f)
+    starts, more = inner_starts(f, [*gradients.values()], fields.values)
+    return starts, more + solves + fields.solves
+
+
+def inner_starts(
+    f: SubmodularFunction, gradients: list[FloatArray], q: FloatArray | None = None
+) -> tuple[FloatArray, int]:
+    """Return logits to start from, given supergradients and the marginals of the L-field."""
+    modes = [maximize(f, np.zeros(f.n), tie=tie)[0] for tie in ("min", "max")]
+    top, bottom = extreme_gains(f)
     logits = [
         np.zeros(f.n),
         -(top + bottom) / 2,  # the field of a cut
         *-f.gains(np.stack(modes)),
-        *(-g for g in gradients.values()),
-        _as_logits(fields.values, f.n)[0],
+        *(-g for g in gradients),
+        *([] if q is None else _as_logits(q, f.n)),
     ]
-    return np.stack(logits), len(modes) + solves + fields.solves
+    return np.stack(logits), len(modes)
 
 
 def _as_logits(q: Any, n: int) -> FloatArray:
@@ -155,13 +191,25 @@ def _as_logits(q: Any, n: int) -> FloatArray:
     return np.log(np.maximum(rows, tiny)) - np.log(np.maximum(1.0 - rows, tiny))
 
 
-def _refuse_open(f: SubmodularFunction) -> None:
-    """Refuse a function with a term whose expectation has no closed form, naming the term."""
-    for _, atom in f.terms():
+def _closed(f: SubmodularFunction) -> SubmodularFunction:
+    """Return f in a form whose expectation has a closed form; refuse a term that has none.
+
+    Where f is pairwise, that is its normal form, and so for a term that is.
+    """
+    model = as_pairwise(f)
+    if model is not None:
+        return model.as_function()
+    terms = []
+    for weight, atom in f.terms():
         if atom._multilinear(np.zeros((0, f.n))) is None:
-            raise NotApplicable(
-                f"mean_field needs a function whose expectation has a closed form, got {atom!r}"
-            )
+            model = as_pairwise(atom)
+            if model is None:
+                raise NotApplicable(
+                    f"mean_field needs a function whose expectation has a closed form, got {atom!r}"
+                )
+            atom = model.as_function()
+        terms.append((weight, atom))
+    return combine(terms)
 
 
 def _objective(f: SubmodularFunction, logits: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,8 +12,10 @@ IEEE Transactions on Information Theory 51, 2005.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 from scipy.special import expit
 
@@ -21,11 +23,13 @@ from logsuper.bounds._pairwise import Pairwise
 from logsuper.functions._checks import FloatArray, add_up
 from logsuper.solvers._native import kernels
 
-# Beyond this many elements a factorisation costs more than many sweeps.
-_FACTORISABLE = 20_000
+# Squared widths of the rows of the matrix, in all, beyond which a factorisation costs more than
+# many sweeps, and nanoseconds that each takes; of a sweep over both directions of an edge.
+_FACTORISABLE = 4e8
+_PER_SQUARE, PER_SWEEP = 2.0, 90.0
 # Strong couplings make the linear system singular: the slopes of the messages stay below 1.
 _STEEPEST = 1.0 - 1e-10
-_NEWTON_STEPS = 40
+_NEWTON_STEPS = 40  # at most
 # Edge probabilities below 1 make the updates overshoot: of the step taken, by the compiled sweeps,
 # which use each message as soon as it is made, and by those of all messages at once.
 _DAMPING, _DAMPING_AT_ONCE = 0.75, 0.5
@@ -40,8 +44,9 @@ class Messages:
     E + e back.
     """
 
-    def __init__(self, model: Pairwise, rho: FloatArray) -> None:
+    def __init__(self, model: Pairwise, rho: FloatArray, newton_steps: int = _NEWTON_STEPS) -> None:
         self.n = model.n
+        self.newton_steps = newton_steps
         self.t, self.edges = model.t, model.edges
         both = np.concatenate([model.edges, model.edges[:, ::-1]])
         self.source, self.target = both[:, 0], both[:, 1]
@@ -84,7 +89,7 @@ class Messages:
 
     def _most(self, sweeps: int) -> int:
         """Return how many sweeps to make: more where no Newton steps follow."""
-        return sweeps if self.factorisable else 10 * sweeps
+        return 10 * sweeps if self.newton_steps and not self.factorisable else sweeps
 
     def _sweep(self, u: FloatArray, tol: float, sweeps: int) -> tuple[FloatArray, float]:
         """Return messages after sweeps, as many as allowed or needed, and the residual."""
@@ -107,12 +112,32 @@ class Messages:
     @property
     def factorisable(self) -> bool:
         """Whether Newton steps are worth their price."""
-        return self.n <= _FACTORISABLE
+        return self.newton_steps > 0 and self._squares <= _FACTORISABLE
+
+    @cached_property
+    def _squares(self) -> float:
+        """Sum of the squared widths of the rows in the order of Cuthill and McKee."""
+        # slow to import
+        from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+        links = (np.ones(len(self.source)), (self.source, self.target))
+        graph = csr_array(links, shape=(self.n, self.n))
+        place = np.empty(self.n, dtype=np.int64)
+        place[reverse_cuthill_mckee(graph, symmetric_mode=True)] = np.arange(self.n)
+        first = np.arange(self.n)
+        ends = place[self.source], place[self.target]
+        np.minimum.at(first, np.maximum(*ends), np.minimum(*ends))
+        return float(((np.arange(self.n) - first).astype(np.float64) ** 2).sum())
+
+    @property
+    def newton_operations(self) -> float:
+        """About how many nanoseconds a Newton step takes."""
+        return _PER_SQUARE * self._squares + 500.0 * len(self.source)
 
     def _newton(self, u: FloatArray, tol: float) -> tuple[FloatArray, float]:
         """Take Newton steps on all equations, if affordable, halved until the residual falls."""
         off, cavity = self.residual(u)
-        for _ in range(_NEWTON_STEPS if self.factorisable else 0):
+        for _ in range(self.newton_steps if self.factorisable else 0):
             if np.abs(off).max(initial=0.0) <= tol:
                 break
             change = self._newton_step(off, cavity)

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 
 from logsuper.bounds._errors import NotApplicable
-from logsuper.functions._base import EPS, SubmodularFunction
+from logsuper.functions import Cut, Modular
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, add_up
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular
+from logsuper.functions._graph import rounding
 from logsuper.solvers._graph import split
 
 
@@ -28,7 +28,9 @@ class Pairwise:
     t : ndarray of shape (n,)
         The field: :math:`f(x)=\sum_e w_e|x_i-x_j|-t^\top x`.
     error : float
-        The most by which rounding in these numbers may have changed a value of f.
+        Bound on how far the rounding of the fields moves a value of the function.
+    relative : float
+        Bound on the relative error of a weight.
     """
 
     n: int
@@ -36,12 +38,23 @@ class Pairwise:
     weights: FloatArray
     t: FloatArray
     error: float = 0.0
+    relative: float = 2.0**-50
 
     @property
     def strength(self) -> FloatArray:
         """Total weight of the edges at each element."""
         ends = self.edges.T
         return add_up(ends[0], self.weights, self.n) + add_up(ends[1], self.weights, self.n)
+
+    @property
+    def slack(self) -> float:
+        """Bound on how far all rounding in these numbers moves a value of the function."""
+        with np.errstate(over="ignore"):
+            return self.error + self.relative * float(self.weights.sum())
+
+    def as_function(self) -> SubmodularFunction:
+        """Return the function of the arrays."""
+        return Cut(self.n, self.edges, self.weights) - Modular(self.t)
 
     @property
     def degree(self) -> IntArray:
@@ -100,23 +113,12 @@ def as_pairwise(f: SubmodularFunction) -> Pairwise | None:
     graph = f.graph()
     if graph is None or graph.n_aux:
         return None
-    return Pairwise(f.n, graph.edges, graph.weights, -graph.unary, _rounding(f))
-
-
-def _rounding(f: SubmodularFunction) -> float:
-    """Return a bound on what rounding in the normal form changes: all that was added up for it."""
-    size = 0.0
-    with np.errstate(over="ignore"):
-        for weight, atom in f.terms():
-            if isinstance(atom, Cut):
-                size += weight * float(atom.weights.sum())
-            elif isinstance(atom, Modular):
-                size += weight * float(np.abs(atom.t).sum())
-            else:
-                graph = atom.graph()
-                assert graph is not None
-                size += 4.0 * weight * float(np.abs(graph.unary).sum() + graph.weights.sum())
-    return 4.0 * EPS * size
+    nodes, terms = graph.terms
+    error = graph.error + rounding(nodes, terms, f.n)
+    for weight, atom in f.terms():
+        if isinstance(atom, Modular) and np.frexp(weight)[0] != 0.5:
+            error += 2.0**-53 * weight * float(np.abs(atom.t).sum())
+    return Pairwise(f.n, graph.edges, graph.weights, -graph.unary, error)
 
 
 def need_pairwise(f: SubmodularFunction, method: str) -> Pairwise:

@@ -34,8 +34,10 @@ from logsuper.bounds._draws import (
     block_means,
     block_sizes,
     check_samples,
+    frequency_error,
     latin_hypercube,
     mean_of_blocks,
+    seldom,
     t_interval,
     unseen,
 )
@@ -127,7 +129,7 @@ def marginals(
     Returns
     -------
     Marginals
-        With standard errors by the delta method.
+        With standard errors by the delta method, and none of 0 where hardly any draw differed.
 
     Examples
     --------
@@ -147,6 +149,9 @@ def marginals(
     mean = np.minimum(mean_of_blocks(products, run.sizes)[0] / share, 1.0)
     # delta method for the ratio of two means
     _, stderr = mean_of_blocks((products - sums * mean) / share, run.sizes)
+    # where hardly any draw differed
+    rare = seldom(mean, run.effective)
+    stderr = np.where(rare, np.maximum(stderr, frequency_error(mean, run.effective)), stderr)
     details = {"a": run.a, "effective": run.effective}
     return Marginals(mean, "power", stderr=stderr, solves=samples, details=details)
 

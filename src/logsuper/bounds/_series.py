@@ -140,7 +140,7 @@ def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, 
     than the constant, a field or a weight does.
     """
     constant, steps = 0.0, []
-    weights, t, off = pairwise.weights, pairwise.t, pairwise.error
+    weights, t, off = pairwise.weights, pairwise.t, pairwise.slack
     n, edges = pairwise.n, pairwise.edges
     for step in rounds:
         w = np.append(weights, 0.0)[step.links]

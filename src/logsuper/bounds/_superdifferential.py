@@ -7,14 +7,16 @@ submodular function optimization", ICML 2013.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 from scipy.special import expit
 
+from logsuper.bounds._margins import EPS, at_most, margin
 from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import allowance, extreme_gains
+from logsuper.bounds._rounding import extreme_gains
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, add_up
 from logsuper.solvers._prepare import Prepared
@@ -53,16 +55,44 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <lower bound 0.626523375 by superdifferential, certified>
     """
-    values, _, solves = best_supergradients(f, n_jobs)
-    kind = max(values, key=lambda name: values[name])
+    return _bound(f, *_search(f, n_jobs))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Found:
+    """The best point of one kind: the bound there, its supergradient and the set itself."""
+
+    value: float
+    gradient: FloatArray
+    x: FloatArray
+
+
+def _bound(f: SubmodularFunction, found: dict[str, _Found], solves: int) -> Bound:
+    """Return the best of the bounds that were found."""
+    kind = max(found, key=lambda name: found[name].value)
     return Bound(
-        values[kind] - allowance(f),
+        _certified(f, found[kind]),
         "lower",
         "superdifferential",
         certified=True,
         solves=solves,
-        details={"kind": kind, **values},
+        details={"kind": kind, **{name: entry.value for name, entry in found.items()}},
     )
+
+
+def _certified(f: SubmodularFunction, found: _Found) -> float:
+    """Return a number that the bound is at least, whatever float64 did."""
+    model = as_pairwise(f)
+    if model is None:
+        return found.value - margin(f)
+    on = found.x == 1
+    cut = model.weights[found.x[model.edges[:, 0]] != found.x[model.edges[:, 1]]]
+    # a gain is a sum of the weights at an element, and its field; the bound grows with +-gain
+    rounded = (EPS * (model.degree + 2) + model.relative) * (model.strength + np.abs(model.t))
+    gains = np.where(on, found.gradient, -found.gradient) - rounded
+    entropy = np.logaddexp(0.0, gains)
+    error = 4.0 * EPS * float(entropy.sum()) + model.relative * float(cut.sum()) + model.error
+    return at_most([model.t[on], -cut, entropy], error)
 
 
 def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
@@ -84,6 +114,19 @@ def best_supergradients(
     f: SubmodularFunction, n_jobs: int | None = None
 ) -> tuple[dict[str, float], dict[str, FloatArray], int]:
     """Return the best value found for each kind, its supergradient, and the number of solves."""
+    found, solves = _search(f, n_jobs)
+    values = {kind: entry.value for kind, entry in found.items()}
+    return values, {kind: entry.gradient for kind, entry in found.items()}, solves
+
+
+def with_gradients(f: SubmodularFunction, n_jobs: int | None) -> tuple[Bound, list[FloatArray]]:
+    """Return the bound, and the supergradients of all kinds: starts for other methods."""
+    found, solves = _search(f, n_jobs)
+    return _bound(f, found, solves), [entry.gradient for entry in found.values()]
+
+
+def _search(f: SubmodularFunction, n_jobs: int | None) -> tuple[dict[str, _Found], int]:
+    """Return the best point found for each kind, and the number of solves."""
     top, bottom = extreme_gains(f)
     solver = Prepared([f])
     # -f(X) + sum_X softplus(bottom) + sum_notX softplus(-top) is maximal for this field
@@ -95,17 +138,15 @@ def best_supergradients(
     starts = np.stack([vertices[0], *{x.tobytes(): x for x in vertices[1:]}.values()])
     flips = _flips(f, top, bottom)
 
-    values: dict[str, float] = {}
-    gradients: dict[str, FloatArray] = {}
+    best: dict[str, _Found] = {}
     for kind in KINDS:
         found = _values(f, kind, starts, top, bottom)
         x, value = starts[0], float(found[0])
         if kind != "bar":
             x = starts[int(found.argmax())]
             x, value = _climb(f, kind, x, float(found.max()), top, bottom, flips)
-        values[kind] = value
-        gradients[kind] = _supergradients(f, kind, x[None], top, bottom)[0]
-    return values, gradients, len(least) + 1
+        best[kind] = _Found(value, _supergradients(f, kind, x[None], top, bottom)[0], x)
+    return best, len(least) + 1
 
 
 def _supergradients(

@@ -6,15 +6,17 @@ IEEE Transactions on Information Theory 51, 2005.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from scipy.special import entr, expit
 
-from logsuper.bounds import _lfield
-from logsuper.bounds._messages import Messages
+from logsuper.bounds import _lfield, _spanning_trees
+from logsuper.bounds._dominant import capped
+from logsuper.bounds._margins import EPS, at_least
+from logsuper.bounds._messages import PER_SWEEP, Messages
 from logsuper.bounds._pairwise import Pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import allowance
-from logsuper.bounds._spanning_trees import best_forest, edge_probabilities
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, add_up
 from logsuper.solvers._inputs import check_integer
@@ -22,9 +24,10 @@ from logsuper.solvers._inputs import check_integer
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6
 
-# Steps over the edge probabilities where the messages have Newton steps, and the sweeps of each.
-_STEPS = 10
-_SWEEPS = 30
+# Sweeps of a step over the edge probabilities, and the least number of them without any.
+_SWEEPS, _LEAST = 30, 20
+# Nanoseconds that the bound takes for given messages, for each element and edge.
+_JUDGE = 600.0
 
 
 def log_partition(
@@ -48,7 +51,7 @@ def log_partition(
     f : SubmodularFunction
         A pairwise function.
     steps : int, optional
-        Steps over the edge probabilities; by default 10, and none for more than 20 000 elements.
+        Steps over the edge probabilities, 10 by default.
     n_jobs : int, optional
         Threads of the L-field bound, which takes over where the messages do not converge.
 
@@ -64,13 +67,55 @@ def log_partition(
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <upper bound 1.006408868 by trw, certified>
     """
-    value, slack, _ = _search(need_pairwise(f, "trw"), steps)
-    value += allowance(f)
+    if steps is not None:
+        steps = check_integer(steps, "steps", 0, 2**31)
+    most = dataclasses.replace(_FULL, steps=_FULL.steps if steps is None else steps)
+    bound = within(f, most)
     solves = 0
+    value, slack = bound.value, bound.details["slack"]
     if slack > _CONVERGED * (1.0 + abs(value)):
         other = _lfield.log_partition(f, n_jobs=n_jobs)
         value, solves = min(value, other.value), other.solves
-    return Bound(value, "upper", "trw", certified=True, solves=solves, details={"slack": slack})
+    return dataclasses.replace(bound, value=value, solves=solves)
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """The most that each phase of the search may take; any of it gives a bound."""
+
+    sweeps: int
+    newton_steps: int
+    steps: int  # over the edge probabilities
+
+
+_FULL = Effort(sweeps=200, newton_steps=40, steps=10)
+
+
+def effort(model: Pairwise, budget: float) -> Effort | None:
+    """Return the effort that a number of operations pays for; None if not even the least."""
+    edges = len(model.edges)
+    size = model.n + edges
+    least = _LEAST * PER_SWEEP * size + _JUDGE * size
+    left = budget - _spanning_trees.operations(model.n, edges) - least
+    if left < 0:
+        return None
+    messages = Messages(model, np.ones(edges))
+    # half for the first messages, half for steps, each with sweeps and a few Newton steps
+    newton = messages.newton_operations
+    newton_steps = min(_FULL.newton_steps, int(left / 4 / newton))
+    sweeps = min(_FULL.sweeps, _LEAST + int(left / 4 / (PER_SWEEP * size)))
+    forest = _spanning_trees.forest_operations(model.n, edges)
+    each = forest + (_SWEEPS * PER_SWEEP + 2 * _JUDGE) * size + (4 * newton if newton_steps else 0)
+    return Effort(sweeps, newton_steps, min(_FULL.steps, int(left / 2 / each)))
+
+
+def within(f: SubmodularFunction, most: Effort) -> Bound:
+    """Return the bound for the given effort."""
+    model = need_pairwise(f, "trw")
+    moderate, constant = capped(model)
+    messages, u, slack = _search(moderate, most)
+    value = certified(messages, u, moderate, constant)
+    return Bound(value, "upper", "trw", certified=True, details={"slack": slack})
 
 
 def marginals(f: SubmodularFunction, *, steps: int | None = None) -> Marginals:
@@ -83,32 +128,62 @@ def marginals(f: SubmodularFunction, *, steps: int | None = None) -> Marginals:
     >>> marginals(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])).values.round(3)
     array([0.731, 0.607])
     """
-    _, _, beliefs = _search(need_pairwise(f, "trw"), steps)
-    return Marginals(np.asarray(expit(beliefs)), "trw")
-
-
-def _search(model: Pairwise, steps: int | None) -> tuple[float, float, FloatArray]:
-    """Return the best value found, the slack in it, and its beliefs."""
     if steps is not None:
         steps = check_integer(steps, "steps", 0, 2**31)
-    rho = edge_probabilities(model.n, model.edges, model.weights)
-    messages = Messages(model, rho)
-    u, _ = messages.solve(np.zeros(2 * len(rho)))
-    best = _judge(messages, u)
-    count = (_STEPS if messages.factorisable else 0) if steps is None else steps
-    for step in range(count if (rho < 1.0).any() else 0):
-        forest = best_forest(model.n, model.edges, _mutual_information(messages, u))
+    most = dataclasses.replace(_FULL, steps=_FULL.steps if steps is None else steps)
+    messages, u, _ = _search(capped(need_pairwise(f, "trw"))[0], most)
+    return Marginals(np.asarray(expit(messages.beliefs(u))), "trw")
+
+
+def _search(model: Pairwise, most: Effort) -> tuple[Messages, FloatArray, float]:
+    """Return the messages of the best bound found, with their equations, and the slack in it."""
+    rho = _spanning_trees.edge_probabilities(model.n, model.edges, model.weights)
+    messages = _equations(model, rho, most)
+    u, _ = messages.solve(np.zeros(2 * len(rho)), sweeps=most.sweeps)
+    best = messages, u, *dual(messages, u)
+    for step in range(most.steps if (rho < 1.0).any() else 0):
+        forest = _spanning_trees.best_forest(model.n, model.edges, _mutual_information(messages, u))
         rho = rho + (forest - rho) / (step + 6)
-        messages = Messages(model, rho)
+        messages = _equations(model, rho, most)
         u, _ = messages.solve(u, sweeps=_SWEEPS)
-        best = min(best, _judge(messages, u), key=lambda found: found[0])
-    return best
+        found = messages, u, *dual(messages, u)
+        best = min(best, found, key=lambda entry: entry[2] + entry[3])
+    messages, u, _, slack = best
+    return messages, u, slack
 
 
-def _judge(messages: Messages, u: FloatArray) -> tuple[float, float, FloatArray]:
-    """Return the bound by the messages u, the slack in it, and their beliefs."""
-    constant, slack = dual(messages, u)
-    return constant + slack, slack, messages.beliefs(u)
+def _equations(model: Pairwise, rho: FloatArray, most: Effort) -> Messages:
+    """Return the equations, with numbers on the safe side of what rounding made of them.
+
+    Smaller weights have a larger log Z, and smaller probabilities are those of forests too.
+    """
+    safe = model.weights * (1.0 - model.relative - 8.0 * EPS)
+    if (rho < 1.0).any():
+        rho = rho * (1.0 - 256.0 * EPS)
+    return Messages(dataclasses.replace(model, weights=safe), rho, most.newton_steps)
+
+
+def certified(
+    messages: Messages, u: FloatArray, model: Pairwise, constant: FloatArray | float = 0.0
+) -> float:
+    """Return a number that the bound by the messages is at most, whatever float64 did.
+
+    Beliefs are sums of deg + 1 numbers, which enter the terms with slopes of at most 1.
+    """
+    terms, worst = _terms(messages, u)
+    count = len(u) // 2
+    rho, k = messages.rho[:count], messages.coupling[:count]
+    _, cavity = messages.residual(u)
+    size = np.abs(messages.t) + add_up(messages.target, messages.rho * np.abs(u), messages.n)
+    degree = np.bincount(messages.target, minlength=messages.n)
+    slope = 1.0 + 2.0 * add_up(messages.target, messages.rho, messages.n)
+    rounded = (EPS * (degree + 4) * size * slope).sum()
+    rounded += sum(8.0 * EPS * np.abs(term).sum() for term in terms)
+    rounded += (EPS * (degree + 1) * np.logaddexp(0.0, messages.beliefs(u))).sum()
+    large = np.abs(cavity[:count]) + np.abs(cavity[count:]) + size[messages.source[:count]]
+    large = large + size[messages.target[:count]] + 4.0
+    rounded += (32.0 * EPS * rho * (large + np.minimum(k, 800.0))).sum()
+    return at_least([*terms, worst, constant], float(rounded) + model.error)
 
 
 def _mutual_information(messages: Messages, u: FloatArray) -> FloatArray:
@@ -125,6 +200,12 @@ def _mutual_information(messages: Messages, u: FloatArray) -> FloatArray:
 
 def dual(messages: Messages, u: FloatArray) -> tuple[float, float]:
     """Return the constant C of the factorisation by the messages u, and the slack to add."""
+    terms, worst = _terms(messages, u)
+    return float(sum(term.sum() for term in terms)), float(worst.sum())
+
+
+def _terms(messages: Messages, u: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+    """Return the terms of the constant C, and those of the slack."""
     beliefs = messages.beliefs(u)
     off, cavity = messages.residual(u)
     count = len(u) // 2
@@ -134,11 +215,10 @@ def dual(messages: Messages, u: FloatArray) -> tuple[float, float]:
     apart = np.logaddexp(first, second) - k
     tables = np.logaddexp(np.logaddexp(0.0, first + second), apart)
     alone = 1.0 - add_up(messages.target, messages.rho, messages.n)
-    constant = (alone * np.logaddexp(0.0, beliefs)).sum() + (rho * tables).sum()
     # the marginal of a table has log-odds b + r, r the residual of the message
     b = beliefs[messages.target]
     on = np.logaddexp(0.0, -b) - np.logaddexp(0.0, -b - off)
     zero = np.logaddexp(0.0, b) - np.logaddexp(0.0, b + off)
     worst = np.maximum(on, zero)
-    slack = (rho * np.maximum(worst[:count], worst[count:])).sum()
-    return float(constant), float(slack)
+    slack = rho * np.maximum(worst[:count], worst[count:])
+    return [alone * np.logaddexp(0.0, beliefs), rho * tables], slack

@@ -22,7 +22,7 @@ from logsuper.functions._checks import (
     refuse_negative,
 )
 from logsuper.functions._expectation import mean_of_count
-from logsuper.functions._graph import PairwiseGraph
+from logsuper.functions._graph import PairwiseGraph, rounding
 
 # Larger ground sets are not enumerated when a callable is checked for concavity.
 _ENUMERATED = 10
@@ -347,6 +347,9 @@ def _concave_graph(weights: FloatArray, ends: FloatArray, slopes: FloatArray) ->
     n = len(weights)
     if len(slopes) == 0:
         return PairwiseGraph.from_arcs(n)
+    # the values at the ends, of which the slopes are differences, made into one sum
+    parts = np.concatenate([slopes, np.diff(ends, prepend=0.0), slopes * ends])
+    error = 4.0 * rounding(np.zeros(len(parts), dtype=np.int64), parts, 1)
     ends, slopes = _straighten(ends, slopes)
     bend = slopes[:-1] - slopes[1:]
     bends = np.flatnonzero(bend > 0)
@@ -360,6 +363,7 @@ def _concave_graph(weights: FloatArray, ends: FloatArray, slopes: FloatArray) ->
         weight=np.outer(bend[bends], weights[member]).ravel(),
         side=np.ones(len(bends), dtype=np.int64),
         unary=slopes[-1] * weights,
+        error=error,
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 
 from logsuper.functions._checks import (
@@ -49,6 +50,11 @@ class PairwiseGraph:
         Non-negative.
     unary : ndarray of shape (n + n_aux,), float64
     constant : float
+    error : float
+        Bound on how far rounding has moved a value of the function, besides that of the sums in
+        `unary`.
+    linear_nodes, linear_terms : ndarrays of one length, or None
+        Nodes and numbers that `unary` is the rounded sum of; None if it is no sum.
 
     Examples
     --------
@@ -66,6 +72,9 @@ class PairwiseGraph:
     weights: FloatArray
     unary: FloatArray
     constant: float = 0.0
+    error: float = 0.0
+    linear_nodes: IntArray | None = None
+    linear_terms: FloatArray | None = None
 
     @classmethod
     def from_arcs(
@@ -77,6 +86,8 @@ class PairwiseGraph:
         costs: ArrayLike = (),
         unary: ArrayLike = 0.0,
         constant: float = 0.0,
+        error: float = 0.0,
+        linear: tuple[IntArray, FloatArray] | None = None,
     ) -> PairwiseGraph:
         r"""Build the graph of :math:`\sum_a c_a v_{tail}(1-v_{head})+u^\top v+c`.
 
@@ -94,10 +105,23 @@ class PairwiseGraph:
                 f"{head.shape} and {half.shape}"
             )
         refuse_negative(half, "costs", "the arc would be repulsive, which is not submodular")
-        field += add_up(tail, half, size)
-        field -= add_up(head, half, size)
-        edges, weights = merge_edges(np.stack([tail, head], axis=1), half, size)
-        return cls(n, n_aux, edges, weights, frozen(field), check_number(constant, "constant"))
+        nodes = np.concatenate([tail, head, np.arange(size)])
+        terms = np.concatenate([half, -half, field])
+        if linear is not None:
+            nodes, terms = np.append(nodes, linear[0]), np.append(terms, linear[1])
+        field = add_up(nodes, terms, size)
+        edges, weights, lost = merge_edges(np.stack([tail, head], axis=1), half, size)
+        return cls(
+            n,
+            n_aux,
+            edges,
+            weights,
+            frozen(field),
+            check_number(constant, "constant"),
+            error + lost,
+            frozen(nodes),
+            frozen(terms),
+        )
 
     @classmethod
     def from_truncations(
@@ -110,6 +134,7 @@ class PairwiseGraph:
         side: IntArray,
         unary: FloatArray | None = None,
         constant: float = 0.0,
+        error: float = 0.0,
     ) -> PairwiseGraph:
         r"""Build the graph of a sum of truncated non-negative modular functions.
 
@@ -131,14 +156,26 @@ class PairwiseGraph:
 
         # Outside the truncation, and in a pair, the function is linear in x (or 1 - x) up to an
         # edge: min(tau, a p + b q) = a p + b q - (a + b - tau) p q, and 2pq = p + q - |p - q|.
-        field = np.zeros(n) if unary is None else np.array(unary, dtype=np.float64)
-        linear = ~auxiliary[group]
-        share = np.where(pair, excess / 2.0, 0.0)[group]
-        slope = np.where(side[group] == 1, 1.0, -1.0) * (weight - share)
-        field += add_up(member[linear], slope[linear], n)
-        constant -= float(slope[linear & (side[group] == 0)].sum())
-        ends = member[pair[group]].reshape(-1, 2)
+        field = np.zeros(n) if unary is None else np.asarray(unary, dtype=np.float64)
+        alone, paired = ~auxiliary[group], pair[group]
+        sign = np.where(side[group] == 1, 1.0, -1.0)
+        share = (sign * excess[group] / 2.0)[paired]
+        linear = (
+            np.concatenate([member[alone], member[paired]]),
+            np.concatenate([(sign * weight)[alone], -share]),
+        )
+        off = side[group] == 0
+        constant += float(weight[alone & off].sum() - (excess[group] / 2.0)[paired & off].sum())
+        ends = member[paired].reshape(-1, 2)
         half = excess[pair] / 2.0
+        # the excess of a pair is a weight; of other groups it only says whether they are truncated
+        unsure = pair | (np.abs(excess) <= 2.0**-50 * count * thresholds)
+        error += rounding(
+            np.concatenate([group, np.arange(groups)]),
+            np.concatenate([weight, thresholds]) / 2.0,
+            groups,
+            unsure,
+        )
 
         # side 1: min over a of tau a + (1 - a) sum w x;  side 0: tau (1 - a) + a sum w (1 - x)
         node = n - 1 + np.cumsum(auxiliary)
@@ -156,24 +193,59 @@ class PairwiseGraph:
             np.concatenate([cost, half, half]),
             np.concatenate([field, np.where(upper, tau, -tau)]),
             constant + float(tau[~upper].sum()),
+            error,
+            linear,
         )
 
     @classmethod
     def combine(cls, n: int, graphs: Sequence[tuple[float, PairwiseGraph]]) -> PairwiseGraph:
         """Return the sum of graphs over the same n real nodes, with weights >= 0."""
         n_aux = sum(graph.n_aux for _, graph in graphs)
-        unary = np.zeros(n + n_aux)
-        edges, weights, first = [], [], n
+        edges, weights, nodes, terms, first = [], [], [], [], n
         for factor, graph in graphs:
-            unary[:n] += factor * graph.unary[:n]
-            unary[first : first + graph.n_aux] = factor * graph.unary[n:]
-            edges.append(np.where(graph.edges < n, graph.edges, graph.edges + (first - n)))
+            shift = first - n
+            edges.append(np.where(graph.edges < n, graph.edges, graph.edges + shift))
             weights.append(factor * graph.weights)
+            node, term = graph.terms
+            nodes.append(np.where(node < n, node, node + shift))
+            terms.append(factor * term)
             first += graph.n_aux
+        place = np.concatenate([*nodes, np.empty(0, dtype=np.int64)])
+        linear = np.concatenate([*terms, np.empty(0)])
         pairs = np.concatenate(edges) if edges else np.empty((0, 2), dtype=np.int64)
-        merged = merge_edges(pairs, np.concatenate([*weights, np.empty(0)]), n + n_aux)
+        joined, prices, lost = merge_edges(
+            pairs, np.concatenate([*weights, np.empty(0)]), n + n_aux
+        )
         constant = float(sum(factor * graph.constant for factor, graph in graphs))
-        return cls(n, n_aux, *merged, frozen(unary), constant)
+        error = lost + sum(factor * graph.error for factor, graph in graphs)
+        unary = frozen(add_up(place, linear, n + n_aux))
+        own = frozen(place), frozen(linear)
+        return cls(n, n_aux, joined, prices, unary, constant, error, *own)
+
+    @property
+    def terms(self) -> tuple[IntArray, FloatArray]:
+        """Nodes, and numbers to be added up there, that make the linear part."""
+        if self.linear_nodes is not None and self.linear_terms is not None:
+            return self.linear_nodes, self.linear_terms
+        return np.arange(len(self.unary)), self.unary
+
+    def unary_parts(self) -> list[FloatArray]:
+        """Return arrays of the length of `unary` whose exact sum is that of the linear part.
+
+        Two suffice but for cancellation to the last digit; three leave nothing.
+        """
+        nodes, numbers = self.terms
+        some = numbers != 0
+        nodes, numbers = nodes[some], numbers[some]
+        order = np.argsort(nodes, kind="stable")
+        stops = np.cumsum(np.bincount(nodes, minlength=len(self.unary)))
+        lists = np.split(numbers[order], stops[:-1]) if len(self.unary) else []
+        parts = []
+        for _ in range(3):
+            sums = np.array([math.fsum(numbers) for numbers in lists])
+            parts.append(sums)
+            lists = [np.append(numbers, -s) for numbers, s in zip(lists, sums, strict=True)]
+        return parts
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # numpy forgets in a pickle that an array is read-only
@@ -233,11 +305,36 @@ class PairwiseGraph:
         return np.asarray(cost.min(axis=1))
 
 
-def merge_edges(edges: IntArray, weights: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
-    """Return the edges with ``i < j``, sorted, equal ones added up, those of weight 0 dropped."""
+def rounding(
+    place: IntArray, terms: FloatArray, size: int, where: NDArray[np.bool_] | bool = True
+) -> float:
+    """Return a bound on the error, in all, of the sums of the terms of each place.
+
+    A sum has none where float64 holds all of its partial sums: the terms are multiples of a power
+    of two, and together less than 2^53 times that. Only the places of `where` count.
+    """
+    some = (terms != 0) & (where if isinstance(where, bool) else where[place])
+    place, terms = place[some], np.abs(terms[some])
+    mantissa, exponent = np.frexp(terms)
+    digits = np.ldexp(mantissa, 53).astype(np.int64)
+    unit = np.full(size, np.inf)
+    np.minimum.at(unit, place, np.ldexp((digits & -digits).astype(np.float64), exponent - 53))
+    total, count = add_up(place, terms, size), np.bincount(place, minlength=size)
+    inexact = (count > 1) & ~(total < 2.0**53 * unit)
+    return 2.0**-52 * float((count * total)[inexact].sum())
+
+
+def merge_edges(
+    edges: IntArray, weights: FloatArray, size: int
+) -> tuple[IntArray, FloatArray, float]:
+    """Return the edges with ``i < j``, sorted, equal ones added up, those of weight 0 dropped.
+
+    Last comes a bound on what the rounding of these sums may change a value by.
+    """
     keep = weights > 0
     low, high = np.sort(edges[keep], axis=1).T
     key, place = np.unique(low * np.int64(size) + high, return_inverse=True)
     merged = add_up(place, weights[keep], len(key))
     pairs = np.stack(np.divmod(key, max(1, size)), axis=1)
-    return frozen(pairs), frozen(merged)
+    error = rounding(place.ravel(), weights[keep], len(key)) if len(key) < keep.sum() else 0.0
+    return frozen(pairs), frozen(merged), error

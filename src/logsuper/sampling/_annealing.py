@@ -11,9 +11,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from logsuper._random import Seed, as_generator, as_key
+from logsuper.bounds._draws import rare, unseen
 from logsuper.bounds._results import Bound
 from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import FloatArray, check_confidence
+from logsuper.functions._sum import split_modular
 from logsuper.sampling._cftp import couple
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Scan, make_scan
@@ -57,7 +59,8 @@ def log_partition(
     Bound
         The value is halfway between the two averages; `interval` reaches from the lower to the
         upper one, and further by their sampling errors at the given confidence (central limit
-        theorem). ``details`` has the averages as ``"lower"`` and ``"upper"``.
+        theorem), with an allowance for chains that may not have come up where hardly any differs.
+        ``details`` has the averages as ``"lower"`` and ``"upper"``.
 
     Examples
     --------
@@ -82,7 +85,7 @@ def log_partition(
     back = -_work(scan, exact, points[::-1], keys[3], threads)
     modular = float(np.logaddexp(0.0, scan.modular).sum())
     lower, upper = (modular + float(work.mean()) for work in (there, back))
-    below, above = (float(work.std(ddof=1) / np.sqrt(total)) for work in (there, back))
+    below, above = (_error(f, work) for work in (there, back))
     z = float(stdtrit(total - 1, (1.0 + level) / 2.0))
     return Bound(
         (lower + upper) / 2.0,
@@ -93,6 +96,18 @@ def log_partition(
         interval=(lower - z * below, upper + z * above),
         details={"lower": lower, "upper": upper, "log_weights": there, "log_weights_back": back},
     )
+
+
+def _error(f: SubmodularFunction, work: FloatArray) -> float:
+    """Return the standard error of the mean, with an allowance for chains that may be missing.
+
+    A chain of probability p, however low its log w, takes at most -log(1 - p) off log E w, and no
+    more than g can make up for.
+    """
+    error = float(np.hypot(work.std(ddof=1) / np.sqrt(len(work)), rare(work)))
+    g, _ = split_modular(f)
+    gains = g.gains(np.stack([np.zeros(g.n), np.ones(g.n)]))
+    return max(error, unseen(f, work) * min(1.0, float(np.abs(gains).sum())))
 
 
 def _work(scan: Scan, states: Bits, points: FloatArray, key: int, threads: int) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from logsuper._random import Seed, as_key
+from logsuper.bounds._draws import frequency_error
 from logsuper.bounds._results import Marginals
 from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import FloatArray, IntArray, check_confidence
@@ -50,8 +51,8 @@ def marginals(
     Returns
     -------
     Marginals
-        The standard errors take the samples as independent, and each marginal as if one sample
-        more had been 0 and one more 1: none is 0.
+        The standard errors take the samples as independent, and each marginal as if two samples
+        more had been 0 and two more 1: none is 0.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def marginals(
         )
     X = sample(f, total, sampler, seed=seed, n_jobs=n_jobs, **options)
     ones = X.sum(axis=0, dtype=np.int64)
-    mean, padded = ones / total, (ones + 1) / (total + 2)
+    mean = ones / total
     lower = upper = None
     if level is not None:
         lower, upper = clopper_pearson(ones, ones, total, level)
@@ -81,7 +82,7 @@ def marginals(
         "sampling",
         lower=lower,
         upper=upper,
-        stderr=np.sqrt(padded * (1.0 - padded) / total),
+        stderr=frequency_error(mean, total),
         confidence=level,
         details={"samples": total, "sampler": sampler},
     )

@@ -151,23 +151,47 @@ def _best_prefixes(
         ratio = z / (weights / weights.max())
     order = np.lexsort((-ratio, turn), axis=-1)
     gain = np.take_along_axis(np.where(fixed_on | fixed_off, 0.0, z), order, axis=1)
-    linear = np.pad(np.cumsum(gain, axis=1), ((0, 0), (1, 0)))
     if isinstance(atom, ConcaveCardinality):
-        concave = np.broadcast_to(c * atom.g, linear.shape)
+        concave = np.broadcast_to(c * atom.g, (len(z), members.size + 1))
     else:
         concave = c * atom.g(np.pad(np.cumsum(weights[order], axis=1), ((0, 0), (1, 0))))
-    total = linear - concave
+    total, rest = _running_sum(gain, concave[:, :-1], -concave[:, 1:])
     place = np.arange(members.size + 1)
     low = fixed_on.sum(axis=1, keepdims=True)
     high = members.size - fixed_off.sum(axis=1, keepdims=True)
     total[(place < low) | (place > high)] = -np.inf
+    # beside the largest, so that what is large in all of them cannot hide a difference
+    total = (total - total.max(axis=1, keepdims=True)) + rest
     if tie is None:
         length = total.argmax(axis=1)
     else:
-        size = np.abs(gain).sum(axis=1) + np.abs(concave).max(axis=1)
+        # sets that are as good differ as much in their fields as in the concave term
+        size = np.abs(gain).sum(axis=1)
         rounding = 8 * np.finfo(np.float64).eps * np.sqrt(members.size) * size
         good = total >= (total.max(axis=1) - rounding)[:, None]
         length = good.argmax(axis=1) if tie == "min" else place[-1] - good[:, ::-1].argmax(axis=1)
     chosen = np.empty(z.shape, dtype=bool)
     np.put_along_axis(chosen, order, place[:-1] < length[:, None], axis=1)
     on[:, members] = chosen
+
+
+def _running_sum(*parts: _Float) -> tuple[_Float, _Float]:
+    """Return the sums of the first 0, 1, ..., n columns of all parts, as a float64 and a rest.
+
+    Every rounding error is known (Knuth's two-sum) and added to the rest, so that the two together
+    have about twice the digits of one.
+    """
+    step, lost = parts[0], np.zeros(parts[0].shape)
+    for part in parts[1:]:
+        total = step + part
+        lost += _error(step, part, total)
+        step = total
+    total = np.pad(np.cumsum(step, axis=1), ((0, 0), (1, 0)))
+    lost += _error(total[:, :-1], step, total[:, 1:])
+    return total, np.pad(np.cumsum(lost, axis=1), ((0, 0), (1, 0)))
+
+
+def _error(a: _Float, b: _Float, total: _Float) -> _Float:
+    """Return a + b - total for the rounded sum total."""
+    back = total - a
+    return np.asarray((a - (total - back)) + (b - back))

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from logsuper.functions import Sum
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
+from logsuper.functions._sum import split_modular
 from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
 from logsuper.solvers._min_norm import maximize_generic
 from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers._precision import report
 from logsuper.solvers._results import Perturbed
 
 
@@ -44,7 +46,10 @@ class Direct:
             if closed_form_kind(f) is not None:
                 y[mine], values[mine] = maximize_closed_form(f, fields[mine], tie)
             else:
-                y[mine], values[mine], _ = maximize_generic(f, fields[mine], tie)
+                y[mine], values[mine], gaps = maximize_generic(f, fields[mine], tie)
+                # the gaps are allowed a share of the largest numbers in f
+                own = fields[mine] + split_modular(f)[1]
+                report(gaps + _rounding(f), own)
         return y, values, self._statistics(y)
 
     def perturb(
@@ -76,3 +81,9 @@ class Direct:
 
     def _statistics(self, y: NDArray[np.uint8]) -> FloatArray:
         return np.stack([f(y) for f in self.functions], axis=1)
+
+
+def _rounding(f: SubmodularFunction) -> float:
+    """Return about what the rounding of n of its gains may move a value of f by."""
+    gains = f.gains(np.stack([np.zeros(f.n), np.ones(f.n)]))
+    return float(np.finfo(np.float64).eps * f.n * np.abs(gains).max(axis=0).sum())

@@ -15,7 +15,7 @@ class FallbackKernel:
     """One graph and the weights of several functions on its edges; see `EdgeList` for the layout.
 
     Results go into the arrays that the caller brings. `wide`, `threads` and `memory` change
-    nothing: every solve is exact in float64, and runs on one thread.
+    nothing: every solve is exact in float64, and runs on one thread; `precision` stays 0.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class FallbackKernel:
         values: FloatArray,
         stats: FloatArray,
         memory: int | None = None,
+        precision: FloatArray | None = None,
     ) -> None:
         problems = len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
@@ -76,6 +77,7 @@ class FallbackKernel:
         stats: FloatArray,
         samples: NDArray[np.uint8] | None,
         memory: int | None = None,
+        precision: FloatArray | None = None,
     ) -> None:
         size = values.shape[1]
         for m in range(len(counts)):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper.functions import Cut, PairwiseGraph, Sum
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
 from logsuper.solvers._fallback_kernel import FallbackKernel
@@ -22,6 +23,8 @@ from logsuper.solvers._graph import (
     union_of_edges,
 )
 from logsuper.solvers._native import kernels
+from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers._precision import hidden, report, solve_exactly
 from logsuper.solvers._results import Perturbed, finite_dot
 from logsuper.solvers._room import KernelRoom, require_edges
 
@@ -126,25 +129,56 @@ class Flow:
         arrays = problems * self.n * self._bytes_per_label + self._copies(theta, alpha, factors)
         workers = min(threads, problems)
         memory = self._room.limit("maximize", arrays, memory_limit, workers, wide)
+        options = (tie, threads, memory)
+        try:
+            found = self._run(theta, alpha, factors, problems, wide, *options)
+            y, values, stats, precision = found
+            own = self._own(theta, alpha)
+            rows = np.flatnonzero(self._too_coarse(own, alpha, precision, wide))
+            if len(rows) and not wide and self._aux_of:
+                these = _rows(theta, rows), _rows(alpha, rows), _rows(factors, rows)
+                found = self._run(*these, len(rows), True, *options)
+                y[rows], values[rows], stats[rows], precision = found
+                still = self._too_coarse(_rows(own, rows), these[1], precision, True)
+                rows = rows[still]
+        except MemoryError:
+            raise self._room.shortage("maximize", arrays, workers) from None
+        if len(rows):
+            these = _rows(theta, rows), _rows(alpha, rows), _rows(factors, rows)
+            y[rows] = self._solve_exactly(*these, len(rows), tie)
+            values[rows], stats[rows] = self._evaluate(y[rows], *these)
+        return y, values, np.ascontiguousarray(stats)
+
+    def _run(
+        self,
+        theta: FloatArray,
+        alpha: FloatArray,
+        factors: FloatArray | None,
+        problems: int,
+        wide: bool,
+        tie: str | None,
+        threads: int,
+        memory: int,
+    ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray, FloatArray]:
+        """Return labels, values and statistics from the kernel, and the precision it had."""
         y = np.empty((problems, self.n), dtype=np.uint8)
         values = np.empty(problems)
         weights = self._kernel_alpha(alpha)
         cuts = np.empty((problems, weights.shape[1]))
-        try:
-            self._kernel.maximize(
-                self.field(theta, alpha),
-                weights,
-                self._kernel_factors(factors),
-                tie == "max",
-                wide,
-                threads,
-                y,
-                values,
-                cuts,
-                memory=memory,
-            )
-        except MemoryError:
-            raise self._room.shortage("maximize", arrays, workers) from None
+        precision = np.zeros((problems, 2))
+        self._kernel.maximize(
+            self.field(theta, alpha),
+            weights,
+            self._kernel_factors(factors),
+            tie == "max",
+            wide,
+            threads,
+            y,
+            values,
+            cuts,
+            memory=memory,
+            precision=precision,
+        )
         stats = cuts[:, : self.k]
         if self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
@@ -152,7 +186,100 @@ class Flow:
         if self._aux_of:
             self._add_others(y, stats)
             values = finite_dot(theta, y) - (alpha * stats).sum(axis=1)
-        return y, values, np.ascontiguousarray(stats)
+        return y, values, stats, precision
+
+    def _too_coarse(
+        self, own: FloatArray, alpha: FloatArray, precision: FloatArray, wide: bool
+    ) -> NDArray[np.bool_]:
+        """Tell which problems with these fields were solved with numbers too coarse for them."""
+        coarse = precision[:, 1] > 0
+        if self._aux_of:
+            linear = np.abs(alpha[:, self._aux_of] @ self._aux_unary).max(axis=1, initial=0.0)
+            own = np.broadcast_to(own, (len(coarse), self.n))
+            coarse |= hidden(own, np.broadcast_to(linear, len(coarse)), precision[:, 0], wide)
+        return coarse
+
+    def _solve_exactly(
+        self,
+        theta: FloatArray,
+        alpha: FloatArray,
+        factors: FloatArray | None,
+        problems: int,
+        tie: str | None,
+    ) -> NDArray[np.uint8]:
+        """Return maximisers for float64 weights of any size; warn of what sums may have lost."""
+        y = np.empty((problems, self.n), dtype=np.uint8)
+        field = self._own(theta, alpha)
+        together = len(alpha) == 1 and (factors is None or len(factors) == 1)
+        for rows in [np.arange(problems)] if together else np.arange(problems)[:, None]:
+            row_alpha, row_factors = _rows(alpha, rows[:1])[0], _rows(factors, rows[:1])
+            weights = row_alpha @ self._cut_weights(row_factors)[0]
+            graphs = [(1.0, Cut(self.n, self.edges, weights).graph())]
+            graphs += [(float(row_alpha[k]), g) for k, g in self._aux_graphs if row_alpha[k] > 0]
+            own = np.broadcast_to(_rows(field, rows), (len(rows), self.n))
+            whole = PairwiseGraph.combine(self.n, graphs)
+            y[rows] = solve_exactly(own, whole, tie)
+            losses = np.full(len(rows), 2.0 * whole.error)
+            for m in np.flatnonzero((losses > 0) & np.isinf(own).any(axis=1)):
+                y[rows[m]], losses[m] = self._conditioned(own[m], weights, row_alpha, tie)
+            report(losses, own)
+        return y
+
+    def _conditioned(
+        self, field: FloatArray, weights: FloatArray, alpha: FloatArray, tie: str | None
+    ) -> tuple[NDArray[np.uint8], float]:
+        """Solve for the elements that infinite fields leave free; return also what may be lost.
+
+        What a fixed element covers, say, then no longer stands beside the fields of others.
+        """
+        fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(np.isinf(field))}
+        free = np.flatnonzero(np.isfinite(field))
+        y = (field > 0).astype(np.uint8)
+        functions: list[tuple[float, SubmodularFunction]] = [
+            (1.0, Cut(self.n, self.edges, weights)),
+            *((float(alpha[k]), f) for k, f in enumerate(self._others) if f is not None),
+        ]
+        whole = Sum([(weight, f.condition(fixed)[0]) for weight, f in functions]).graph()
+        assert whole is not None
+        y[free] = solve_exactly(field[free][None], whole, tie)[0]
+        return y, 2.0 * whole.error
+
+    def _evaluate(
+        self,
+        y: NDArray[np.uint8],
+        theta: FloatArray,
+        alpha: FloatArray,
+        factors: FloatArray | None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the values and statistics of given labels."""
+        cut = (y[:, self.edges[:, 0]] != y[:, self.edges[:, 1]]).astype(np.float64)
+        stats = (self._cut_weights(factors) * cut[:, None, :]).sum(axis=2)
+        if self._tilted:
+            stats[:, self._tilted] += y @ self._tilt.T
+        self._add_others(y, stats)
+        return finite_dot(theta, y) - (alpha * stats).sum(axis=1), stats
+
+    def _cut_weights(self, factors: FloatArray | None) -> FloatArray:
+        """Return the weights (1 or M, K, E) of the functions on `edges`, with the factors."""
+        table = self._table[None]
+        return table if factors is None else table * factors
+
+    @functools.cached_property
+    def _table(self) -> FloatArray:
+        """Weights (K, E) of the functions on `edges`."""
+        edges, place = union_of_edges(self.n, self._parts)
+        table, at = np.zeros((self.k, len(edges))), 0
+        for k, part in enumerate(self._parts):
+            for weight, cut in part.cuts:
+                np.add.at(table[k], place[at : at + len(cut.weights)], weight * cut.weights)
+                at += len(cut.weights)
+        return table
+
+    @functools.cached_property
+    def _aux_graphs(self) -> list[tuple[int, PairwiseGraph]]:
+        """The functions with auxiliary nodes, by number, as graphs."""
+        graphs = [(k, other.graph()) for k, other in enumerate(self._others) if other is not None]
+        return [(k, graph) for k, graph in graphs if graph is not None]
 
     def perturb(
         self,
@@ -221,6 +348,7 @@ class Flow:
         values = np.empty((problems, samples))
         means = np.empty((problems, self.k))
         kept = np.empty((problems, samples, self.n), np.uint8) if return_samples else None
+        told = np.empty((problems, 2))
 
         for first in range(0, problems, block):
             rows = slice(first, min(problems, first + block))
@@ -229,6 +357,7 @@ class Flow:
             if self._aux_of and y is None:
                 y = np.empty((size, samples, self.n), dtype=np.uint8)
             cuts = np.empty((size, samples, weights.shape[1]))
+            precision = np.zeros((size, 2))
             self._kernel.perturb(
                 field if len(field) == 1 else field[rows],
                 weights if len(weights) == 1 else weights[rows],
@@ -245,7 +374,9 @@ class Flow:
                 cuts,
                 y,
                 memory=memory,
+                precision=precision,
             )
+            told[rows] = precision
             stats = cuts[..., : self.k]
             if self._aux_of and y is not None:
                 flat = np.zeros((size * samples, self.k))
@@ -259,6 +390,15 @@ class Flow:
         mean = counts / np.float64(samples)
         if self._tilted:
             means[:, self._tilted] += mean @ self._tilt.T
+        # the noise, of order 1, is what must not be lost
+        for m in np.flatnonzero(self._too_coarse(np.ones((1, self.n)), alpha, told, False)):
+            draws = np.arange(first_sample, first_sample + samples)
+            fields = _rows(theta, [m]) + logistic_noise(key, numbers[m], draws, self.n)[0]
+            these = _rows(alpha, [m]), _rows(factors, [m])
+            found, values[m], stats = self.maximize(fields, *these, samples, None, threads)
+            mean[m], means[m] = found.mean(axis=0), stats.mean(axis=0)
+            if kept is not None:
+                kept[m] = found
         return Perturbed(mean, means, values, kept)
 
     def min_norm(
@@ -318,9 +458,7 @@ class Flow:
         return np.ascontiguousarray(np.concatenate([factors, tail], axis=2))
 
     def field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        field = theta
-        if self._tilted:
-            field = field - alpha[:, self._tilted] @ self._tilt
+        field = self._own(theta, alpha)
         if self._aux_of:
             unary = alpha[:, self._aux_of] @ self._aux_unary
             rows = max(len(field), len(unary))
@@ -328,6 +466,10 @@ class Flow:
             full[:, : self.n] = field
             field = full - unary
         return np.ascontiguousarray(field)
+
+    def _own(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
+        """Return the fields, those of modular terms included."""
+        return theta - alpha[:, self._tilted] @ self._tilt if self._tilted else theta
 
     def _held(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         """Return what the elements fixed to 1 cost by themselves.
@@ -346,6 +488,11 @@ class Flow:
         for k, other in enumerate(self._others):
             if other is not None:
                 stats[:, k] += other(y)
+
+
+def _rows(array: Any, rows: Any) -> Any:
+    """Return some rows of an array; it may have one for all, or be None."""
+    return array if array is None or len(array) == 1 else array[rows]
 
 
 def _is_dense(nodes: int, layout: EdgeList) -> bool:

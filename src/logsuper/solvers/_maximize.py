@@ -57,7 +57,11 @@ def maximize(
     the quantum is below 2e-18 of the largest sum of weights at a node, or of all flow where that is
     less. The labels are a true maximiser of the rounded problem, hence their value is within
     (n + E) / 2 quanta of the maximum, and exact when all numbers are multiples of the quantum. Ask
-    for a `tie` to have 64 bits always.
+    for a `tie` to have 64 bits always. Where 64 bits are too coarse for the fields (weights of 1e12
+    beside fields of order 1, elements held at both values), the problem is solved once more by a
+    slower max-flow that is exact for float64 numbers of any size. What is left is the rounding of
+    sums of weights in functions with auxiliary nodes; a `PrecisionWarning` says how much that may
+    have cost, where it is more than 1e-9 of the fields.
 
     Examples
     --------

@@ -1,0 +1,84 @@
+r"""Independent parts: :math:`f(x)=\sum_Cf_C(x_C)`, hence log Z is the sum of those of the parts."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_array
+
+from logsuper.bounds._margins import EPS
+from logsuper.bounds._pairwise import Pairwise, as_pairwise
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
+
+# Parts with at least this share of the elements are found by conditioning, which keeps a grid a
+# grid; smaller ones of a pairwise function are cut out of its list of edges.
+_LARGE = 1 / 16
+
+
+def components(f: SubmodularFunction) -> list[IntArray]:
+    """Return the elements of each part, in order; a single part if f is not a graph."""
+    # slow to import
+    from scipy.sparse.csgraph import connected_components
+
+    graph = f.graph()
+    if graph is None:
+        return [np.arange(f.n)]
+    size = f.n + graph.n_aux
+    links = coo_array((np.ones(len(graph.edges)), tuple(graph.edges.T)), shape=(size, size))
+    count, label = connected_components(links, directed=False)
+    label = label[: f.n]
+    if count == 1:
+        return [np.arange(f.n)]
+    order = np.argsort(label, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+    return sorted((np.sort(part) for part in parts), key=lambda part: int(part[0]))
+
+
+def restricted(
+    f: SubmodularFunction, parts: list[IntArray]
+) -> list[tuple[IntArray, SubmodularFunction]]:
+    """Return the function of each part of two or more elements, with the elements."""
+    several = [part for part in parts if len(part) > 1]
+    small = [part for part in several if len(part) < _LARGE * f.n]
+    model = as_pairwise(f) if small else None
+    cut_out = dict(zip(map(_first, small), _pieces(model, small), strict=True)) if model else {}
+    found = []
+    for part in several:
+        g = cut_out.get(_first(part))
+        if g is None:
+            others = np.setdiff1d(np.arange(f.n), part)
+            g = f.condition(dict.fromkeys(others.tolist(), 0))[0] if len(others) else f
+        found.append((part, g))
+    return found
+
+
+def single_elements(f: SubmodularFunction, parts: list[IntArray]) -> tuple[FloatArray, float]:
+    """Return log(1 + e^t) of the elements that are alone, and a bound on their error."""
+    alone = np.array([part[0] for part in parts if len(part) == 1], dtype=np.int64)
+    if not len(alone):
+        return np.empty(0), 0.0
+    field = -f.gains(np.zeros(f.n))[alone]
+    values = np.logaddexp(0.0, field)
+    return values, 8.0 * EPS * float((values + np.abs(field)).sum())
+
+
+def _first(part: IntArray) -> int:
+    return int(part[0])
+
+
+def _pieces(model: Pairwise, parts: list[IntArray]) -> list[SubmodularFunction]:
+    """Return the functions of some parts of a pairwise one, in one pass over the edges."""
+    number = np.full(model.n, -1, dtype=np.int64)
+    place = np.empty(model.n, dtype=np.int64)
+    for k, part in enumerate(parts):
+        number[part], place[part] = k, np.arange(len(part))
+    which = number[model.edges[:, 0]]
+    order = np.argsort(which, kind="stable")
+    starts = np.searchsorted(which[order], np.arange(len(parts) + 1))
+    found = []
+    for k, part in enumerate(parts):
+        mine = order[starts[k] : starts[k + 1]]
+        edges = place[model.edges[mine]]
+        piece = Pairwise(len(part), edges, model.weights[mine], model.t[part])
+        found.append(piece.as_function())
+    return found

@@ -1,0 +1,91 @@
+r"""Problems whose integers, or floats, were too coarse for their fields: found, and solved exactly.
+
+The kernels round to integers that the largest weights choose, and float64 rounds
+:math:`\theta-u`, where :math:`u` is the linear part that a function with auxiliary nodes brings: a
+`Coverage` of weight 1e9 adds 5e8 to every field of order 1. Neither may cost more than
+`TOLERANCE` of the fields without a word.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper._warnings import PrecisionWarning
+from logsuper.functions._checks import FloatArray
+from logsuper.functions._graph import PairwiseGraph
+from logsuper.solvers._fallback import solve_pairwise
+
+# A loss beyond this share of the fields, in all, is reported.
+TOLERANCE = 1e-9
+# Three in four fields must span this many units of 32-bit and of 64-bit integers, and of the
+# rounding of float64: the rule of the kernels (cuts.hpp), for fields that they do not see alone.
+_NARROW, _WIDE, _FLOAT = 2.0**20, 2.0**40, 2.0**30
+# Beyond this many units a field exceeds the sum of all weights at a node: it is only a sign.
+_LARGEST = {False: 2.0**29, True: 2.0**60}
+
+
+def hidden(
+    own: FloatArray, unary: FloatArray, quantum: FloatArray, wide: bool
+) -> NDArray[np.bool_]:
+    """Tell for each problem whether its fields were lost beside what was added to them.
+
+    Parameters
+    ----------
+    own : ndarray of shape (M, n)
+        Fields without the linear part of functions with auxiliary nodes.
+    unary : ndarray of shape (M,)
+        Size of that part.
+    quantum : ndarray of shape (M,)
+        Unit of the integers that the problem was solved with.
+    wide : bool
+        Whether these had 64 bits.
+    """
+    size = np.abs(own)
+    unit = np.maximum(quantum * (_WIDE if wide else _NARROW), unary * (2.0**-52 * _FLOAT))
+    most = np.maximum(quantum * _LARGEST[wide], unary)
+    seen = (size > 0) & np.isfinite(size) & (size < most[:, None])
+    coarse = seen & (size < unit[:, None])
+    return np.asarray(4 * coarse.sum(axis=1) > seen.sum(axis=1))
+
+
+def solve_exactly(own: FloatArray, graph: PairwiseGraph, tie: str | None) -> NDArray[np.uint8]:
+    r"""Maximise :math:`\theta^\top y-f(y)` for fields (M, n) and the graph of f, exactly.
+
+    No number is added to a field: a linear term :math:`u_iv_i` is an edge of weight :math:`|u_i|`
+    between node i and one that is fixed to 0, or to 1 for :math:`u_i<0`.
+    """
+    count, n = own.shape
+    size = n + graph.n_aux
+    pairs, prices, signs = [graph.edges], [graph.weights], [0.0] * graph.n_aux
+    for linear in graph.unary_parts():
+        for sign in (1.0, -1.0):
+            node = np.flatnonzero(sign * linear > 0)
+            pairs.append(np.stack([node, np.full(len(node), size)], axis=1))
+            prices.append(np.abs(linear[node]))
+            signs.append(-sign * np.inf)
+            size += 1
+    field = np.concatenate([own, np.tile(signs, (count, 1))], axis=1)
+    labels = solve_pairwise(size, np.concatenate(pairs), np.concatenate(prices), field, tie)
+    return labels[:, :n]
+
+
+def report(losses: FloatArray, own: FloatArray) -> None:
+    """Warn if rounding may have cost as much as losses (M,), where fields (M, n) are that small."""
+    size = np.where(np.isfinite(own) & (own != 0), np.abs(own), np.nan)
+    rows = np.flatnonzero((losses > 0) & ~np.isnan(size).all(axis=1))
+    if not len(rows):
+        return  # nothing was lost, or there are no fields to lose
+    typical = np.nanmedian(size[rows], axis=1)
+    excess = losses[rows] / (typical * np.isfinite(size[rows]).sum(axis=1))
+    worst = int(excess.argmax())
+    if excess[worst] > TOLERANCE:
+        warnings.warn(
+            f"the weights are so large beside the fields (about {typical[worst]:.2g}) that the "
+            f"rounding of sums may have cost up to {losses[rows][worst]:.2g} of the value; scale "
+            "the weights down, or fix elements by infinite fields",
+            PrecisionWarning,
+            stacklevel=5,
+        )
