@@ -1,9 +1,13 @@
-"""A minute of the fuzz and a few kills; and the fuzz finds what it should find."""
+"""A while of the fuzz and a few kills; and the fuzz finds what it should find.
+
+The kernels are attacked by `tests/fuzzing/test_kernels.py`.
+"""
 
 import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,12 +37,6 @@ def assert_clean(report: Report) -> None:
 @pytest.mark.parametrize(("attack", "seconds"), [("arrays", 25.0), ("files", 12.0), ("cli", 13.0)])
 def test_a_while_of_it(attack, seconds):
     assert_clean(run(attack, seed=0, seconds=seconds))
-
-
-def test_kernels():
-    pytest.importorskip("logsuper._kernels")
-    kernels = pytest.importorskip("tests.fuzzing.kernels")
-    assert_clean(fuzz.report_of_kernels(kernels.run(10.0, 0)))
 
 
 def test_kills():
@@ -103,6 +101,11 @@ def test_outcomes(bad, target, outcome):
 def test_a_target_without_results_is_a_failure(bad):
     assert "refuse" in bad.unreached and "answer" not in bad.unreached
     assert not bad.clean
+
+
+def test_a_failure_of_a_kernel_is_one():
+    report = fuzz.report_of_kernels(Counter({("grid", RESULT): 5, ("grid", CRASH): 2}))
+    assert not report.clean and report.failures[0].message == "2 times"
 
 
 def test_the_same_seed_gives_the_same_cases(capsys):
