@@ -67,13 +67,16 @@ def _attack_kernels(seconds: float, seed: int) -> Report | None:
             raise
         print(f"kernels: not attacked, there is no {error.name}\n")
         return None
-    counts: Counter[tuple[str, str]] = kernels.run(seconds, seed)
+    return report_of_kernels(kernels.run(seconds, seed))
+
+
+def report_of_kernels(counts: Counter[tuple[str, str]]) -> Report:
+    """Return the report of counts by entry point and outcome."""
     report = Report("kernels")
     for (entry, outcome), count in counts.items():
         report.counts[entry][outcome] += count
         if outcome in FAILURES:
-            report.add(entry, 0, outcome, f"{count} times")
-            report.counts[entry][outcome] -= 1
+            report.failures.append(Failure("kernels", entry, 0, outcome, f"{count} times"))
     return report
 
 

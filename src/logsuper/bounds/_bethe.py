@@ -16,8 +16,8 @@ from scipy.special import expit
 
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds import _mean_field
-from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
 from logsuper.bounds._dominant import contracted
+from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
 from logsuper.bounds._messages import Messages
 from logsuper.bounds._pairwise import Pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import warnings
 from collections.abc import Callable
 
@@ -14,7 +16,7 @@ from logsuper.functions._base import SubmodularFunction, check_function
 from logsuper.functions._checks import FloatArray
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
-from logsuper.solvers._inputs import check_theta, count_threads, refuse, refuse_larger
+from logsuper.solvers._inputs import check_theta, count_threads, refuse
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe
 from logsuper.solvers._native import kernels
 
@@ -75,47 +77,76 @@ def min_norm_point(
     fields, single = check_theta(np.zeros(f.n) if theta is None else theta, f.n)
     given = fields[0] if single else fields
     refuse(np.isinf(given), given, "theta", "an infinite field has no min-norm point; condition f")
-    refuse_larger(given, 1e150, "its square overflows")
     threads, limit = count_threads(n_jobs), check_limit(memory_limit)
     if f.n == 0:
         empty = np.zeros(len(fields))
         result = MinNormPoint(np.zeros(fields.shape), empty, empty.astype(int), empty == 0)
         return _first(result) if single else result
 
-    flow = None if Direct.has_closed_form([f]) else Flow.build([f], limit)
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = _points(f, fields, threads, limit)
+        if not np.isfinite(result.gap).all():
+            result = _rescaled(f, fields, threads, limit)
+    return _first(result) if single else result
+
+
+def _points(
+    f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
+) -> MinNormPoint:
+    """Return the points; their gaps are infinite where squares overflow or vanish."""
+    closed = Direct.has_closed_form([f])
+    flow = None if closed else Flow.build([f], limit)
     if flow is not None and flow.simple and kernels() is not None:
         one = np.ones((1, 1))
         # Relative to the field that the kernel sees, modular terms of f included.
-        result = _judge(*flow.min_norm(fields, one, threads, limit), flow.field(fields, one))
-    elif flow is not None or Direct.has_closed_form([f]):
-        result = _judge(*_divide_all(f, fields, flow, threads, limit), fields)
-    else:
-        points = [min_norm_point_wolfe(f, field) for field in fields]
-        result = MinNormPoint(
-            np.array([p.s for p in points]).reshape(fields.shape),
-            np.array([p.gap for p in points], dtype=np.float64),
-            np.array([p.iterations for p in points], dtype=np.int64),
-            np.array([p.converged for p in points], dtype=np.bool_),
-        )
-    return _first(result) if single else result
+        return _judge(*flow.min_norm(fields, one, threads, limit), flow.field(fields, one))
+    if flow is not None or closed:
+        return _judge(*_divide_all(f, fields, flow, threads, limit), fields)
+    if _unit(f, fields) != 1.0:  # Wolfe's algorithm takes what vanishes for converged
+        unknown = np.full(len(fields), np.inf)
+        return MinNormPoint(fields, unknown, unknown == 0, unknown == 0)
+    points = [min_norm_point_wolfe(f, field) for field in fields]
+    return MinNormPoint(
+        np.array([p.s for p in points]).reshape(fields.shape),
+        np.array([p.gap for p in points], dtype=np.float64),
+        np.array([p.iterations for p in points], dtype=np.int64),
+        np.array([p.converged for p in points], dtype=np.bool_),
+    )
+
+
+def _rescaled(
+    f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
+) -> MinNormPoint:
+    """Return the points after a division by a power of two, which changes no digit."""
+    unit = _unit(f, fields)
+    found = _points(f * (1.0 / unit), fields / unit, threads, limit)
+    return dataclasses.replace(found, s=found.s * unit, gap=found.gap * unit * unit)
+
+
+def _unit(f: SubmodularFunction, fields: FloatArray) -> float:
+    """Return a power of two near the largest gain, 1 if all squares and products are numbers."""
+    zero = np.zeros(f.n)
+    ends = [f.gains(zero), f.gains(1.0 - zero), fields]
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in ends)
+    usual = largest == 0.0 or 1e-60 < largest < 1e60
+    return 1.0 if usual else 2.0 ** float(np.clip(math.frexp(largest)[1], -1000, 1000))
 
 
 def _judge(
     s: FloatArray, gaps: FloatArray, levels: NDArray[np.int64], fields: FloatArray
 ) -> MinNormPoint:
-    # in units of the largest entry, whose square need not be a number
-    unit = np.maximum(np.abs(s).max(axis=1, initial=0.0), np.abs(fields).max(axis=1, initial=0.0))
-    unit[unit == 0.0] = 1.0
-    squares = [((x / unit[:, None]) ** 2).sum(axis=1) for x in (s, fields)]
-    relative = gaps / unit / unit
-    converged = relative <= _RELATIVE_GAP * np.maximum(*squares) / 2
-    if not converged.all():
+    wanted = _RELATIVE_GAP * np.maximum((s**2).sum(axis=1), (fields**2).sum(axis=1)) / 2
+    converged = gaps <= wanted
+    finite = np.isfinite(gaps + wanted)
+    if not finite.all():
+        gaps = np.where(finite, gaps, np.inf)
+    elif not converged.all():
         m = int(np.argmin(converged))
         warnings.warn(
-            f"the gap of theta[{m}] is {gaps[m]:.3g}, more than rounding explains; check that the "
+            f"the gap of theta[{m}] is {gaps[m]:.3g}, above {wanted[m]:.3g}; check that the "
             "weights of f and theta have similar magnitudes",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return MinNormPoint(s, np.maximum(gaps, 0.0), levels, converged)
 
