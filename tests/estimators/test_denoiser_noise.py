@@ -99,7 +99,7 @@ def test_bytes_that_are_cut_off_need_no_labels(scale):
 
 def test_a_rate_far_above_what_the_images_show_is_doubted(pairs):
     noisy, clean = pairs
-    with pytest.warns(UserWarning, match=r"noise = 0.3, but the images look like 0\.09"):
+    with pytest.warns(UserWarning, match=r"noise = 0.3, but the images look like 0\.1"):
         quick(0.3, modular="shared").fit(noisy)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "noise =")
@@ -119,7 +119,7 @@ def test_one_rate_is_doubted_in_any_words(pairs):
         ls.Flips(np.full(SHAPE, 0.3)),
         ls.Flips([0.3, 0.3], halves),
     ):
-        with pytest.warns(UserWarning, match=r"noise = 0.3, but the images look like 0\.09"):
+        with pytest.warns(UserWarning, match=r"noise = 0.3, but the images look like 0\.1"):
             doubt(channel, list(noisy))
 
 

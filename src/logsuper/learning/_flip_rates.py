@@ -9,19 +9,21 @@ vanish.
 
 How nearly? The rarer a pattern is the noisier is its estimated share, above all at large rates; so
 several of them count, less rare ones too. Their clean shares :math:`q_g` are about proportional to
-the share r of pixels in thin places, whatever the shapes: :math:`q_g=(\mu_g\pm\sigma_g)\,r`. So
+the share r of pixels in thin places, whatever the shapes: :math:`q_g=(\mu_g\pm\sigma_g)\,r`. With N
+pixels, h the share of neighbours that differ, and C the covariance of a pixel's part of c,
 
 .. math::
 
-    c_g(a, b)=\mu_g r+\text{error of covariance } C/N+\sigma_g^2r^2,\qquad r\sim(0\pm\rho h)
+    c_g(a, b)=\mu_g r+\varepsilon_g,\qquad
+    \operatorname{Cov}\varepsilon=C/N+\operatorname{diag}(\sigma_g^2)\,r^2,\qquad r\sim(0\pm\rho h)
 
-for h the share of neighbours that differ, is a linear model, solved for the rates by generalised
-least squares, and its error bar has the model error :math:`\sigma` in it. The constants were
-measured on shapes made for it, none of which is used to test it (``python -m benchmarks.noise_rate
---train``).
+is linear near the right rates. It is solved for them by generalised least squares, and the model
+error :math:`\sigma` is in the weights and in the error bar. The constants :math:`\mu,\sigma,\rho`
+were measured on shapes made for it, not on those it is tested on (``python -m benchmarks.noise_rate
+--train`` prints them).
 
-Fields with single pixels of their own, or flips in clumps, are neither: the patterns that are left
-do not have the proportions of shapes (`Fit.texture`).
+Fields with single pixels of their own, or flips in clumps, break the assumption: the patterns that
+are left do not have the proportions of shapes (`Fit.texture`).
 """
 
 from __future__ import annotations
