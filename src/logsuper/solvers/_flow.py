@@ -236,10 +236,39 @@ class Flow:
         tail = np.ones((*factors.shape[:2], others))
         return np.ascontiguousarray(np.concatenate([factors, tail], axis=2))
 
+    def couplings(
+        self, alpha: FloatArray, factors: FloatArray | None
+    ) -> tuple[NDArray[np.int64], FloatArray]:
+        """Return the weights of the cuts, for all problems or one row for each.
+
+        Of a grid: offsets (O,) between the ends of edges, and weights (P, O, n) at their first
+        ends. Else: edges (E, 2) and weights (P, E).
+        """
+        problems = max(len(alpha), 1 if factors is None else len(factors))
+        known = np.ones((1, 1, 1)) if factors is None else factors
+        if isinstance(self.layout, Grid):
+            if factors is not None:
+                known = self._kernel_factors(factors)
+                assert known is not None
+            return self.layout.couplings(alpha, known, problems)
+        layout = self.layout
+        weights = np.zeros((problems, layout.n_cut_edges))
+        for k in range(self.k):
+            terms = slice(layout.starts[k], layout.starts[k + 1])
+            own = np.bincount(layout.places[terms], layout.weights[terms], layout.n_cut_edges)
+            weights += alpha[:, k, None] * own * known[:, min(k, known.shape[1] - 1)]
+        return np.ascontiguousarray(self.edges), weights
+
+    def others(self) -> list[tuple[int, SubmodularFunction]]:
+        """Return the terms that need auxiliary nodes, with the numbers of their functions."""
+        return [(k, other) for k, other in enumerate(self._others) if other is not None]
+
+    def tilted(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
+        """Return the fields less the modular terms of the functions."""
+        return theta - alpha[:, self._tilted] @ self._tilt if self._tilted else theta
+
     def field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        field = theta
-        if self._tilted:
-            field = field - alpha[:, self._tilted] @ self._tilt
+        field = self.tilted(theta, alpha)
         if self._aux_of:
             unary = alpha[:, self._aux_of] @ self._aux_unary
             rows = max(len(field), len(unary))

@@ -80,6 +80,38 @@ class Grid:
         ]  # fmt: skip
         return np.concatenate(pairs)
 
+    def couplings(
+        self, alpha: FloatArray, factors: FloatArray, problems: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Return offsets (O,) from first to second ends, and weights (problems, O, n) at the first.
+
+        `factors` are in the order of `edges`, of shape (M or 1, K or 1, E), or (1, 1, 1).
+        """
+        blocks = [_part(self.shape, step, 0) for step in self.steps]
+        sizes = [math.prod(_block_shape(self.shape, block)) for block in blocks]
+        ends = np.cumsum(sizes)
+        used = sorted({offset for _, offset, _ in self.planes})
+        weights = np.zeros((problems, len(used), *self.shape))
+        for k, offset, value in self.planes:
+            block = blocks[offset]
+            plane = weights[(slice(None), used.index(offset), *block)]
+            own = value if isinstance(value, float) else value.reshape(self.shape)[block]
+            factor = factors[:, min(k, factors.shape[1] - 1)]
+            if factor.shape[1] > 1:
+                factor = factor[:, ends[offset] - sizes[offset] : ends[offset]]
+                factor = factor.reshape(-1, *plane.shape[1:])
+            else:
+                factor = factor[:, :, None, None]
+            plane += alpha[:, k, None, None, None] * own * factor
+        _, height, width = self.shape
+        steps = np.array([self.steps[offset] for offset in used], dtype=np.int64).reshape(-1, 3)
+        offsets = steps @ np.array([height * width, width, 1])
+        return offsets, weights.reshape(problems, len(used), -1)
+
+
+def _block_shape(shape: tuple[int, int, int], block: tuple[slice, ...]) -> tuple[int, ...]:
+    return tuple(len(range(size)[part]) for size, part in zip(shape, block, strict=True))
+
 
 def _part(shape: tuple[int, int, int], step: Step, end: int) -> tuple[slice, ...]:
     """Return the block of the grid with the first (0) or second (1) ends of a step's edges."""
