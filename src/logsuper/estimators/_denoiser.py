@@ -45,8 +45,8 @@ _SUPPORT = 1000
 """Training pixels that each coefficient of it should have."""
 
 _DOUBT = 1e-4
-"""Share of pixels that the model is taken to know nothing about: what learning gets wrong costs a
-finite log loss. Chosen by `python -m benchmarks.probabilities`, in cross-validation."""
+"""No probability is nearer than this to 0 or 1: a model is never that sure of its own assumptions.
+Chosen in cross-validation by `python -m benchmarks.probabilities`."""
 
 
 class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
@@ -364,10 +364,10 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of the shape of `noisy`, or list, float64
-            Never nearer than 1e-4 to 0 or 1: no model is that sure of its own assumptions.
+            Never nearer than 1e-4 to 0 or 1, so that no pixel has an infinite log loss.
         """
         return self._decode(
-            noisy, self._find_means, np.float64, lambda p: _DOUBT + (1.0 - 2.0 * _DOUBT) * p
+            noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)
         )
 
     def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:

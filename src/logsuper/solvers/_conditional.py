@@ -104,7 +104,7 @@ def _add_by_gains(
     labels: Bits,
     sums: FloatArray,
 ) -> None:
-    """Functions without a graph."""
+    """Add those of functions without a graph."""
     for m, y in enumerate(labels):
         row = alpha[0 if len(alpha) == 1 else m]
         f = Sum([(float(weight), g) for weight, g in zip(row, functions, strict=True)])
@@ -120,7 +120,7 @@ def _add_with_groups(
     labels: Bits,
     sums: FloatArray,
 ) -> None:
-    """Graphs with auxiliary nodes, which the samples do not have."""
+    """Add those of graphs with auxiliary nodes, which the samples do not have."""
     for m, y in enumerate(labels):
         edge = weights[0 if len(weights) == 1 else m]
         graph = coo_array((edge, (ends[:, 0], ends[:, 1])), shape=(flow.n, flow.n)).tocsr()
@@ -141,19 +141,15 @@ def _add_on_graph(
     rounds: int,
     sums: FloatArray,
 ) -> None:
-    """The kernel's arithmetic in NumPy, for machines without a compiler."""
+    """Do what the kernel does in NumPy, for machines without a compiler."""
     i, j = ends.T
     for m, y in enumerate(labels):
-        w = weights[0 if len(weights) == 1 else m]
+        w, n = weights[0 if len(weights) == 1 else m], y.shape[1]
         for s, row in enumerate(y):
-            noise = logistic_noise(key, numbers[m], np.array([first + s]), len(row))[0, 0]
+            field = fields[m] + logistic_noise(key, numbers[m], np.array([first + s]), n)[0, 0]
             there, back = w * (2.0 * row[i] - 1.0), w * (2.0 * row[j] - 1.0)
-            for round in range(rounds + 1):
-                if round:
-                    belief = fields[m] + noise + pull
-                    there, back = (
-                        np.clip(belief[i] - back, -w, w),
-                        np.clip(belief[j] - there, -w, w),
-                    )
-                pull = np.bincount(j, there, len(row)) + np.bincount(i, back, len(row))
+            for _ in range(rounds):
+                belief = field + np.bincount(j, there, n) + np.bincount(i, back, n)
+                there, back = np.clip(belief[i] - back, -w, w), np.clip(belief[j] - there, -w, w)
+            pull = np.bincount(j, there, n) + np.bincount(i, back, n)
             sums[m] += expit(fields[m] + pull)

@@ -245,13 +245,10 @@ class Flow:
         ends. Else: edges (E, 2) and weights (P, E).
         """
         problems = max(len(alpha), 1 if factors is None else len(factors))
-        known = np.ones((1, 1, 1)) if factors is None else factors
-        if isinstance(self.layout, Grid):
-            if factors is not None:
-                known = self._kernel_factors(factors)
-                assert known is not None
-            return self.layout.couplings(alpha, known, problems)
         layout = self.layout
+        if isinstance(layout, Grid):
+            return layout.couplings(alpha, self._kernel_factors(factors), problems)
+        known = np.ones((1, 1, 1)) if factors is None else factors
         weights = np.zeros((problems, layout.n_cut_edges))
         for k in range(self.k):
             terms = slice(layout.starts[k], layout.starts[k + 1])
