@@ -148,7 +148,7 @@ class GridConditional {
     GridConditional(const Perturbations& p, std::vector<int64_t> offsets, const double* planes, bool shared)
         : p_(p), offsets_(std::move(offsets)), planes_(planes), shared_(shared) {
         for (int64_t offset : offsets_) margin_ = std::max(margin_, (p.rounds + 1) * offset);
-        part_ = std::max<int64_t>(4096, 4 * margin_);  // so that its arrays stay in the cache
+        part_ = std::max<int64_t>(4096, 8 * margin_);  // so that its arrays stay in the cache
     }
     int64_t units() const { return p_.problems * parts(); }
 

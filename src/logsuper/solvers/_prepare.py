@@ -271,16 +271,15 @@ class Prepared:
 
         Examples
         --------
-        >>> import numpy as np
         >>> import logsuper as ls
-        >>> s = ls.prepare([ls.Cut(2, [(0, 1)])])
-        >>> theta, alpha = [3.0, 2.0], [2.0]
-        >>> s.perturb(theta, alpha, samples=10, key=1).mean  # frequencies
-        array([[1., 1.]])
-        >>> s.conditional_means(theta, alpha, samples=10, key=1).round(3)
-        array([[0.991, 0.984]])
+        >>> s = ls.prepare([ls.Cut(3, [(0, 1), (1, 2)])])
+        >>> theta, alpha = [4.0, 3.0, 3.0], [2.0]
+        >>> s.perturb(theta, alpha, samples=20, key=0).mean  # frequencies
+        array([[1., 1., 1.]])
+        >>> s.conditional_means(theta, alpha, samples=20, key=0).round(3)
+        array([[0.997, 0.997, 0.993]])
         >>> s.perturb(theta, alpha, samples=1_000_000, key=1).mean.round(3)
-        array([[0.99 , 0.984]])
+        array([[0.997, 0.997, 0.992]])
         """
         field, _ = check_theta(theta, self.n, allow_nan=True)
         weights = check_alpha(alpha, len(self.functions))
