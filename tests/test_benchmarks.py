@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks import denoising, large, learning, lfield, report, tables, tuning
+from benchmarks import denoising, large, learning, lfield, probabilities, report, tables, tuning
 from benchmarks.__main__ import main
 from benchmarks.measure import Settings
 from benchmarks.outcome import Outcome
@@ -183,3 +183,29 @@ def test_denoising_fits_and_scores():
         ls.make_silhouettes(12, shape=(20, 20), seed=0), denoising.UNKNOWN, 0.1, 0
     )
     assert 0 < found["error"] < 10 and abs(found["noise"] - 0.1) < 0.05
+
+
+def test_probabilities_are_compared(tmp_path, capsys):
+    page, figure = tmp_path / "page.md", tmp_path / "figure.png"
+    arguments = ["--quick", "--only", "test", "--markdown", str(page), "--figure", str(figure)]
+    assert probabilities.main(arguments) == 0
+    text = page.read_text()
+    assert text.count("`predict_proba`") == 2 and "figure.png" in text
+    assert "inf" in capsys.readouterr().out
+
+
+def test_the_choice_names_the_default_and_the_best():
+    row = [[0.05, 0.01, 0.02, 0.001]]
+    found = {way: row for way in probabilities.WAYS}
+    best = next(way for way in found if "3 rounds" in way)
+    found[best] = [[0.03, 0.01, 0.02, 0.001]]
+    table, good = probabilities._choice(found, "one setting")
+    assert not good
+    assert [line[0] for line in table.rows if "least" in line[0]] == [f"{best} (least log loss)"]
+    assert sum("(default)" in line[0] for line in table.rows) == 1
+
+
+def test_scores_of_probabilities():
+    found = probabilities.score(np.array([0.0, 1.0, 0.25, 1.0]), np.array([0, 1, 1, 0]))
+    assert found.log_loss == np.inf and found.sure == 0.75 and found.lost == 0.25
+    assert found.brier == (0.75**2 + 1.0) / 4 and found.error == 0.5

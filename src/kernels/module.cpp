@@ -9,6 +9,7 @@
 #include "batch.hpp"
 #include "bindings.hpp"
 #include "chains_bindings.hpp"
+#include "conditional_bindings.hpp"
 #include "filters_bindings.hpp"
 #include "graph_structure.hpp"
 #include "grid_structure.hpp"
@@ -270,4 +271,5 @@ NB_MODULE(LOGSUPER_MODULE, m) {
     bind_chains(m);
     bind_messages(m);
     bind_filters(m);
+    bind_conditional(m);
 }

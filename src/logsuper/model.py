@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper import sampling
 from logsuper._random import Seed
-from logsuper.bounds import _auto, _bracket, _methods
+from logsuper.bounds import _auto, _bracket, _methods, _phases
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.functions._base import EPS, SubmodularFunction, check_function
 from logsuper.functions._checks import (
@@ -178,9 +178,11 @@ class LogSupermodular:
         ----------
         method : str, default "auto"
             "auto" takes the best that is cheap: exact inference where it is, then "strips" on
-            grids, "bethe" on other pairwise functions, and "power" on the rest. Others: "exact" and
-            what it picks from, "lfield", "logistic", "trw", "superdifferential", "mean_field", and
-            "sampling".
+            grids, "bethe" on other pairwise functions, and "power" on the rest. Where the bracket
+            of a pixel by "strips" is too wide for its middle to be an estimate, "auto" takes a
+            mixture of the phases that belief propagation finds, within the bracket. Others: "exact"
+            and what it picks from, "lfield", "logistic", "trw", "superdifferential", "mean_field",
+            and "sampling".
         **options
             Those of the method.
 
@@ -195,6 +197,8 @@ class LogSupermodular:
         else:
             name = _auto.marginal_method(self.f) if method == "auto" else method
             found = _methods.marginals(self.f, name, **options)
+            if method == "auto":
+                found = _phases.settle(self.f, found)
         if not self.fixed:
             return found
         return dataclasses.replace(

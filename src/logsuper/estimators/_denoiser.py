@@ -44,6 +44,10 @@ _RADII = {2: (2, 1), 3: (1,)}
 _SUPPORT = 1000
 """Training pixels that each coefficient of it should have."""
 
+_DOUBT = 1e-4
+"""No probability is nearer than this to 0 or 1: a model is never that sure of its own assumptions.
+Chosen in cross-validation by `python -m benchmarks.probabilities`."""
+
 
 class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     r"""Learn what masks look like, and remove the noise from noisy ones.
@@ -94,7 +98,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     marginals : {"auto", "logistic", "exact"}
         How `predict_proba` finds probabilities: by perturbations, or by (nearly) exact inference.
         "auto" is what the learner assumed; exact inference only where it can be had.
-    samples : int, default 100
+    samples : int, default 64
         Perturbations of each image, for "logistic".
     tol : float, optional
         Accuracy of the learner; its own default if None.
@@ -195,7 +199,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         penalty: float | dict[str, float] | None = None,
         decode: str = "auto",
         marginals: str = "auto",
-        samples: int = 100,
+        samples: int = decoding.SAMPLES,
         tol: float | None = None,
         max_iter: int | None = None,
         options: dict[str, Any] | None = None,
@@ -360,8 +364,11 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of the shape of `noisy`, or list, float64
+            Never nearer than 1e-4 to 0 or 1, so that no pixel has an infinite log loss.
         """
-        return self._decode(noisy, self._find_means, np.float64)
+        return self._decode(
+            noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)
+        )
 
     def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw clean masks given the noisy ones, exactly, by coupling from the past.

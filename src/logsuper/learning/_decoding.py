@@ -29,6 +29,7 @@ from logsuper.solvers._inputs import check_integer
 __all__ = [
     "FACTORS",
     "METHODS",
+    "SAMPLES",
     "best_factor",
     "check_theta",
     "make_model",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 METHODS = ("auto", "logistic", "exact")
+
+SAMPLES = 64
+"""Perturbations of an example by default. `python -m benchmarks.probabilities` compares others."""
 
 FACTORS = tuple(round(0.05 * k, 2) for k in range(8, 27))
 """Factors that `best_factor` tries: .4, .45, ..., 1.3."""
@@ -102,7 +106,7 @@ def means(
     theta: ArrayLike,
     *,
     method: str = "auto",
-    samples: int = 100,
+    samples: int = SAMPLES,
     seed: Seed = 0,
     n_jobs: int | None = None,
 ) -> Images:
@@ -113,11 +117,14 @@ def means(
     examples : Examples
     theta : array-like of shape (P,)
     method : {"auto", "logistic", "exact"}
-        "logistic" averages the maximisers under logistic noise, what the paper calls mean-marginals
-        and what the logistic learners match. "exact" is exact inference where it is cheap and the
-        middle of the certified strip bracket on other 4-neighbour grids; it raises `TooLarge`
-        elsewhere. "auto" is "exact" for each example for which that can be had, else "logistic".
-    samples : int, default 100
+        "logistic" is the law of the maximisers under logistic noise, what the paper calls
+        mean-marginals and what the logistic learners match; not by their frequencies, but by
+        the probability of each pixel given the noise of all others, averaged
+        (`Prepared.conditional_means`), which varies less and is never 0 or 1. "exact" is exact
+        inference where it is cheap and certified strips on other 4-neighbour grids, as in
+        `LogSupermodular.marginals`; it raises `TooLarge` elsewhere. "auto" is "exact" for each
+        example for which that can be had, else "logistic".
+    samples : int, default 64
         Perturbations of each example, for "logistic".
     seed : int, Generator or None
         Of the perturbations. Those of an example depend on what is known of it, and not on the
@@ -128,6 +135,7 @@ def means(
     Returns
     -------
     ndarray of shape (N, ...), float64, or list
+        Strictly between 0 and 1, but for pixels that the channel leaves no doubt about.
 
     Examples
     --------
@@ -150,7 +158,7 @@ def means(
 
     def perturb(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
         # numbered by what is known of it, so that an example has the same noise in any company
-        return group.prepared.perturb(
+        return group.prepared.conditional_means(
             fields,
             alpha,
             count,
@@ -158,7 +166,7 @@ def means(
             edge_weights=group.factors(rows),
             numbers=[_checksum(group, row) for row in rows[:, None]],
             n_jobs=n_jobs,
-        ).mean
+        )
 
     def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
         # what is cheap depends on the pixels beyond doubt and on the weights of edges, if any
@@ -168,9 +176,9 @@ def means(
             model = make_model(group, int(rows[place]), alpha, field)
             best = _auto.marginal_method(model.f)
             if best == "strips":
-                found[place] = model.marginals("strips", n_jobs=n_jobs)
+                found[place] = _open(model.marginals(n_jobs=n_jobs).values, field)
             elif best == "exact" or method == "exact":
-                found[place] = model.marginals("exact")
+                found[place] = _open(model.marginals("exact").values, field)
             elif alike:
                 return perturb(group, rows, fields)
             else:
@@ -387,6 +395,12 @@ def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> 
     f = make_function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
     fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(infinite)}
     return LogSupermodular(f).condition(fixed) if fixed else LogSupermodular(f)
+
+
+def _open(probabilities: FloatArray, field: FloatArray) -> FloatArray:
+    """Return what rounding has made 0 or 1 as the next number to it; fixed elements stay."""
+    inside = np.clip(probabilities, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
+    return np.where(np.isinf(field), probabilities, inside)
 
 
 def _settled(f: SubmodularFunction, fields: FloatArray) -> FloatArray:

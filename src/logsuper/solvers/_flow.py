@@ -133,7 +133,7 @@ class Flow:
         try:
             found = self._run(theta, alpha, factors, problems, wide, *options)
             y, values, stats, precision = found
-            own = self._own(theta, alpha)
+            own = self.tilted(theta, alpha)
             rows = np.flatnonzero(self._too_coarse(own, alpha, precision, wide))
             if len(rows) and not wide and self._aux_of:
                 these = _rows(theta, rows), _rows(alpha, rows), _rows(factors, rows)
@@ -209,7 +209,7 @@ class Flow:
     ) -> NDArray[np.uint8]:
         """Return maximisers for float64 weights of any size; warn of what sums may have lost."""
         y = np.empty((problems, self.n), dtype=np.uint8)
-        field = self._own(theta, alpha)
+        field = self.tilted(theta, alpha)
         together = len(alpha) == 1 and (factors is None or len(factors) == 1)
         for rows in [np.arange(problems)] if together else np.arange(problems)[:, None]:
             row_alpha, row_factors = _rows(alpha, rows[:1])[0], _rows(factors, rows[:1])
@@ -457,8 +457,36 @@ class Flow:
         tail = np.ones((*factors.shape[:2], others))
         return np.ascontiguousarray(np.concatenate([factors, tail], axis=2))
 
+    def couplings(
+        self, alpha: FloatArray, factors: FloatArray | None
+    ) -> tuple[NDArray[np.int64], FloatArray]:
+        """Return the weights of the cuts, for all problems or one row for each.
+
+        Of a grid: offsets (O,) between the ends of edges, and weights (P, O, n) at their first
+        ends. Else: edges (E, 2) and weights (P, E).
+        """
+        problems = max(len(alpha), 1 if factors is None else len(factors))
+        layout = self.layout
+        if isinstance(layout, Grid):
+            return layout.couplings(alpha, self._kernel_factors(factors), problems)
+        known = np.ones((1, 1, 1)) if factors is None else factors
+        weights = np.zeros((problems, layout.n_cut_edges))
+        for k in range(self.k):
+            terms = slice(layout.starts[k], layout.starts[k + 1])
+            own = np.bincount(layout.places[terms], layout.weights[terms], layout.n_cut_edges)
+            weights += alpha[:, k, None] * own * known[:, min(k, known.shape[1] - 1)]
+        return np.ascontiguousarray(self.edges), weights
+
+    def others(self) -> list[tuple[int, SubmodularFunction]]:
+        """Return the terms that need auxiliary nodes, with the numbers of their functions."""
+        return [(k, other) for k, other in enumerate(self._others) if other is not None]
+
+    def tilted(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
+        """Return the fields less the modular terms of the functions."""
+        return theta - alpha[:, self._tilted] @ self._tilt if self._tilted else theta
+
     def field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        field = self._own(theta, alpha)
+        field = self.tilted(theta, alpha)
         if self._aux_of:
             unary = alpha[:, self._aux_of] @ self._aux_unary
             rows = max(len(field), len(unary))
@@ -466,10 +494,6 @@ class Flow:
             full[:, : self.n] = field
             field = full - unary
         return np.ascontiguousarray(field)
-
-    def _own(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        """Return the fields, those of modular terms included."""
-        return theta - alpha[:, self._tilted] @ self._tilt if self._tilted else theta
 
     def _held(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         """Return what the elements fixed to 1 cost by themselves.

@@ -80,6 +80,33 @@ class Grid:
         ]  # fmt: skip
         return np.concatenate(pairs)
 
+    def couplings(
+        self, alpha: FloatArray, factors: FloatArray | None, problems: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Return offsets (O,) from first to second ends, and weights (problems, O, n) at the first.
+
+        `factors` are in the order of `edges`, of shape (M or 1, K or 1, E).
+        """
+        used = sorted({offset for _, offset, _ in self.planes})
+        weights = np.zeros((len(used), problems, *self.shape))
+        for k, offset, value in self.planes:
+            block = (slice(None), *_part(self.shape, self.steps[offset], 0))
+            plane = weights[used.index(offset)][block]
+            own = value if isinstance(value, float) else value.reshape(1, *self.shape)[block]
+            factor: float | FloatArray = 1.0
+            if factors is not None:
+                parts = [_part(self.shape, step, 0) for step in self.steps[: offset + 1]]
+                sizes = [np.empty(self.shape, np.bool_)[part].size for part in parts]
+                mine = slice(sum(sizes[:-1]), sum(sizes))
+                factor = factors[:, min(k, factors.shape[1] - 1), mine]
+                factor = factor.reshape(-1, *plane.shape[1:])
+            plane += alpha[:, k, None, None, None] * own * factor
+        _, height, width = self.shape
+        steps = np.array([self.steps[offset] for offset in used], dtype=np.int64).reshape(-1, 3)
+        offsets = steps @ np.array([height * width, width, 1])
+        ordered = weights.reshape(len(used), problems, math.prod(self.shape)).swapaxes(0, 1)
+        return offsets, np.ascontiguousarray(ordered)
+
 
 def _part(shape: tuple[int, int, int], step: Step, end: int) -> tuple[slice, ...]:
     """Return the block of the grid with the first (0) or second (1) ends of a step's edges."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from logsuper._memory import check_limit
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, as_list
+from logsuper.solvers._conditional import ROUNDS, adder, average
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._graph import Grid
@@ -266,6 +267,70 @@ class Prepared:
         )
         self._refuse_unfit(theta)
         return self._direct.perturb(field, weights, names, count, seed, start, return_samples)
+
+    def conditional_means(
+        self,
+        theta: ArrayLike,
+        alpha: ArrayLike,
+        samples: int,
+        key: int,
+        rounds: int = ROUNDS,
+        edge_weights: ArrayLike | None = None,
+        numbers: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> FloatArray:
+        r"""Return the probabilities of perturbed maximisers, smoothly.
+
+        The mean over samples of :math:`P(y_d=1\mid z_{-d})`, the probability of an element given
+        the noise of all others: what ``perturb(...).mean`` estimates by frequencies, with less
+        variance, and never 0 or 1 but where an infinite field fixes the element. A round of
+        messages lets the neighbours of an element answer to a change of it, a second one theirs;
+        without any, and always for functions beyond cuts and modular terms, they stay as they are.
+
+        Parameters
+        ----------
+        theta, alpha, samples, key, edge_weights, numbers, n_jobs
+            As in `perturb`, with the same noise.
+        rounds : int, default 2
+            The more, the nearer to the law of the maximisers; exact on trees with enough of them.
+
+        Returns
+        -------
+        ndarray of shape (M, n)
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> s = ls.prepare([ls.Cut(3, [(0, 1), (1, 2)])])
+        >>> theta, alpha = [4.0, 3.0, 3.0], [2.0]
+        >>> s.perturb(theta, alpha, samples=20, key=0).mean  # frequencies
+        array([[1., 1., 1.]])
+        >>> s.conditional_means(theta, alpha, samples=20, key=0).round(3)
+        array([[0.997, 0.997, 0.993]])
+        >>> s.perturb(theta, alpha, samples=1_000_000, key=1).mean.round(3)
+        array([[0.997, 0.997, 0.992]])
+        """
+        field, _ = check_theta(theta, self.n, allow_nan=True)
+        weights = check_alpha(alpha, len(self.functions))
+        factors = self._check_factors(edge_weights)
+        count = check_integer(samples, "samples", 1, 2**31)
+        seed = check_integer(key, "key", 0, 2**64)
+        depth = check_integer(rounds, "rounds", 0, 2**20)
+        threads = count_threads(n_jobs)
+        names = check_numbers(numbers, self._count(field, weights, factors))
+        sums = np.zeros((len(names), self.n))
+        if sums.size == 0:
+            return sums
+
+        def draw(first: int, size: int) -> NDArray[np.uint8]:
+            found = self.perturb(field, weights, size, seed, True, factors, first, names, n_jobs)
+            assert found.samples is not None
+            return found.samples
+
+        add = adder(
+            self._flow, self.functions, field, weights, factors, names, seed, depth, threads, sums
+        )
+        return average(draw, add, sums, count, field)
 
     def _refuse_unfit(self, theta: ArrayLike) -> None:
         """Name the NaN, or the field that is so large that sums overflow."""

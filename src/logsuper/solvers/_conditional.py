@@ -1,0 +1,155 @@
+r"""Probabilities of perturbed maximisers, with the noise of each element integrated out.
+
+The maximiser of :math:`(\theta+z)^\top y-f(y)` has :math:`y_d=1` where :math:`z_d>-m_d`, with
+
+.. math:: m_d=\theta_d+\max_{y:\,y_d=1}\Big[\sum_{j\ne d}(\theta_j+z_j)y_j-f(y)\Big]
+          -\max_{y:\,y_d=0}\Big[\sum_{j\ne d}(\theta_j+z_j)y_j-f(y)\Big],
+
+which does not depend on :math:`z_d`. As z is standard logistic,
+:math:`P(y_d=1\mid z_{-d})=\sigma(m_d)`: its mean over samples estimates the same probability as
+the frequency of ones, with less variance (Rao-Blackwell), and is never 0 or 1. The exact
+:math:`m_d` takes a further maximisation for every element. Instead, elements within a few steps of
+d answer to a change of it, and those beyond keep the value that they have in the maximiser:
+
+- on pairwise functions by `rounds` of max-product messages, exact on trees with enough rounds (the
+  formula is in ``conditional.hpp``);
+- on other functions without any answer, :math:`m_d=\theta_d-[f(y,y_d=1)-f(y,y_d=0)]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.special import expit
+
+from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions._sum import Sum
+from logsuper.solvers._flow import Flow
+from logsuper.solvers._graph import Grid
+from logsuper.solvers._native import kernels
+from logsuper.solvers._noise import logistic_noise
+
+ROUNDS = 2
+"""Rounds of messages by default; `python -m benchmarks.probabilities` compares others."""
+
+# Probabilities are found in single precision, and kept as far from 0 and 1 as it can tell.
+_LEAST = 2.0**-24
+# Bytes of samples held at once.
+_SAMPLE_BYTES = 1 << 26
+
+Bits = NDArray[np.uint8]
+Add = Callable[[Bits, int], None]
+
+
+def average(
+    draw: Callable[[int, int], Bits],
+    add: Add,
+    sums: FloatArray,
+    samples: int,
+    theta: FloatArray,
+) -> FloatArray:
+    """Return the mean over samples; elements with an infinite field are 0 or 1.
+
+    ``draw(first, count)`` returns maximisers (M, count, n), and ``add(labels, first)`` adds their
+    probabilities to `sums`.
+    """
+    step = max(1, _SAMPLE_BYTES // max(1, sums.size))
+    for first in range(0, samples, step):
+        add(draw(first, min(step, samples - first)), first)
+    found = np.clip(sums / samples, _LEAST, 1.0 - _LEAST)
+    return np.where(np.isinf(theta), theta > 0, found)
+
+
+def adder(
+    flow: Flow | None,
+    functions: Sequence[SubmodularFunction],
+    theta: FloatArray,
+    alpha: FloatArray,
+    factors: FloatArray | None,
+    numbers: NDArray[np.uint64],
+    key: int,
+    rounds: int,
+    threads: int,
+    sums: FloatArray,
+) -> Add:
+    """Return what adds sigma(m_d) of the samples from a first one on to the sums (M, n)."""
+    fields = np.broadcast_to(theta, sums.shape)
+    if flow is None:
+        return lambda labels, first: _add_by_gains(functions, fields, alpha, labels, sums)
+    ends, weights = flow.couplings(alpha, factors)
+    fields = np.ascontiguousarray(np.broadcast_to(flow.tilted(theta, alpha), sums.shape))
+    if not flow.simple:
+        return lambda labels, first: _add_with_groups(
+            flow, ends, weights, fields, alpha, labels, sums
+        )
+    native = kernels()
+    if native is None:
+        return lambda labels, first: _add_on_graph(
+            ends, weights, fields, labels, numbers, key, first, rounds, sums
+        )
+    run = native.conditional_grid if isinstance(flow.layout, Grid) else native.conditional_graph
+    return lambda labels, first: run(
+        ends, weights, fields, labels, numbers, key, first, rounds, threads, sums
+    )
+
+
+def _add_by_gains(
+    functions: Sequence[SubmodularFunction],
+    fields: FloatArray,
+    alpha: FloatArray,
+    labels: Bits,
+    sums: FloatArray,
+) -> None:
+    """Add those of functions without a graph."""
+    for m, y in enumerate(labels):
+        row = alpha[0 if len(alpha) == 1 else m]
+        f = Sum([(float(weight), g) for weight, g in zip(row, functions, strict=True)])
+        sums[m] += expit(fields[m] - f.gains(y)).sum(axis=0)
+
+
+def _add_with_groups(
+    flow: Flow,
+    ends: IntArray,
+    weights: FloatArray,
+    fields: FloatArray,
+    alpha: FloatArray,
+    labels: Bits,
+    sums: FloatArray,
+) -> None:
+    """Add those of graphs with auxiliary nodes, which the samples do not have."""
+    for m, y in enumerate(labels):
+        edge = weights[0 if len(weights) == 1 else m]
+        graph = coo_array((edge, (ends[:, 0], ends[:, 1])), shape=(flow.n, flow.n)).tocsr()
+        logits = fields[m] + (graph + graph.T).dot(2.0 * y.T - 1.0).T
+        for k, other in flow.others():
+            logits -= alpha[0 if len(alpha) == 1 else m, k] * other.gains(y)
+        sums[m] += expit(logits).sum(axis=0)
+
+
+def _add_on_graph(
+    ends: IntArray,
+    weights: FloatArray,
+    fields: FloatArray,
+    labels: Bits,
+    numbers: NDArray[np.uint64],
+    key: int,
+    first: int,
+    rounds: int,
+    sums: FloatArray,
+) -> None:
+    """Do what the kernel does in NumPy, for machines without a compiler."""
+    i, j = ends.T
+    for m, y in enumerate(labels):
+        w, n = weights[0 if len(weights) == 1 else m], y.shape[1]
+        for s, row in enumerate(y):
+            field = fields[m] + logistic_noise(key, numbers[m], np.array([first + s]), n)[0, 0]
+            there, back = w * (2.0 * row[i] - 1.0), w * (2.0 * row[j] - 1.0)
+            for _ in range(rounds):
+                belief = field + np.bincount(j, there, n) + np.bincount(i, back, n)
+                there, back = np.clip(belief[i] - back, -w, w), np.clip(belief[j] - there, -w, w)
+            pull = np.bincount(j, there, n) + np.bincount(i, back, n)
+            sums[m] += expit(fields[m] + pull)
