@@ -35,7 +35,9 @@ def test_the_lfield_is_the_largest_ratio_to_its_product_law(f):
     np.testing.assert_allclose(m.marginals("lfield"), np.exp(q[0]), atol=1e-12)
     ratio = (m.log_prob(X) - X @ q[0] - (1.0 - X) @ q[1]).max()
     scale = 1.0 + float(np.abs(f(X)).max())
-    assert ratio == pytest.approx(bound.value - m.log_partition().value, abs=1e-8 * scale)
+    # less what it adds for a point that is known to rounding only
+    tight = bound.value - bound.details["excess"]
+    assert ratio == pytest.approx(tight - m.log_partition().value, abs=1e-8 * scale)
 
 
 def test_at_low_temperature_only_the_minimum_is_left(f):

@@ -318,8 +318,12 @@ class SubmodularFunction(ABC):
         return np.concatenate(values), np.concatenate(errors)
 
     def _refuse_overflow(self, values: FloatArray) -> None:
-        if not np.isfinite(values).all():
-            raise ValueError(f"{self!r} is too large: sums of its weights overflow; rescale it")
+        finite = np.isfinite(values)
+        if not finite.all():
+            raise ValueError(
+                f"the values of {self!r} must be finite, but one is {values[~finite][0]}: sums of "
+                "its weights overflow; rescale it"
+            )
 
     # ------------------------------------------------------------------------------ arithmetic
 
