@@ -335,7 +335,7 @@ def test_images_one_pixel_wide_are_chains(groups, seed):
 
 def test_pixels_without_enough_neighbours_have_the_rate_of_all():
     # five of six are asked for, none has more than four; those along the last axis tell the rate
-    z = ls.Flips(0.1).sample(np.zeros((60, 2, 2, 9)), seed=0)
+    z = ls.Flips(0.1).sample(np.zeros((400, 2, 2, 9)), seed=0)
     rate = estimate_noise(z).rate
     assert rate == pytest.approx(0.1, abs=0.02)
     found = estimate_noise(z, groups="pixel").rate
