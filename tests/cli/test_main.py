@@ -72,5 +72,6 @@ def wait():
 
 main(["wait"])
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
