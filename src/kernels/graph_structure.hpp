@@ -14,21 +14,21 @@ namespace LOGSUPER_ISA {
 
 class GraphStructure final : public Structure {
    public:
+    std::vector<int64_t> ends;  // (m, 2)
     SparseShape graph;
     bool dense;
     int n_functions;
-    std::vector<int64_t> ends;  // (m, 2)
     // Function k has weight[t] on edge edge[t] for start[k] <= t < start[k + 1].
     std::vector<int64_t> start;
     std::vector<int32_t> edge;
     std::vector<double> weight;
 
-    GraphStructure(int64_t nodes, const int64_t* edges, int64_t count, bool use_dense,
-                   std::vector<int64_t> starts, std::vector<int32_t> edge_of, std::vector<double> weights)
-        : graph(nodes, edges, count),
+    GraphStructure(int64_t nodes, std::vector<int64_t> edges, bool use_dense, std::vector<int64_t> starts,
+                   std::vector<int32_t> edge_of, std::vector<double> weights)
+        : ends(std::move(edges)),
+          graph(nodes, ends.data(), static_cast<int64_t>(ends.size()) / 2),
           dense(use_dense),
           n_functions(static_cast<int>(starts.size()) - 1),
-          ends(edges, edges + 2 * count),
           start(std::move(starts)),
           edge(std::move(edge_of)),
           weight(std::move(weights)) {}

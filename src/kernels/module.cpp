@@ -196,10 +196,11 @@ Kernel* make_graph(int64_t nodes, Array<const int64_t> edges, bool dense, Array<
     const int64_t m = length(edges, 0);
     require(m < kLimit / 2, "too many edges: at most 2^29");
     require(!dense || nodes <= (int64_t{1} << 15), "too many nodes for the dense kernel");
-    for (int64_t e = 0; e < m; ++e) {
-        const int64_t i = edges.data()[2 * e], j = edges.data()[2 * e + 1];
-        require(0 <= i && i < j && j < nodes, "edges must satisfy 0 <= i < j < n");
-    }
+    // copies: nobody can change them once they are checked
+    std::vector<int64_t> ends(edges.data(), edges.data() + 2 * m);
+    for (int64_t e = 0; e < m; ++e)
+        require(0 <= ends[2 * e] && ends[2 * e] < ends[2 * e + 1] && ends[2 * e + 1] < nodes,
+                "edges must satisfy 0 <= i < j < n");
     require(start.ndim() == 1 && length(start, 0) >= 1 && length(start, 0) <= kLimit,
             "start has the wrong shape");
     require(edge.ndim() == 1 && weight.ndim() == 1 && length(edge, 0) == length(weight, 0),
@@ -214,10 +215,11 @@ Kernel* make_graph(int64_t nodes, Array<const int64_t> edges, bool dense, Array<
         edge_of[t] = static_cast<int32_t>(edge.data()[t]);
     }
     require(finite_and_nonnegative(weight.data(), weight.size()), "weights must be finite and >= 0");
+    std::vector<int64_t> starts(start.data(), start.data() + count);
+    std::vector<double> weights(weight.data(), weight.data() + terms);
     const Computing computing;
-    return new Kernel(std::make_unique<GraphStructure>(
-        nodes, edges.data(), m, dense, std::vector<int64_t>(start.data(), start.data() + count),
-        std::move(edge_of), std::vector<double>(weight.data(), weight.data() + terms)));
+    return new Kernel(std::make_unique<GraphStructure>(nodes, std::move(ends), dense, std::move(starts),
+                                                       std::move(edge_of), std::move(weights)));
 }
 
 void draw_noise(uint64_t key, uint64_t problem, uint32_t sample, Array<double> out) {

@@ -99,5 +99,5 @@ def wait():
 main(["wait"])
 """
     command = [sys.executable, "-c", code]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "Interrupted.\n")

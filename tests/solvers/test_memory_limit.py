@@ -12,7 +12,7 @@ from logsuper import _memory
 from logsuper.solvers import _room
 from logsuper.solvers._native import kernels
 
-SIZE = 1000
+SIZE = 300
 NEEDS = r"needs \d.* of memory and memory_limit is 1 MB: .*memory_limit"
 
 
@@ -71,7 +71,7 @@ def test_enough_is_enough(structure):
 def test_integers_that_turn_out_too_coarse_stay_within_the_limit(structure):
     fresh = ls.prepare(structure.functions)
     theta = np.random.default_rng(0).normal(size=SIZE * SIZE)
-    limit = 6e7  # 36 bytes per pixel fit, those of wide integers do not
+    limit = 60 * theta.size  # the narrow integers fit, the wide ones do not
     expected = fresh.maximize(theta, [1.0, 1.0], memory_limit=limit)[1]
     with pytest.raises(MemoryError, match=r"maximize needs up to .*similar magnitude"):
         fresh.maximize(1e-9 * theta, [1.0, 1.0], memory_limit=limit)
