@@ -6,8 +6,8 @@ from oracles import FAMILIES, brute_log_partition
 
 from logsuper import ConcaveCardinality, Cut, LogDet, Modular, grid_cuts
 from logsuper.bounds import NotApplicable, _mean_field, _superdifferential
+from logsuper.bounds._margins import extreme_gains
 from logsuper.bounds._mean_field import _ascend, _objective, log_partition, marginals, search
-from logsuper.bounds._rounding import extreme_gains
 
 CLOSED = [
     "modular",

@@ -7,8 +7,8 @@ from variational_oracles import PAIRWISE
 
 from logsuper import Cut, Modular
 from logsuper.bounds import _mean_field
+from logsuper.bounds._margins import extreme_gains
 from logsuper.bounds._pairwise import as_pairwise
-from logsuper.bounds._rounding import extreme_gains
 from logsuper.bounds._superdifferential import (
     KINDS,
     _flips,

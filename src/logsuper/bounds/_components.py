@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_array
 
-from logsuper.bounds._margins import EPS
 from logsuper.bounds._pairwise import Pairwise, as_pairwise
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray
 
 # Parts with at least this share of the elements are found by conditioning, which keeps a grid a

@@ -11,10 +11,9 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from logsuper.bounds._margins import EPS, margin
+from logsuper.bounds._margins import extreme_gains, margin
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import extreme_gains
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared

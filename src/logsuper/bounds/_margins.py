@@ -17,11 +17,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logsuper.bounds._rounding import extreme_gains
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray
 
-EPS = 2.0**-52
+
+def extreme_gains(f: SubmodularFunction) -> tuple[FloatArray, FloatArray]:
+    r"""Return the largest gains :math:`f(\{d\})` and the smallest :math:`f(V)-f(V\setminus d)`."""
+    largest, smallest = f.gains(np.stack([np.zeros(f.n), np.ones(f.n)]))
+    return largest, smallest
 
 
 def at_most(parts: Iterable[FloatArray | float], error: float) -> float:

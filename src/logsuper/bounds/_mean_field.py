@@ -10,11 +10,10 @@ from scipy.special import expit
 
 from logsuper.bounds import _lfield, _superdifferential
 from logsuper.bounds._errors import NotApplicable
-from logsuper.bounds._margins import EPS, at_most, margin
+from logsuper.bounds._margins import at_most, extreme_gains, margin
 from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import extreme_gains
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import (
     FloatArray,
     IntArray,

@@ -37,7 +37,7 @@ from logsuper.bounds._windows import (
     size_of,
     window_odds,
 )
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, check_choice
 from logsuper.solvers._inputs import check_integer, count_threads
 from logsuper.solvers._maximize import maximize
@@ -47,7 +47,6 @@ Side = Literal["both", "lower", "upper"]
 _WINDOW = 10
 # Marginal windows overlap all but this many columns: every pixel is near the middle of one.
 _STEP = 2
-_EPS = 2.0**-52
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +136,7 @@ def _sandwich(plan: _Plan, reference: NDArray[np.uint8]) -> tuple[float, float]:
     lower = _score(grid, reference, _surprise(reference, low, high))
     upper = _score(grid, reference, _surprise(reference, high, low))
     # log Z moves by no more than a weight or a field does, and those are sums of rounded terms
-    error = 4.0 * _EPS * (magnitude(grid) + grid.fixed + abs(lower) + abs(upper))
+    error = 4.0 * EPS * (magnitude(grid) + grid.fixed + abs(lower) + abs(upper))
     return lower - error, upper + error
 
 
@@ -253,8 +252,8 @@ def marginals(
         here = (slice(None), slice(start, start + plan.window))
         low[here] = np.maximum(low[here], below)
         high[here] = np.minimum(high[here], above)
-    lower = plan.to_vector(expit(low)) * (1.0 - 4.0 * _EPS)
-    upper = np.minimum(1.0, plan.to_vector(expit(high)) * (1.0 + 4.0 * _EPS))
+    lower = plan.to_vector(expit(low)) * (1.0 - 4.0 * EPS)
+    upper = np.minimum(1.0, plan.to_vector(expit(high)) * (1.0 + 4.0 * EPS))
     details = {"window": plan.window, "transposed": plan.transposed}
     middle = lower + (upper - lower) / 2
     return Marginals(middle, "strips", lower=lower, upper=upper, details=details)

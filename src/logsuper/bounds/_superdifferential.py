@@ -13,11 +13,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit
 
-from logsuper.bounds._margins import EPS, at_most, margin
+from logsuper.bounds._margins import at_most, extreme_gains, margin
 from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.bounds._rounding import extreme_gains
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, add_up
 from logsuper.solvers._prepare import Prepared
 

@@ -13,11 +13,11 @@ from scipy.special import entr, expit
 
 from logsuper.bounds import _lfield, _spanning_trees
 from logsuper.bounds._dominant import capped
-from logsuper.bounds._margins import EPS, at_least
+from logsuper.bounds._margins import at_least
 from logsuper.bounds._messages import PER_SWEEP, Messages
 from logsuper.bounds._pairwise import Pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._base import EPS, SubmodularFunction
 from logsuper.functions._checks import FloatArray, add_up
 from logsuper.solvers._inputs import check_integer
 
