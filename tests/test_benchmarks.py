@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks import denoising, large, learning, lfield, report, tables, tuning
+from benchmarks import denoising, large, learning, lfield, noise_rate, report, tables, tuning
 from benchmarks.__main__ import main
 from benchmarks.measure import Settings
 from benchmarks.outcome import Outcome
@@ -183,3 +183,19 @@ def test_denoising_fits_and_scores():
         ls.make_silhouettes(12, shape=(20, 20), seed=0), denoising.UNKNOWN, 0.1, 0
     )
     assert 0 < found["error"] < 10 and abs(found["noise"] - 0.1) < 0.05
+
+
+def test_coverage_of_the_estimated_noise_is_checked(monkeypatch, tmp_path, capsys):
+    cell = noise_rate.Cell("discs", list(noise_rate.discs(6, seed=0)), True)
+    monkeypatch.setattr(noise_rate, "cells", lambda data: iter([cell]))
+    for name, value in {"RATES": (0.1,), "COUPLINGS": (0.4,), "SIZES": (60,)}.items():
+        monkeypatch.setattr(noise_rate, name, value)
+    page = tmp_path / "page.md"
+    command = ["--draws", "8", "--jobs", "1", "--markdown", str(page)]
+    monkeypatch.setattr(noise_rate, "LEAST", 0.0)
+    monkeypatch.setattr(noise_rate, "WIDEST", np.inf)
+    assert noise_rate.main(command) == 0
+    assert page.read_text().count("| discs | 0.10 |") == 1
+    assert "Ising fields" in capsys.readouterr().out
+    monkeypatch.setattr(noise_rate, "LEAST", 1.1)
+    assert not noise_rate.coverage(None, draws=2, jobs=1)[1]
