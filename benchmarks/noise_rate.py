@@ -26,11 +26,12 @@ from benchmarks.shapes import blobs, discs, for_training, half_planes, ising
 from benchmarks.tables import Measured, show, write_page
 from logsuper.learning._flip_rates import clean_shares
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count
-from logsuper.learning._noise_level import _measure, _stack, estimate_noise
+from logsuper.learning._noise_level import _TEXTURE, _measure, _stack, estimate_noise
 
 RATES = (0.02, 0.05, 0.1, 0.2)
 LEAST, WIDEST = 0.9, 3.0
 """Least coverage of 95 % intervals, and the largest mean half-width in root mean square errors."""
+SIZES = (1000, 4000)
 COUPLINGS = (0.3, 0.35, 0.4, 0.44, 0.5, 0.6)
 HEAD = ["images", "rate", "bias", "rms error", "least possible", "coverage", "half-width / rms"]
 
@@ -101,7 +102,7 @@ def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Measured, bool]:
                 held = float(np.mean(np.abs(off) <= half))
                 wide = float(half.mean()) / rms
                 good &= not cell.must or (held >= LEAST and wide <= WIDEST)
-                alarms = float(np.mean(found[:, 2] > _limit()))
+                alarms = float(np.mean(found[:, 2] > _TEXTURE))
                 rows.append(
                     [
                         cell.name,
@@ -119,12 +120,6 @@ def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Measured, bool]:
     return Measured(title, [*HEAD, "warned"], rows), good
 
 
-def _limit() -> float:
-    from logsuper.learning import _noise_level
-
-    return float(_noise_level._TEXTURE)
-
-
 def texture(draws: int) -> Measured:
     """Return how often a warning says that Ising fields are not smooth."""
     rows = []
@@ -138,7 +133,7 @@ def texture(draws: int) -> Measured:
                     f"{rate:.2f}",
                     f"{found[:, 0].mean():.3f}",
                     f"{found[:, 2].mean():.1f}",
-                    f"{np.mean(found[:, 2] > _limit()):.0%}",
+                    f"{np.mean(found[:, 2] > _TEXTURE):.0%}",
                 ]
             )
     head = ["coupling", "rate", "mean estimate", "mean statistic", "warned"]
@@ -179,7 +174,7 @@ def both_rates(draws: int) -> Measured:
 def speed() -> Measured:
     """Return seconds for large images."""
     rows = []
-    for size in (1000, 4000):
+    for size in SIZES:
         noisy = ls.Flips(0.1).sample(blobs(1, 0, (size, size), scale=20.0), seed=0)
         noisy = noisy.astype(np.uint8)
         best = np.inf

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks import denoising, large, learning, lfield, probabilities, report, tables, tuning
+from benchmarks import (
+    denoising,
+    large,
+    learning,
+    lfield,
+    noise_rate,
+    probabilities,
+    report,
+    tables,
+    tuning,
+)
 from benchmarks.__main__ import main
 from benchmarks.measure import Settings
 from benchmarks.outcome import Outcome
@@ -209,3 +219,19 @@ def test_scores_of_probabilities():
     found = probabilities.score(np.array([0.0, 1.0, 0.25, 1.0]), np.array([0, 1, 1, 0]))
     assert found.log_loss == np.inf and found.sure == 0.75 and found.lost == 0.25
     assert found.brier == (0.75**2 + 1.0) / 4 and found.error == 0.5
+
+
+def test_coverage_of_the_estimated_noise_is_checked(monkeypatch, tmp_path, capsys):
+    cell = noise_rate.Cell("discs", list(noise_rate.discs(6, seed=0)), True)
+    monkeypatch.setattr(noise_rate, "cells", lambda data: iter([cell]))
+    for name, value in {"RATES": (0.1,), "COUPLINGS": (0.4,), "SIZES": (60,)}.items():
+        monkeypatch.setattr(noise_rate, name, value)
+    page = tmp_path / "page.md"
+    command = ["--draws", "8", "--jobs", "1", "--markdown", str(page)]
+    monkeypatch.setattr(noise_rate, "LEAST", 0.0)
+    monkeypatch.setattr(noise_rate, "WIDEST", np.inf)
+    assert noise_rate.main(command) == 0
+    assert page.read_text().count("| discs | 0.10 |") == 1
+    assert "Ising fields" in capsys.readouterr().out
+    monkeypatch.setattr(noise_rate, "LEAST", 1.1)
+    assert not noise_rate.coverage(None, draws=2, jobs=1)[1]
