@@ -19,7 +19,6 @@ from logsuper.functions._checks import FloatArray
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared
 
-
 # Squares of n numbers up to this have a sum.
 _LARGEST = 1e140
 
