@@ -31,7 +31,6 @@ def test_a_pairwise_function_is_bounded_through_its_normal_form() -> None:
     # the same function, its pair written as an edge and a field
     pairwise = as_pairwise(f)
     same = ls.LogSupermodular(pairwise.as_function())
-    assert abs(same.log_partition("bethe").value - found.lower) < 1.0
     assert abs(same.log_partition("mean_field").value - m.log_partition("mean_field").value) < 1e-6
 
 
@@ -56,7 +55,7 @@ def bipartite(a: int, b: int, w: float, t: float) -> tuple[ls.SubmodularFunction
     )
 
 
-@pytest.mark.parametrize("w, t", [(0.002, 0.3), (0.003, 1.3), (0.004, 0.0)])
+@pytest.mark.parametrize("w, t", [(0.003, 1.3), (0.004, 0.0)])
 def test_large_dense_graphs_have_tree_reweighted_bounds_too(w: float, t: float) -> None:
     f, truth = bipartite(250, 250, w, t)
     found = ls.LogSupermodular(f).bracket()
@@ -138,7 +137,7 @@ def test_bounds_of_parts_add_up(monkeypatch: pytest.MonkeyPatch, seed: int) -> N
     assert found.below.details["components"] == 4
     assert "enumeration" in found.below.method
     # only the first part is bounded, as well as alone
-    first = _bracket.bracket(functions[0], budget=1e8 * 12 / 20)
+    first = _bracket.bracket(as_pairwise(functions[0]).as_function(), budget=1e8 * 12 / 20)
     assert found.width == pytest.approx(first.width, rel=0.2)
 
 

@@ -8,13 +8,17 @@ from logsuper.bounds._draws import (
     Draws,
     block_means,
     block_sizes,
+    frequency_error,
+    hardly_any,
     independent,
+    is_modular,
     latin_hypercube,
     logit,
     mean_of_blocks,
+    seldom,
     t_interval,
 )
-from logsuper.functions import Cut
+from logsuper.functions import Cut, Modular
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9, 100])
@@ -80,3 +84,22 @@ def test_batches_do_not_change_the_draws(monkeypatch, seed):
 
 def test_two_draws_have_a_standard_error():
     assert len(block_sizes(2)) == len(block_sizes(3)) == 2
+
+
+@pytest.mark.parametrize("p", [1e-4, 0.01, 0.03, 0.3])
+def test_errors_of_frequencies_cover_what_was_not_seen(p):
+    """The usual error is 0 where nothing differed, and covers 63 % at p = .01."""
+    mean = np.random.default_rng(0).binomial(100, p, 20_000) / 100
+    error = frequency_error(mean, 100)
+    assert error.min() > 0
+    assert (np.abs(mean - p) <= 1.96 * error).mean() > 0.93
+
+
+def test_hardly_any_and_modular():
+    values = np.zeros(100)
+    assert hardly_any(values)
+    values[:20] = 1.0
+    assert not hardly_any(values)
+    assert is_modular(Modular([1.0, 2.0]))
+    assert not is_modular(Cut(2, [(0, 1)]))
+    assert seldom(np.array([0.0, 0.05, 0.5, 0.99]), 100).tolist() == [True, True, False, True]

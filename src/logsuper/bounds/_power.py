@@ -37,6 +37,7 @@ from logsuper.bounds._draws import (
     frequency_error,
     latin_hypercube,
     mean_of_blocks,
+    rare,
     seldom,
     t_interval,
     unseen,
@@ -96,7 +97,9 @@ def log_partition(
     mean, stderr = (
         float(x) for x in mean_of_blocks(block_means(run.weights, run.sizes), run.sizes)
     )
-    noise = max(stderr / mean, run.a * unseen(f, run.weights))
+    noise = max(math.hypot(stderr, rare(run.weights)) / mean, run.a * unseen(f, run.weights))
+    # no more is known of heavy tails than the draws that count tell
+    units = min(len(run.sizes), max(2, int(run.effective)))
     value = run.shift + (math.log(mean) + noise**2 / 2.0) / run.a
     return Bound(
         value,
@@ -104,7 +107,7 @@ def log_partition(
         "power",
         confidence=level,
         stderr=noise / run.a,
-        interval=t_interval(value, noise / run.a, len(run.sizes), level),
+        interval=t_interval(value, noise / run.a, units, level),
         solves=samples,
         details={"a": run.a, "effective": run.effective},
     )
