@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, as_list
+from logsuper.functions._checks import FloatArray, as_list, check_flag
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._graph import Grid
@@ -226,6 +226,7 @@ class Prepared:
         threads = count_threads(n_jobs)
         problems = self._count(field, weights, factors)
         names = check_numbers(numbers, problems)
+        check_flag(return_samples, "return_samples")
         if self.n == 0 or problems == 0:
             shape = (problems, count)
             kept = np.empty((*shape, self.n), dtype=np.uint8) if return_samples else None
