@@ -77,6 +77,21 @@ CASES = {
         ValueError,
         "is too large",
     ),
+    "a kernel of the largest numbers": (
+        lambda: ls.LogDet(np.full((2, 2), -1.7e308)),
+        ValueError,
+        "K must be positive definite",
+    ),
+    "a modular term that overflows": (
+        lambda: 1.7e308 * (CUT + ls.Modular([1.0, 2.0, 3.0])),
+        ValueError,
+        "the sum of the modular terms overflows",
+    ),
+    "three axes of labels for a graph": (
+        lambda: CUT.graph().value(np.zeros((1, 3, 3))),
+        ValueError,
+        "Y must have shape (M, 3)",
+    ),
     "neighbours in a list": (
         lambda: ls.grid_cuts((2, 2), neighbors=[4]),
         ValueError,
@@ -139,7 +154,32 @@ CASES = {
         ValueError,
         "max_sweeps must be at least 1 and below",
     ),
+    "a kind of channel instead of one": (
+        lambda: ls.LogSupermodular(CUT).observe(ls.Flips, [0, 1, 0]),
+        TypeError,
+        "channel must be a channel such as Flips(0.1)",
+    ),
+    "samples or not, as a word": (
+        lambda: ls.prepare([CUT]).perturb(np.zeros(3), [1.0], 2, 0, return_samples="yes"),
+        TypeError,
+        "return_samples must be True or False",
+    ),
+    "energies without a variance": (
+        lambda: ls.LogSupermodular(1e200 * CUT).log_partition("ti", sampler="gibbs", seed=0),
+        ValueError,
+        "have no finite squares; rescale f",
+    ),
     # channels
+    "flips of grey levels": (
+        lambda: ls.Flips(0.1).count([0.3], [1.0]),
+        ValueError,
+        "observed[0] = 0.3 is neither 0 nor 1",
+    ),
+    "asymmetric flips of grey levels": (
+        lambda: ls.AsymmetricFlips(0.1, 0.2).count([1.7e308, 1.7e308], [0.0, 0.0]),
+        ValueError,
+        "is neither 0 nor 1",
+    ),
     "a word for a shape": (
         lambda: ls.Flips(0.1).divergence("x"),
         TypeError,
@@ -322,6 +362,17 @@ def test_learners_refuse_a_callback_before_any_work(name):
     weights = penalty(alpha=0.1, modular=0.1)
     with pytest.raises(TypeError, match="callback must be callable or None, got list"):
         getattr(learning, name)(examples(), weights, callback=[])
+
+
+@pytest.mark.parametrize("size", [1e223, 1e-223])
+def test_maximisers_of_any_magnitude(size):
+    rng = np.random.default_rng(0)
+    f = ls.LogDet(np.eye(4) + 0.5)
+    theta = rng.normal(size=(20, 4))
+    y, values = ls.maximize(size * f, size * theta)
+    expected, best = ls.maximize(f, theta)
+    assert (y == expected).all()
+    np.testing.assert_allclose(values / size, best)
 
 
 @pytest.mark.parametrize("size", [2.0**660, 2.0**1000, 2.0**-660])

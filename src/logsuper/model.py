@@ -352,7 +352,7 @@ class LogSupermodular:
         array([0.864, 0.5  , 0.136])
         >>> log_p = posterior.log_partition().value - m.log_partition().value
         """
-        if not isinstance(channel, Observation):
+        if isinstance(channel, type) or not isinstance(channel, Observation):
             raise TypeError(
                 f"channel must be a channel such as Flips(0.1), got a {type(channel).__name__}"
             )

@@ -159,6 +159,10 @@ _OPTIONS: dict[str, Callable[[Rng, int], Any]] = {
 }
 
 
+# Coupling from the past may take very long, and says so in the end.
+_PATIENCE = {method: {"max_sweeps": 2**7} for method in ("cftp", "sampling", "ti", "ais")}
+
+
 def _some_options(rng: Rng, function: Callable[..., Any], n: int) -> dict[str, Any]:
     """Return legal values of some options of a function; the expensive counts are always given."""
     names = [
@@ -200,6 +204,7 @@ def _log_partition(method: str, rng: Rng) -> Call:
     assert function is not None
     f = _suited(rng, method)
     arguments = {"f": f, "method": method, **_some_options(rng, function, f.n)}
+    arguments |= _PATIENCE.get(method, {})
 
     def call(f: Any, method: Any, **options: Any) -> Any:
         return ls.LogSupermodular(f).log_partition(method, **options)
@@ -214,7 +219,7 @@ def _marginals(method: str, rng: Rng) -> Call:
         found = sampling.marginals if method == "sampling" else METHODS[method].find("marginals")
         assert found is not None
         options = _some_options(rng, found, f.n)
-    arguments = {"f": f, "method": method, **options}
+    arguments = {"f": f, "method": method, **options, **_PATIENCE.get(method, {})}
 
     def call(f: Any, method: Any, **options: Any) -> Any:
         return ls.LogSupermodular(f).marginals(method, **options)
@@ -230,6 +235,7 @@ def _sample(method: str, rng: Rng) -> Call:
         "count": int(rng.integers(0, 4)),
         "method": method,
         **_some_options(rng, function, f.n),
+        **_PATIENCE.get(method, {}),
         "seed": int(rng.integers(1000)),
     }
     if arguments.get("start") is not None:
@@ -326,7 +332,7 @@ def _sample_fields(rng: Rng) -> Call:
         "theta": rng.normal(size=(2, f.n)),
         "seed": 1,
         "n_jobs": None,
-        "max_sweeps": 2**10,
+        "max_sweeps": 2**7,
     }
     return Call(sampling.sample_fields, arguments, checks.is_bits)
 

@@ -57,6 +57,7 @@ class Flips(Channel):
         return np.abs(x - (rng.random(x.shape) < self._rates(x.shape)))
 
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        _refuse_grey(z)
         flips, seen = zero * z + one * (1.0 - z), zero + one
         if self.groups is None:
             parts = [_collect(values, self.rate.shape) for values in (flips, seen)]
@@ -115,6 +116,7 @@ class AsymmetricFlips(Channel):
         return np.abs(x - (rng.random(x.shape) < np.where(x == 1, off, on)))
 
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+        _refuse_grey(z)
         on = [_collect(values, self.on.shape) for values in (zero * z, zero)]
         off = [_collect(values, self.off.shape) for values in (one * (1.0 - z), one)]
         return np.concatenate([part.ravel() for part in (*on, *off)])

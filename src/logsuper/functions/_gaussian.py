@@ -132,13 +132,14 @@ def _as_kernel(K: ArrayLike) -> FloatArray:
         raise ValueError(f"K must be a square matrix, got shape {kernel.shape}")
     if kernel.size == 0:
         return kernel
-    skew = np.abs(kernel - kernel.T)
-    if skew.max() > 1e-8 * np.abs(kernel).max():
+    half = kernel / 2.0  # sums of two entries may overflow
+    skew = np.abs(half - half.T)
+    if skew.max() > 1e-8 * np.abs(half).max():
         i, j = np.unravel_index(int(skew.argmax()), skew.shape)
         raise ValueError(
             f"K must be symmetric: K[{i}, {j}] = {kernel[i, j]:g}, K[{j}, {i}] = {kernel[j, i]:g}"
         )
-    kernel = (kernel + kernel.T) / 2.0
+    kernel = half + half.T
     spectrum = np.linalg.eigvalsh(kernel)
     if spectrum[0] <= len(kernel) * np.finfo(np.float64).eps * abs(spectrum[-1]):
         raise ValueError(

@@ -274,6 +274,8 @@ class PairwiseGraph:
         from scipy.sparse.csgraph import connected_components
 
         Y = np.atleast_2d(check_binary(Y, self.n)).astype(np.float64)
+        if Y.ndim != 2:
+            raise ValueError(f"Y must have shape (M, {self.n}), got {Y.shape}")
         i, j = self.edges.T
         real = j < self.n
         total = self.constant + Y @ self.unary[: self.n]

@@ -57,7 +57,11 @@ class Sum(SubmodularFunction):
             raise ValueError("a sum needs at least one term; use Modular(zeros(n)) for zero")
         self.n = pairs[0][1].n
         atoms = [(float(w) * own, atom) for w, f in pairs for own, atom in f.terms()]
-        self._terms = _simplify(self.n, atoms)
+        with np.errstate(over="raise", invalid="raise"):
+            try:
+                self._terms = _simplify(self.n, atoms)
+            except FloatingPointError:
+                raise ValueError("the sum of the modular terms overflows; rescale them") from None
 
     def terms(self) -> tuple[tuple[float, SubmodularFunction], ...]:
         """Return the ``(weight, atom)`` pairs; none of the atoms is a sum."""

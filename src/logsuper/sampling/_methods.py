@@ -119,7 +119,10 @@ def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
     function = _find(ESTIMATORS, method, "log_partition", options)
     if check_function(f).n == 0:
         return Bound(0.0, "exact", method, certified=True)
-    bound: Bound = function(f, **options)
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound: Bound = function(f, **options)
+    if not np.isfinite([bound.value, bound.stderr or 0.0, *(bound.interval or ())]).all():
+        raise ValueError(f"{method}: the energies of {f!r} have no finite squares; rescale f")
     return bound
 
 

@@ -46,6 +46,7 @@ References
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 
 import numpy as np
@@ -292,6 +293,10 @@ def maximize_generic(
     check_tie(tie)
     field, _ = check_theta(theta, f.n)
     finite = np.where(np.isfinite(field), field, 0.0)
+    unit = unit_of(f, finite)
+    if unit != 1.0:
+        y, values, gaps = maximize_generic(f * (1.0 / unit), field / unit, tie, tol, max_iter)
+        return y, values * unit, gaps * unit
     with one_blas_thread():
         lower, upper = _decide_by_gains(f, field)
         chosen = lower.copy()
@@ -311,6 +316,19 @@ def maximize_generic(
         worst = int(failed[gaps[failed].argmax()])
         _warn(f"the gap of theta[{worst}]", float(gaps[worst]), float(allowed[worst]), most)
     return chosen.astype(np.uint8), values, gaps
+
+
+def unit_of(f: SubmodularFunction, fields: _Float) -> float:
+    """Return a power of two near the largest gain, 1 if its square and inverse are numbers.
+
+    Wolfe's algorithm multiplies gains with each other: it takes what vanishes for converged, and
+    what overflows for nothing. Division by a power of two changes no digit.
+    """
+    zero = np.zeros(f.n)
+    ends = [f.gains(zero), f.gains(1.0 - zero), fields]
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in ends)
+    usual = largest == 0.0 or 1e-60 < largest < 1e60
+    return 1.0 if usual else 2.0 ** float(np.clip(math.frexp(largest)[1], -1000, 1000))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Callable
 
@@ -17,7 +16,7 @@ from logsuper.functions._checks import FloatArray
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._inputs import check_theta, count_threads, refuse
-from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe
+from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
 
 # What the gap may be, relative to half the squared norm of the point (or of the field).
@@ -102,7 +101,7 @@ def _points(
         return _judge(*flow.min_norm(fields, one, threads, limit), flow.field(fields, one))
     if flow is not None or closed:
         return _judge(*_divide_all(f, fields, flow, threads, limit), fields)
-    if _unit(f, fields) != 1.0:  # Wolfe's algorithm takes what vanishes for converged
+    if unit_of(f, fields) != 1.0:  # Wolfe's algorithm takes what vanishes for converged
         unknown = np.full(len(fields), np.inf)
         return MinNormPoint(fields, unknown, unknown == 0, unknown == 0)
     points = [min_norm_point_wolfe(f, field) for field in fields]
@@ -118,18 +117,9 @@ def _rescaled(
     f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
 ) -> MinNormPoint:
     """Return the points after a division by a power of two, which changes no digit."""
-    unit = _unit(f, fields)
+    unit = unit_of(f, fields)
     found = _points(f * (1.0 / unit), fields / unit, threads, limit)
     return dataclasses.replace(found, s=found.s * unit, gap=found.gap * unit * unit)
-
-
-def _unit(f: SubmodularFunction, fields: FloatArray) -> float:
-    """Return a power of two near the largest gain, 1 if all squares and products are numbers."""
-    zero = np.zeros(f.n)
-    ends = [f.gains(zero), f.gains(1.0 - zero), fields]
-    largest = max(float(np.abs(part).max(initial=0.0)) for part in ends)
-    usual = largest == 0.0 or 1e-60 < largest < 1e60
-    return 1.0 if usual else 2.0 ** float(np.clip(math.frexp(largest)[1], -1000, 1000))
 
 
 def _judge(

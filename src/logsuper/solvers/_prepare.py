@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._memory import check_limit
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, as_list
+from logsuper.functions._checks import FloatArray, as_list, check_flag
 from logsuper.solvers._conditional import ROUNDS, adder, average
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
@@ -241,6 +241,7 @@ class Prepared:
         limit = check_limit(memory_limit)
         problems = self._count(field, weights, factors)
         names = check_numbers(numbers, problems)
+        check_flag(return_samples, "return_samples")
         if self.n == 0 or problems == 0:
             shape = (problems, count)
             kept = np.empty((*shape, self.n), dtype=np.uint8) if return_samples else None
