@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -46,7 +47,8 @@ class Computing {
     Watch watch_;
 
    public:
-    explicit Computing(int64_t room = Watch::kAnyRoom) : watch_(&run_signal_handlers, room) {}
+    explicit Computing(int64_t room = Watch::kAnyRoom)
+        : watch_(&run_signal_handlers, std::max<int64_t>(0, room)) {}
 
    private:
     static void run_signal_handlers() {

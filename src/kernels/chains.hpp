@@ -104,7 +104,7 @@ class GraphScan final : public Scan {
     template <int C>
     void sweep(const double* field, const float* noise, double scale, double* spins) const {
         const int64_t n = size();
-        polled(n, 32, [&](int64_t p) {
+        polled(n, 32 + 2 * static_cast<int64_t>(weight_.size()) / n, [&](int64_t p) {
             double sum[C] = {};
             for (int64_t k = start_[p]; k < start_[p + 1]; ++k)
                 for (int c = 0; c < C; ++c) sum[c] += weight_[k] * spins[neighbour_[k] * C + c];

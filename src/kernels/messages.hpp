@@ -38,6 +38,9 @@ struct Ends {
         });
     }
 
+    // For polls: what an element takes that does so many steps for each of its ends.
+    int64_t steps(int64_t per_end) const { return 64 + per_end * (2 * m / std::max<int64_t>(1, n)); }
+
     // Where the message that comes in at end s is in a list of both directions of the edges, the
     // first m of which go to the greater element.
     int64_t incoming(int32_t s) const { return other[s] < other[twin[s]] ? edge[s] : m + edge[s]; }
@@ -149,7 +152,7 @@ class OddsMessages {
 template <class Messages>
 double residual(const Ends& ends, const Messages& messages) {
     double worst = 0;
-    polled(ends.n, 256, [&](int64_t i) {
+    polled(ends.n, ends.steps(64), [&](int64_t i) {
         const auto belief = messages.belief(i);
         for (int32_t s = ends.start[i]; s < ends.start[i + 1]; ++s)
             worst = std::max(worst, messages.off(messages.made(belief, s), s));
@@ -162,6 +165,7 @@ double residual(const Ends& ends, const Messages& messages) {
 template <class Messages>
 double propagate(const Ends& ends, Messages& messages, int64_t sweeps, double tol) {
     double worst = 0;
+    const int64_t steps = ends.steps(32);
     const auto send = [&](int64_t i, int32_t from, int32_t to) {
         if (from == to) return;
         const auto belief = messages.belief(i);
@@ -173,9 +177,9 @@ double propagate(const Ends& ends, Messages& messages, int64_t sweeps, double to
     };
     for (int64_t sweep = 0; sweep < sweeps; ++sweep) {
         worst = 0;
-        poll(1);
-        polled(ends.n, 128, [&](int64_t i) { send(i, ends.middle[i], ends.start[i + 1]); });
-        polled(ends.n, 128, [&](int64_t k) {
+        poll(64 * ends.m);
+        polled(ends.n, steps, [&](int64_t i) { send(i, ends.middle[i], ends.start[i + 1]); });
+        polled(ends.n, steps, [&](int64_t k) {
             const int64_t i = ends.n - 1 - k;
             send(i, ends.start[i], ends.middle[i]);
         });
@@ -241,7 +245,7 @@ class MeanField {
         int64_t sweep = 0;
         Two value = {}, scale = Two{} + largest_;
         for (bool done = false; !done;) {
-            poll(1);
+            poll(16);
             const Two gains = improve(share), allowed = tol * scale;
             const bool last = ++sweep == sweeps, small = gains[0] <= allowed[0] && gains[1] <= allowed[1];
             if (!small && !last) continue;
@@ -264,7 +268,7 @@ class MeanField {
         Two gains = {};
         for (int64_t first = 0; first < ends_.n; first += kBlock) {
             gains = improve(first, std::min(first + kBlock, ends_.n), least, gains);
-            poll(64 * kBlock);
+            poll(kBlock * ends_.steps(2));
         }
         return gains;
     }
@@ -292,7 +296,7 @@ class MeanField {
     // sum_i H(q_i) + q_i (t_i - sum_j w_ij (1 - q_j)), as edges are met from both of their ends
     Two values_now() const {
         Two sum = {};
-        polled(ends_.n, 64, [&](int64_t i) {
+        polled(ends_.n, ends_.steps(2), [&](int64_t i) {
             Two pull = {}, entropy = {};
             for (int32_t s = ends_.start[i]; s < ends_.start[i + 1]; ++s) pull += w_[s] * q_[ends_.other[s]];
             for (int lane = 0; lane < 2; ++lane) {

@@ -53,6 +53,7 @@ class SparseSolver {
     std::vector<int32_t> queue_, orphans_;
     size_t queue_head_ = 0, queue_size_ = 0;
     int32_t time_ = 0;
+    const int64_t steps_;  // of a node in a search, for polls
 
    public:
     double scale = 1, bound = 1;
@@ -74,7 +75,8 @@ class SparseSolver {
           parent_(graph.n),
           stamp_(graph.n),
           distance_(graph.n),
-          queue_(graph.n + 1) {}
+          queue_(graph.n + 1),
+          steps_(64 + 8 * graph.m / std::max<int64_t>(1, graph.n)) {}
 
     template <class Weight>
     void set_weights(const WeightRange& range, Weight&& weight) {
@@ -133,9 +135,8 @@ class SparseSolver {
     // Push what a node has towards later nodes, then towards earlier ones: a path in index order is
     // solved exactly, and most of any graph is settled.
     void sweep() {
-        const int64_t steps = 4 + 8 * g_.m / std::max<int64_t>(1, g_.n);
-        polled(g_.n, steps, [&](int64_t i) { push_from(i, [i](int32_t j) { return j > i; }); });
-        polled(g_.n, steps, [&](int64_t k) {
+        polled(g_.n, steps_, [&](int64_t i) { push_from(i, [i](int32_t j) { return j > i; }); });
+        polled(g_.n, steps_, [&](int64_t k) {
             const int64_t i = g_.n - 1 - k;
             push_from(i, [i](int32_t j) { return j < i; });
         });
@@ -185,7 +186,7 @@ class SparseSolver {
             std::fill(stamp_.begin(), stamp_.end(), 0);
         }
         for (uint64_t step = 1; queue_size_; ++step) {
-            if (step % 256 == 0) poll(256 * 64);
+            if (step % 256 == 0) poll(256 * steps_);
             const int32_t p = pop_active();
             if (tree_[p]) extend(p);
         }
@@ -283,7 +284,7 @@ class SparseSolver {
         for (size_t k = 0; k < orphans_.size(); ++k) {
             const int32_t i = orphans_[k];
             const uint8_t mine = tree_[i];
-            if (k % 256 == 255) poll(256 * 64);
+            if (k % 256 == 255) poll(256 * steps_);
             int32_t best = -1, shortest = std::numeric_limits<int32_t>::max();
             for (int32_t a = g_.first[i]; a < g_.first[i + 1]; ++a) {
                 if (tree_[g_.head[a]] != mine || !growth(mine, g_.reverse[a])) continue;

@@ -184,6 +184,11 @@ t, edges, one = rng.normal(size=100000), ring(100000), np.ones(99999)
 u = np.zeros(2 * 99999)
 waited = interrupt(lambda: kernels.propagate_logs(t, edges, one, one, 1.0, BEYOND, -1.0, u))
 """,
+    "propagate_logs: few elements, all of them neighbours": """
+edges = np.ascontiguousarray(np.stack(np.triu_indices(900, 1), axis=1))
+t, one, u = rng.normal(size=900), np.full(len(edges), 0.01), np.zeros(2 * len(edges))
+waited = interrupt(lambda: kernels.propagate_logs(t, edges, one, one, 1.0, BEYOND, -1.0, u))
+""",
     "propagate_extremes": """
 t, edges, one = rng.normal(size=100000), ring(100000), np.ones(99999)
 u = np.zeros((2, 2 * 99999))
