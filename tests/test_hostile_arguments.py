@@ -280,6 +280,11 @@ CASES = {
         ValueError,
         "penalty of alpha = 1e+200 must be 0 or from 1e-70 to 1e+70",
     ),
+    "a tolerance that is a list": (
+        lambda: learning.exact(examples(), penalty(), tol=[1e-3]),
+        TypeError,
+        "tol must be a real number",
+    ),
     "an enormous rate": (
         lambda: learning.logistic(examples(), penalty(), rate=1.7e308),
         ValueError,
@@ -362,6 +367,10 @@ def test_learners_refuse_a_callback_before_any_work(name):
     weights = penalty(alpha=0.1, modular=0.1)
     with pytest.raises(TypeError, match="callback must be callable or None, got list"):
         getattr(learning, name)(examples(), weights, callback=[])
+
+
+def test_a_mixture_whose_weights_all_vanish():
+    assert not ls.gaussian_mixture_graph(3, decay=1e308).cut.weights.any()
 
 
 @pytest.mark.parametrize("size", [1e223, 1e-223])

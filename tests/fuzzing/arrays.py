@@ -6,7 +6,7 @@ from tests.fuzzing import on_functions, on_learning, on_models
 from tests.fuzzing.calls import target
 
 # For one call.
-CPU_SECONDS, WALL_SECONDS, MEGABYTES = 10.0, 120.0, 2048
+CPU_SECONDS, WALL_SECONDS, MEGABYTES = 20.0, 180.0, 2048
 
 TARGETS = {
     name: target(maker)

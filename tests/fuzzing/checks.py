@@ -26,7 +26,7 @@ def is_function(arguments: Mapping[str, Any], f: Any) -> str | None:
     v = listed(f)
     if v[0] != 0.0:
         return f"f(0) = {v[0]!r} of {f!r}"
-    slack = 1e-9 * float(np.abs(v).max(initial=0.0))
+    slack = 1e-9 * float(np.abs(v).max(initial=0.0)) + 1e-322
     table = (v / max(1.0, slack)).reshape((2,) * f.n) if f.n else v
     for i in range(f.n):
         for j in range(i):

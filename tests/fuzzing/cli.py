@@ -198,9 +198,13 @@ def _demo_line(rng: Rng, intact: bool) -> list[str]:
     return [*line, *(() if "--count" in line else ("--count", "1")), "--size", "16"]
 
 
+# Methods that work on the model in the folder, marginals too.
+_SUITED = ("exact", "elimination", "lfield", "logistic", "trw", "mean_field", "bethe")
+
+
 def _bounds_line(rng: Rng, intact: bool) -> list[str]:
     options: Options = {
-        "--method": (pick(rng, [*METHODS, "ti", "ais"]), (*METHODS, "ti", "bete", "", "[/x]")),
+        "--method": (pick(rng, _SUITED), (*METHODS, "ti", "ais", "bete", "", "[/x]")),
         "--evidence": ("model.uai.evid", (*_PATHS, "model.uai", "bad.uai")),
         "--seed": ("3", _NUMBERS),
         "--budget": ("1e6", _NUMBERS),

@@ -107,7 +107,8 @@ def _penalty(rng: Rng) -> Call:
 
 
 def _decoder(name: str, rng: Rng) -> Call:
-    data = _data(rng)
+    # a likelihood of observations has no factor on the log-odds
+    data = _data(rng, "latent" if "evidence" in name else "logistic")
     layout = learning.make_examples(**data).layout
     options: dict[str, Any] = {
         "modes": {"factor": 1.0},

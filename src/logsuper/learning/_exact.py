@@ -8,7 +8,7 @@ import warnings
 from logsuper._random import Seed
 from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
-from logsuper.functions._checks import FloatArray, check_callback
+from logsuper.functions._checks import FloatArray, check_callback, check_number
 from logsuper.learning._exact_engines import (
     SHARED,
     WIDTH,
@@ -158,6 +158,7 @@ def fit_exactly(
     `widen` allows it. `remedy` ends the warning about a width that stays too large.
     """
     check_callback(callback)
+    check_number(tol, "tol")
     engine, examples = objective.engine, objective.examples
     assert isinstance(engine, Exact)
     theta = examples.layout.fill(alpha=0.5) if start is None else start
