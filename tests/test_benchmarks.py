@@ -205,11 +205,10 @@ def test_probabilities_are_compared(tmp_path, capsys):
 
 
 def test_the_choice_names_the_default_and_the_best():
-    row = [[0.05, 0.01, 0.02, 0.001]]
-    found = {way: row for way in probabilities.WAYS}
+    found = {way: np.array([[0.05, 0.01, 0.02, 0.001]]) for way in probabilities.WAYS}
     best = next(way for way in found if "3 rounds" in way)
-    found[best] = [[0.03, 0.01, 0.02, 0.001]]
-    table, good = probabilities._choice(found, "one setting")
+    found[best] = np.array([[0.03, 0.01, 0.02, 0.001]])
+    table, good = probabilities._compare(found, "one setting")
     assert not good
     assert [line[0] for line in table.rows if "least" in line[0]] == [f"{best} (least log loss)"]
     assert sum("(default)" in line[0] for line in table.rows) == 1

@@ -11,6 +11,7 @@ from logsuper.experiments._section import Grid, Section, spread, spread_note
 from logsuper.experiments._setting import Setting
 from logsuper.experiments._table1_columns import COLUMNS, FITS, FOLDS, WEAK, Column, Pair
 from logsuper.functions._checks import FloatArray
+from logsuper.learning._decoding import SAMPLES
 
 __all__ = ["PAPER", "Outcome", "make_section"]
 
@@ -277,7 +278,8 @@ def _text(outcome: Outcome) -> list[str]:
         "The regularisers of both are chosen once for each noise level, with seed "
         f"{outcome.seeds[0]}, by the error of mean decoding, and of MAP for SVM-Struct, in "
         f"cross-validation ({outcome.folds} folds) on the training images. All other models have "
-        "the default regularisers of MaskDenoiser. Mean decoding has 100 samples an image.",
+        "the default regularisers of MaskDenoiser. Mean decoding has "
+        f"{SAMPLES} samples per image.",
         "The factor c, and what the baselines are tuned by, come from the training images; trees "
         f"are grown on {outcome.pixels:,} of their pixels. Total variation takes the length of "
         "gradients; that along the axes, cut at one half, is the baseline with one cut. Fields "

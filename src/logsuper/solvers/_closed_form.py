@@ -148,7 +148,8 @@ def _best_prefixes(
     # over a tiny weight may overflow to infinity too.
     turn = np.where(fixed_on, 0, np.where(fixed_off, 2, 1))
     with np.errstate(over="ignore"):
-        ratio = z / (weights / weights.max())
+        # a weight that vanishes beside the largest is still one: no 0 / 0
+        ratio = z / np.maximum(weights / weights.max(), np.nextafter(0.0, 1.0))
     order = np.lexsort((-ratio, turn), axis=-1)
     gain = np.take_along_axis(np.where(fixed_on | fixed_off, 0.0, z), order, axis=1)
     if isinstance(atom, ConcaveCardinality):
