@@ -220,3 +220,14 @@ def test_refuses_other_functions_by_name():
     assert _trw.log_partition(Modular([0.0, 1.0])).value == pytest.approx(
         brute_log_partition(Modular([0.0, 1.0]))
     )
+
+
+def test_edges_in_any_order(seed):
+    rng = np.random.default_rng(seed)
+    f = random_cut(rng, 8) - Modular(rng.normal(size=8))
+    order = rng.permutation(len(f.terms()[0][1].weights))
+    cut = f.terms()[0][1]
+    shuffled = Cut(8, cut.edges[order], cut.weights[order]) + f.terms()[1][1]
+    assert log_partition(shuffled).value == pytest.approx(log_partition(f).value, abs=0.2)
+    # a cut alone, whose normal form keeps the order of its edges
+    assert log_partition(Cut(8, cut.edges[order], cut.weights[order])).certified
