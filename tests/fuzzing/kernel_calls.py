@@ -447,3 +447,46 @@ def _filter_sums(module: ModuleType, rng: Random) -> Call:
     expected = np.einsum("izyxabc,izyx->iabc", patches, x)
     arguments = {"padded": padded, "x": x, "sums": sums}
     return Call(None, arguments, lambda _: bool(np.allclose(sums, expected, atol=1e-9)))
+
+
+# ---- conditional probabilities -----------------------------------------------------------------
+
+
+def _perturbed(rng: Random, n: int) -> tuple[int, Arguments]:
+    problems, samples = (int(s) for s in rng.integers(1, 5, 2))
+    arguments = {
+        "theta": rng.normal(size=(problems, n)),
+        "labels": rng.integers(0, 2, (problems, samples, n)).astype(np.uint8),
+        "numbers": rng.integers(0, 2**63, problems).astype(np.uint64),
+        "key": int(rng.integers(0, 2**63)),
+        "first_sample": int(rng.integers(0, 2**31)),
+        "rounds": int(rng.integers(0, 4)),
+        "threads": int(rng.integers(1, 3)),
+        "sums": np.zeros((problems, n)),
+    }
+    return samples, arguments
+
+
+def _are_sums(sums: Any, samples: int) -> bool:
+    return bool(np.all((sums >= 0.0) & (sums <= samples * (1.0 + 1e-6))))
+
+
+@entry("conditional_grid")
+def _conditional_grid(module: ModuleType, rng: Random) -> Call:
+    height, width = (int(s) for s in rng.integers(2, 8, 2))
+    n = height * width
+    samples, arguments = _perturbed(rng, n)
+    weights = rng.exponential(size=(1, 2, n))
+    weights[0, 0].reshape(height, width)[:, -1] = 0.0
+    weights[0, 1, n - width :] = 0.0
+    arguments |= {"offsets": np.array([1, width], dtype=np.int64), "weights": weights}
+    return Call(None, arguments, lambda _: _are_sums(arguments["sums"], samples))
+
+
+@entry("conditional_graph")
+def _conditional_graph(module: ModuleType, rng: Random) -> Call:
+    n = int(rng.integers(2, 12))
+    samples, arguments = _perturbed(rng, n)
+    edges = np.array([(i, i + 1) for i in range(n - 1)], dtype=np.int64)
+    arguments |= {"edges": edges, "weights": rng.exponential(size=(1, n - 1))}
+    return Call(None, arguments, lambda _: _are_sums(arguments["sums"], samples))

@@ -134,12 +134,17 @@ def as_members(values: ArrayLike, n: int, name: str) -> IntArray:
     return members
 
 
+def is_single(value: Any) -> bool:
+    """Tell whether something is one value, rather than a list or an array with axes."""
+    return np.isscalar(value) or getattr(value, "ndim", 1) == 0
+
+
 def as_hyperedges(members: list[Any], n: int) -> list[IntArray]:
     """Return one or several sets of elements as a list of sets.
 
     ``[0, 1, 2]`` is one set, ``[[0, 1], [1, 2, 3]]`` two.
     """
-    if members and all(np.ndim(group) == 0 for group in members):
+    if members and all(is_single(group) for group in members):
         return [as_members(members, n, "members")]
     return [as_members(group, n, f"members[{k}]") for k, group in enumerate(members)]
 

@@ -21,6 +21,7 @@ from logsuper.functions._checks import (
     check_size,
     frozen,
     is_bit,
+    is_single,
     refuse_negative,
 )
 from logsuper.functions._cut import Cut
@@ -188,7 +189,7 @@ class RobustPn(GroupedFunction):
         size = check_size(n)
         given = as_list(members, "members", _MEMBERS)
         groups = as_hyperedges(given, size)
-        single = len(groups) == 1 and np.ndim(given[0]) == 0
+        single = len(groups) == 1 and is_single(given[0])
         limits = as_vector(threshold, "threshold", len(groups))
         refuse_negative(limits, "threshold", "a hyperedge costs at least 0")
         if not is_bit(side):
