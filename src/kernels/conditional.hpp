@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "noise.hpp"
 #include "team.hpp"
 
@@ -194,6 +195,7 @@ class GridConditional {
                     start(spin, w, offset, count, there, back);
                 add(back, count, pull);
                 add(there, count, pull + offset);
+                poll(4 * count);
             }
         }
     }
@@ -257,13 +259,14 @@ class GraphConditional {
         for (int round = 0; round <= p_.rounds; ++round) {
             for (int64_t i = 0; round && i < n; ++i) belief[i] = scratch.field[i] + pull[i];
             std::fill_n(pull, n, T(0));
-            for (int64_t e = 0; e < edges_; ++e) {
+            polled(edges_, 4, [&](int64_t e) {
                 const int64_t i = ends_[2 * e], j = ends_[2 * e + 1];
                 const T from_i = round ? belief[i] - back[e] : y[i] ? w[e] : -w[e];
                 const T from_j = round ? belief[j] - there[e] : y[j] ? w[e] : -w[e];
                 pull[j] += there[e] = clip(from_i, w[e]);
                 pull[i] += back[e] = clip(from_j, w[e]);
-            }
+            });
+            poll(edges_ + n);
         }
     }
 };

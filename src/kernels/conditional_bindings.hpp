@@ -39,7 +39,7 @@ inline bool check_weights(const Array<const double>& weights, int64_t problems) 
 
 template <class Job>
 void run_conditional(const Job& job, int threads) {
-    nb::gil_scoped_release release;
+    const Computing computing;
     run_team<typename Job::Scratch>(
         job.units(), threads, [&](typename Job::Scratch& scratch, int64_t unit) { job.run(scratch, unit); });
 }

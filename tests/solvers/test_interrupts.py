@@ -207,6 +207,28 @@ waited = interrupt(lambda: kernels.filter_field(padded, np.ones((1, 201, 201)), 
 padded, x = np.zeros((1, 1, 2200, 2200)), np.zeros((1, 1, 2000, 2000))
 waited = interrupt(lambda: kernels.filter_sums(padded, x, np.zeros((1, 1, 201, 201))))
 """,
+    "conditional_grid": """
+p = 300 * 300
+labels = np.broadcast_to(np.zeros(p, np.uint8), (1, 100, p))
+labels, weights = np.ascontiguousarray(labels), np.ones((1, 2, p))
+theta, numbers, sums = np.zeros((1, p)), np.zeros(1, np.uint64), np.zeros((1, p))
+offsets = np.array([1, 300])
+waited = interrupt(
+    lambda: kernels.conditional_grid(
+        offsets, weights, theta, labels, numbers, 1, 0, 10000, 1, sums
+    )
+)
+""",
+    "conditional_graph": """
+n = 100000
+labels, weights = np.zeros((1, 10, n), np.uint8), np.ones((1, n - 1))
+theta, numbers, sums = np.zeros((1, n)), np.zeros(1, np.uint64), np.zeros((1, n))
+waited = interrupt(
+    lambda: kernels.conditional_graph(
+        ring(n), weights, theta, labels, numbers, 1, 0, 100000, 1, sums
+    )
+)
+""",
     "a handler that calls the kernel it has interrupted, and lets it go on": """
 kernel, theta = image(200, 200), rng.normal(size=(1, 40000))
 expected = maximize(kernel, theta, 100)

@@ -37,7 +37,7 @@ class _Images:
     noisy: NDArray[np.float64]
     cleaned: NDArray[np.uint8]
     probability: NDArray[np.float64]
-    samples: NDArray[np.uint8]
+    samples: NDArray[np.uint8] | None  # none if exact sampling gave up
 
 
 @click.command()
@@ -97,6 +97,7 @@ def _run(
     count: int, size: int, noise: float, seed: int
 ) -> tuple[MaskDenoiser, _Images, tuple[float, float]]:
     """Return what was learned, the images, and the seconds of learning and of cleaning."""
+    from logsuper import NotCoalesced
     from logsuper._warnings import ConvergenceWarning
     from logsuper.channels import Flips
     from logsuper.datasets import corrupt, make_silhouettes
@@ -113,7 +114,10 @@ def _run(
     probability = denoiser.predict_proba(others)
     cleaned = (probability > 0.5).astype("uint8")  # what `predict` does
     seconds = learned - start, time.perf_counter() - learned
-    samples = denoiser.sample_posterior(others[:_SHOWN], _SAMPLES, random_state=seed)
+    try:
+        samples = denoiser.sample_posterior(others[:_SHOWN], _SAMPLES, random_state=seed)
+    except NotCoalesced:  # strong weights, learned from hardly anything but noise
+        samples = None
     return denoiser, _Images(original[_TRAIN:], others, cleaned, probability, samples), seconds
 
 
@@ -202,9 +206,15 @@ def _pictures(denoiser: MaskDenoiser, images: _Images) -> list[Picture]:
             [
                 _sheet.judged(images.cleaned[i], images.original[i], "cleaned"),
                 _sheet.doubt(images.probability[i], "uncertainty"),
-                _sheet.judged(images.samples[i, 0], images.original[i], "exact sample"),
-                _sheet.judged(images.samples[i, 1], images.original[i], "another"),
             ]
+            + (
+                []
+                if images.samples is None
+                else [
+                    _sheet.judged(images.samples[i, 0], images.original[i], "exact sample"),
+                    _sheet.judged(images.samples[i, 1], images.original[i], "another"),
+                ]
+            )
         )
         for i in first
     ]
@@ -217,6 +227,11 @@ def _pictures(denoiser: MaskDenoiser, images: _Images) -> list[Picture]:
         )
     ]
     horizontal, vertical = denoiser.alpha_
+    sampled = (
+        "and two exact samples of what the clean image may have been."
+        if images.samples is not None
+        else "exact samples would have taken too long under weights as strong as these."
+    )
     return [
         Picture(
             "demo",
@@ -228,8 +243,8 @@ def _pictures(denoiser: MaskDenoiser, images: _Images) -> list[Picture]:
             "doubts",
             _sheet.draw(doubts),
             "Cleaned again, with pixels in red that are too much and in blue that are too few; the "
-            "entropy of each pixel (white 0, brown one bit), which tells where to expect errors; "
-            "and two exact samples of what the clean image may have been.",
+            f"entropy of each pixel (white 0, brown one bit), which tells where to expect errors; "
+            f"{sampled}",
         ),
         Picture(
             "learned",

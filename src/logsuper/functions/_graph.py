@@ -268,14 +268,21 @@ class PairwiseGraph:
         Raises
         ------
         ValueError
-            If more than 16 auxiliary nodes are connected with each other.
+            If more than 16 auxiliary nodes are connected with each other, or sums overflow.
         """
-        # slow to import, and only needed here
-        from scipy.sparse.csgraph import connected_components
-
         Y = np.atleast_2d(check_binary(Y, self.n)).astype(np.float64)
         if Y.ndim != 2:
             raise ValueError(f"Y must have shape (M, {self.n}), got {Y.shape}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self._values(Y)
+        if not np.isfinite(total).all():
+            raise ValueError("sums of unary and weights overflow; rescale them")
+        return total
+
+    def _values(self, Y: FloatArray) -> FloatArray:
+        # slow to import, and only needed here
+        from scipy.sparse.csgraph import connected_components
+
         i, j = self.edges.T
         real = j < self.n
         total = self.constant + Y @ self.unary[: self.n]
