@@ -13,6 +13,7 @@ from rational import attack
 import logsuper as ls
 from logsuper.bounds import Bound, _heavy, _methods, _strips
 from logsuper.bounds._fixed_point import BITS, to_float, to_floats, to_integer
+from logsuper.solvers._native import kernels
 
 METHODS = ["exact", "enumeration", "elimination", "transfer", "strips"]
 
@@ -77,12 +78,20 @@ def test_a_small_grid_with_a_huge_edge_is_not_called_exact_unless_it_is():
 
 
 def test_numbers_of_all_sizes_against_exact_arithmetic():
-    models = 240
+    models = 120 if kernels() else 60
     counts, faults = attack(models, seed=11)
     assert faults == []
     for method in (*rational.METHODS, "bracket"):
         assert counts[method, "models"] >= models / 8
         assert counts[method, "narrow"] >= 0.95 * counts[method, "models"]
+
+
+@pytest.mark.parametrize("model", [59, 148, 1828])
+def test_marginals_by_enumeration_hold_where_all_states_of_an_element_are_rare(model):
+    f = rational.FAMILIES[model % len(rational.FAMILIES)](np.random.default_rng([0, model]))
+    found, truth = _methods.marginals(f, "enumeration"), rational.log_partition(f)[1]
+    for low, p, high in zip(found.lower, truth, found.upper, strict=True):
+        assert Fraction(float(low)) <= p <= Fraction(float(high))
 
 
 def test_the_oracle_agrees_with_float64(seed):

@@ -14,6 +14,7 @@ from objective_oracles import (
     images,
     kinds,
     latent,
+    long,
     log_determinant,
     partial,
     random_theta,
@@ -172,6 +173,7 @@ def test_closed_forms_without_coupling(seed):
     np.testing.assert_allclose(drawn.gradient[2:-1], residual.mean(axis=0), atol=0.03)
 
 
+@long
 def test_standard_error_is_that_of_repetitions():
     rng = np.random.default_rng(0)
     for kind in (conditional, partial, latent):

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import oracles
 import pytest
+from objective_oracles import long
 from scipy.special import expit
 
 import logsuper as ls
@@ -50,6 +51,7 @@ def test_more_rounds_are_nearer_on_grids(seed: int) -> None:
     assert off[2] < off[1] < off[0] and off[1] < 0.03
 
 
+@long
 def test_it_estimates_the_law_of_maximisers_with_less_variance(seed: int) -> None:
     x = ls.make_silhouettes(1, shape=(30, 30), seed=seed)[0]
     theta = 2.0 * (2.0 * ls.Flips(0.1).sample(x, seed=seed).ravel() - 1.0)
@@ -137,7 +139,7 @@ def test_factors_tilts_and_shared_rows_count(seed: int) -> None:
 
 def test_it_depends_on_no_other_problem_thread_or_block(monkeypatch, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    s = ls.prepare(ls.grid_cuts((90, 110)))
+    s = ls.prepare(ls.grid_cuts((37, 130)))
     theta = rng.normal(size=(3, s.n))
     found = s.conditional_means(theta, [0.5, 0.5], 70, seed, numbers=[5, 6, 7])
     again = s.conditional_means(theta, [0.5, 0.5], 70, seed, numbers=[5, 6, 7], n_jobs=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -17,6 +18,8 @@ LIMIT = 22
 _BLOCK_BITS = 12
 # Errors of all values of a block, in nats, below which they are not looked at one by one.
 _NEGLIGIBLE = 1e-12
+# The largest logarithm that is taken as one; and a bound on what exp loses where it underflows.
+_LARGEST, _LOST = 700.0, 1e-300
 # Operations, of about a nanosecond, for each number that an evaluation handles.
 _NUMBER = 6.0
 
@@ -38,14 +41,14 @@ def log_partition(f: SubmodularFunction, *, limit: int = LIMIT) -> Bound:
     >>> log_partition(LogDet([[2.0, 1.0], [1.0, 2.0]]))
     <exact 0.8472978604 by enumeration, certified>
     """
-    log_z, error, _ = _sums(f, limit)
-    return Bound.exactly(log_z, error, "enumeration")
+    found = _sums(f, limit)
+    return Bound.exactly(found.log_z, found.error, "enumeration")
 
 
 def marginals(f: SubmodularFunction, *, limit: int = LIMIT) -> Marginals:
     """Return the exact marginals; see `log_partition` for the option."""
-    _, error, mean = _sums(f, limit)
-    return Marginals.exactly(mean, 2.0 * error, "enumeration")
+    found = _sums(f, limit)
+    return Marginals(found.mean, "enumeration", found.lower, found.upper)
 
 
 def operations(f: SubmodularFunction) -> float:
@@ -58,8 +61,19 @@ def _cost(f: SubmodularFunction) -> float:
     return math.inf if f.n > 900 else _NUMBER * 2.0**f.n * (f.n + f._row_size())
 
 
-def _sums(f: SubmodularFunction, limit: int) -> tuple[float, float, FloatArray]:
-    """Return log Z, what rounding may have done to it, and the marginals, by blocks of states."""
+@dataclasses.dataclass(frozen=True)
+class _Sums:
+    """What all states add up to, and what rounding may have done to it."""
+
+    log_z: float
+    error: float
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def _sums(f: SubmodularFunction, limit: int) -> _Sums:
+    """Add up all states, by blocks of them."""
     if f.n > min(check_natural(limit, "limit"), 62):
         raise TooLarge(
             f"enumeration would evaluate {f!r} at 2^{f.n} states, some {_cost(f):.2g} operations; "
@@ -70,9 +84,10 @@ def _sums(f: SubmodularFunction, limit: int) -> tuple[float, float, FloatArray]:
     blocks = 1 << (f.n - low)
     X = np.zeros((1 << low, f.n))
     X[:, :low] = (np.arange(1 << low)[:, None] >> np.arange(low)) & 1
-    # sums of e^(-f - top), where top is the largest -f so far; of the values, and of what they may
-    # be at least and at most
-    top, sums, ones, worst = -math.inf, np.zeros(3), np.zeros(f.n), 0.0
+    # sums of e^(-f - top), where top is the largest -f so far: of the values, of what they are at
+    # least, and at most; over all states, and over those with a one, or a zero, in each place
+    top, sums, ones, zeros = -math.inf, np.zeros(3), np.zeros((3, f.n)), np.zeros((3, f.n))
+    worst, vague = 0.0, False
     for block in range(blocks):
         X[:, low:] = (block >> np.arange(f.n - low)) & 1
         with np.errstate(over="ignore", invalid="ignore"):
@@ -82,24 +97,34 @@ def _sums(f: SubmodularFunction, limit: int) -> tuple[float, float, FloatArray]:
             raise ValueError(f"{f!r} is {values[bad]} at x = {X[bad].astype(int).tolist()}")
         peak = max(top, float(-values.min()))
         logs = -values - peak
-        mass = np.exp(logs)
+        mass = np.exp(logs)[None]
         fade = math.exp(top - peak)
         most = float(errors.max())
         worst = max(worst, most)
-        if most < _NEGLIGIBLE:
-            bounds = mass.sum() * np.exp([0.0, -most, most])
-        else:
+        if most >= _NEGLIGIBLE:
             # a state that is certain to be rare matters little, however wrong its value is
-            most_likely = np.exp(np.minimum(logs + errors, 700.0))
-            bounds = np.array([mass.sum(), np.exp(logs - errors).sum(), most_likely.sum()])
-        sums = sums * fade + bounds
-        ones = ones * fade + mass @ X
+            vague = vague or bool((logs + errors > _LARGEST).any())
+            mass = np.exp([logs, logs - errors, np.minimum(logs + errors, _LARGEST)])
+        # where errors are small, one sum is enough: it is off by their largest at most
+        factors = np.ones(3) if most >= _NEGLIGIBLE else np.exp([0.0, -most, most])
+        sums = sums * fade + factors * mass.sum(axis=1)
+        ones = ones * fade + factors[:, None] * (mass @ X)
+        zeros = zeros * fade + factors[:, None] * (mass @ (1.0 - X))
         top = peak
     total, least, greatest = sums
     log_z = top + math.log(total)
     off = worst
-    if least > 0.0:
+    if least > 0.0 and not vague:
         off = min(worst, max(math.log(total / least), math.log(greatest / total)))
     off += EPS * (32.0 + blocks + abs(log_z) + abs(top))
     # two sums of the same terms in different order: rounding can take a certain element past 1
-    return log_z, off, np.minimum(ones / total, 1.0)
+    mean = np.minimum(ones[0] / total, 1.0)
+    if vague:
+        return _Sums(log_z, off, mean, np.zeros(f.n), np.ones(f.n))
+    # what is lost below e^-745, and by rounding: of logarithms of up to 745 and of sums
+    ones[2] += _LOST
+    zeros[2] += _LOST
+    slip = EPS * (1600.0 + 2.0 * blocks)
+    lower = ones[1] / (ones[1] + zeros[2]) * (1.0 - slip)
+    upper = np.minimum(ones[2] / (ones[2] + zeros[1]) * (1.0 + slip), 1.0)
+    return _Sums(log_z, off, mean, np.minimum(lower, mean), np.maximum(upper, mean))
