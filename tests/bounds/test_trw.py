@@ -11,7 +11,7 @@ from logsuper.bounds import NotApplicable, _bethe, _lfield, _messages, _trw
 from logsuper.bounds._free_energy import FreeEnergy
 from logsuper.bounds._messages import Messages
 from logsuper.bounds._pairwise import as_pairwise
-from logsuper.bounds._spanning_trees import best_forest, edge_probabilities
+from logsuper.bounds._spanning_trees import best_forest, edge_probabilities, operations
 from logsuper.bounds._trw import dual, log_partition, marginals
 
 
@@ -231,3 +231,7 @@ def test_edges_in_any_order(seed):
     assert log_partition(shuffled).value == pytest.approx(log_partition(f).value, abs=0.2)
     # a cut alone, whose normal form keeps the order of its edges
     assert log_partition(Cut(8, cut.edges[order], cut.weights[order])).certified
+
+
+def test_a_graph_without_edges_costs_something_too():
+    assert operations(5, 0) > 0

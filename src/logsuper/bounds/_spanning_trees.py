@@ -86,7 +86,7 @@ def _is_dense(n: int, edges: int) -> bool:
 
 def _wanted(n: int, edges: int) -> int:
     """Return how many forests are chosen by weight: few of a dense graph, whose list is long."""
-    return _FORESTS[0] if _is_dense(n, edges) else int(np.clip(_EDGES // edges, *_FORESTS))
+    return _FORESTS[0] if _is_dense(n, edges) else int(np.clip(_EDGES // max(1, edges), *_FORESTS))
 
 
 def best_forest(n: int, edges: IntArray, gains: FloatArray) -> FloatArray:
