@@ -14,8 +14,8 @@ from objective_oracles import (
     images,
     kinds,
     latent,
-    long,
     log_determinant,
+    long,
     partial,
     random_theta,
 )
