@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from logsuper._random import Seed, as_generator
 from logsuper.bounds._pairwise import as_pairwise
@@ -133,6 +133,11 @@ def mean_of_blocks(means: FloatArray, sizes: IntArray) -> tuple[FloatArray, Floa
 
 def _column(sizes: IntArray, ndim: int) -> IntArray:
     return sizes.reshape(-1, *[1] * (ndim - 1))
+
+
+def student_factor(units: int) -> float:
+    """Return what makes 1.96 standard errors of that many units an interval of 95 %."""
+    return float(stdtrit(max(1, units - 1), 0.975) / ndtri(0.975))
 
 
 def t_interval(mean: float, stderr: float, units: int, confidence: float) -> tuple[float, float]:

@@ -29,6 +29,7 @@ from logsuper.bounds._draws import (
     mean_of_blocks,
     rare,
     seldom,
+    student_factor,
     t_interval,
     unseen,
 )
@@ -279,6 +280,7 @@ def marginals(
         means.append(block_means(expit(found) if form == "smoothed" else found, batch.sizes))
         on += (found > 0).sum(axis=0)
     mean, stderr = mean_of_blocks(np.concatenate(means), sizes)
+    stderr = student_factor(len(sizes)) * stderr
     # where the better value of an element hardly ever changed, changes may not have come up: each
     # moves the mean by no more than gains differ
     rare = seldom(on / count, count)
