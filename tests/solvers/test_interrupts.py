@@ -26,6 +26,8 @@ SETUP = """
 import importlib, json, os, signal, threading, time
 import numpy as np
 
+# a shell may have started all of this with the signal ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 kernels = importlib.import_module({module!r})
 rng = np.random.default_rng(0)
 AXES = np.array([[0, 0, 1], [0, 1, 0]])
@@ -247,7 +249,9 @@ right = same(found, expected) and all(np.array_equal(y, expected[0][:1]) for y i
 
 def test_calls_of_users_stop_too():
     code = """
+import signal
 import numpy as np, logsuper as ls
+signal.signal(signal.SIGINT, signal.default_int_handler)
 structure = ls.prepare(ls.grid_cuts((300, 300)))
 print("ready", flush=True)
 structure.perturb(np.zeros(90000), [1.0, 1.0], samples=200_000, key=1, n_jobs=2)
