@@ -145,7 +145,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         params["options"] = _without_paths(params.get("options"))
         estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
-            if name in read["fitted"]:
+            if name in read["fitted"] or name not in _OPTIONAL:
                 setattr(estimator, name, _check_fitted(name, read["fitted"][name]))
         estimator._refit()
     except Exception as error:  # a well-formed file with contents that make no sense
@@ -183,6 +183,9 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
 }
 """What each fitted attribute must be."""
+
+_OPTIONAL = ("feature_names_in_",)
+"""Fitted attributes that not every estimator has."""
 
 
 def _check_fitted(name: str, value: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from logsuper._files import load_arrays, save_arrays
 from logsuper._random import Seed
 from logsuper.functions._checks import FloatArray, as_float, check_number, first_index
-from logsuper.learning._layout import Layout
+from logsuper.learning._layout import LARGEST, Layout
 from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective, pieces
 from logsuper.solvers._inputs import check_integer
@@ -105,6 +105,10 @@ def _read_state(header: dict[str, Any], arrays: dict[str, Any], layout: Layout) 
         if (vector < least).any():
             [place] = first_index(vector < least)
             raise ValueError(f"{name}[{place}] = {vector[place]:g} is below {least[place]:g}")
+        most = LARGEST**2 if name == "squares" else LARGEST
+        if (np.abs(vector) > most).any():
+            [place] = first_index(np.abs(vector) > most)
+            raise ValueError(f"{name}[{place}] = {vector[place]:g} is beyond {most:g}")
     step, cuts, estimated = (
         check_integer(header[name], name, 0, 2**63) for name in ("step", "cuts", "estimated")
     )
