@@ -4,6 +4,7 @@ import numpy as np
 import oracles
 import pytest
 from denoisers import SHAPE, make_pairs, quick
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import logsuper as ls
 from logsuper.estimators._learners import LEARNERS
@@ -22,9 +23,17 @@ def test_removes_noise_with_clean_images(pairs, fitted):
 def test_removes_noise_without_clean_images(pairs):
     noisy, clean = pairs
     denoiser = quick().fit(noisy)
-    assert denoiser.learner_ == "moments"
+    assert denoiser.learner_ == "resample"
     assert abs(denoiser.noise_ - 0.1) < 0.03
     assert denoiser.score(noisy, clean) > (noisy == clean).mean() + 0.03
+
+
+def test_a_score_without_labels_chooses(pairs):
+    noisy, _ = pairs
+    search = GridSearchCV(quick(), {"penalty": [1e-2, 1e4]}, cv=2).fit(noisy)
+    assert search.best_params_ == {"penalty": 1e-2}
+    found = cross_val_score(quick(), noisy, cv=3)
+    assert (found < 0).all() and (found > np.log(0.5)).all()
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

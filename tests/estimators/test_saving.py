@@ -269,6 +269,16 @@ def test_one_array_is_not_copied_to_many_places(tmp_path, traced):
     assert traced(load) < 20 * (tmp_path / "model").stat().st_size
 
 
+@pytest.mark.parametrize("name", ["_key", "learner_", "parameters_", "_design", "channel_"])
+def test_a_model_without_a_part_is_refused(tmp_path, name):
+    ls.MaskDenoiser(0.1, max_iter=2).fit(NOISY, CLEAN).save(tmp_path / "model")
+    header, arrays = load_arrays(tmp_path / "model", "model", 1)
+    del header["fitted"][name]
+    save_arrays(tmp_path / "model", "model", 1, header, arrays)
+    with pytest.raises(ValueError, match=f"malformed .*{name}"):
+        ls.load_model(tmp_path / "model")
+
+
 def test_a_huge_number_of_axes_is_refused(tmp_path, traced):
     ls.MaskDenoiser(0.1, max_iter=2).fit(NOISY, CLEAN).save(tmp_path / "model")
     header, arrays = load_arrays(tmp_path / "model", "model", 1)

@@ -191,6 +191,8 @@ def test_malformed_checkpoints_are_refused(tmp_path):
         ({}, changed("average", 0, -np.inf), r"average\[0\] = -inf is not finite"),
         ({}, changed("theta", 0, -1.0), r"theta\[0\] = -1 is below 0"),
         ({}, changed("squares", 5, -1.0), r"squares\[5\] = -1 is below 0"),
+        ({}, changed("theta", 1, 1e300), r"theta\[1\] = 1e\+300 is beyond"),
+        ({}, changed("squares", 1, 1e300), r"squares\[1\] = 1e\+300 is beyond"),
         ({}, {"theta": arrays["theta"][:-1]}, rf"theta has shape \({size - 1},\), not \({size},\)"),
         ({}, {"squares": arrays["squares"][None]}, "squares has shape"),
         ({}, {"average": None}, "average"),

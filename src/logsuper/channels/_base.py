@@ -175,6 +175,35 @@ class Channel(ABC):
         """
         return self._draw(as_labels(x), as_generator(seed))
 
+    def sample_like(self, observed: ArrayLike, x: ArrayLike, seed: Seed = None) -> FloatArray:
+        """Draw another observation of x, with the same entries missing as in one that was made.
+
+        Parameters
+        ----------
+        observed : array-like
+            NaN, or masked, where nothing was observed.
+        x : array-like of 0 and 1, of the shape of `observed`
+        seed : int, Generator or None
+
+        Returns
+        -------
+        ndarray of the shape of x, float64
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> ls.Flips(0.0).sample_like([0, float("nan"), 1], [1, 1, 0])
+        array([ 1., nan,  0.])
+        """
+        z, bits = as_observed(observed), as_labels(x)
+        if bits.shape != z.shape:
+            raise ValueError(f"x has shape {bits.shape}, but observed {z.shape}")
+        return np.where(np.isnan(z), np.nan, self._draw_seen(bits, as_generator(seed)))
+
+    def _draw_seen(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw an observation of x, no entry of which is missing."""
+        return self._draw(x, rng)
+
     def count(self, observed: ArrayLike, mean: ArrayLike) -> FloatArray:
         """Return what `refit` needs to know of some images; add up what several calls return.
 

@@ -48,6 +48,9 @@ class Missing(Channel):
         lost = rng.random(x.shape) < broadcast(self.rate, x.shape, "rate")
         return np.where(lost, np.nan, self.channel._draw(x, rng))
 
+    def _draw_seen(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return self.channel._draw_seen(x, rng)
+
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
         return self.channel._count(z, zero, one)
 

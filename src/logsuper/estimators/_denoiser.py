@@ -22,9 +22,10 @@ from logsuper.estimators._common import (
     run,
     whole,
 )
+from logsuper.estimators._crops import crop, is_large
 from logsuper.estimators._images import Image, check_bits, check_pairs, pieces, read_images
-from logsuper.estimators._learners import LEARNERS, is_pairwise
-from logsuper.estimators._noise import check_observed, doubt, find_channel, noise_of
+from logsuper.estimators._learners import LEARNERS
+from logsuper.estimators._noise import check_observed, doubt, find_channel, has_places, noise_of
 from logsuper.estimators._saving import Saveable
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
@@ -32,6 +33,8 @@ from logsuper.functions._grid import grid_cuts
 from logsuper.learning import Examples, Parameters, Record, make_examples
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._learned import Callback
+from logsuper.learning._resample import is_pairwise
+from logsuper.learning._score import PART, score
 
 __all__ = ["MaskDenoiser"]
 
@@ -70,14 +73,15 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         data: counted against `clean` where that is given, else estimated from the noisy images.
         "auto" is "flips" where all is 0 or 1, and "gaussian" for grey levels. Without `clean`, one
         rate for all pixels is checked: a warning says if it is larger than the images show.
-    learner : {"auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin", "moments", \
-"latent"}
+    learner : {"auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin", "resample", \
+"moments", "latent"}
         How to learn. "auto" is "logistic", the paper's maximum likelihood, with clean images;
-        without them "moments" where all functions are pairwise, else "latent". The last two learn
-        from noisy images alone and ignore clean ones.
+        without them "resample" where all functions are pairwise, else "latent". The last three
+        learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number for each pixel, one for all, or none. "auto" is "pixel" for
-        20 images or more of one shape, else "shared".
+        20 images or more of one shape, no side of them longer than 96 (24 in volumes), else
+        "shared".
     neighbors : int, list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
         :math:`f_k` themselves; or what returns them for the shape of an image.
@@ -146,8 +150,10 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Images are an array (N, H, W), volumes (N, Z, H, W), or a list of arrays, which may differ in
-    shape unless t is per pixel. Any dtype will do; NaN, or the mask of a masked array, is a missing
-    pixel in `noisy`, which is filled in, and a pixel without a label in `clean`.
+    shape unless t is per pixel. Of large ones, learning looks at windows, up to half a million
+    pixels in all, unless something is given for each pixel. Any dtype will do; NaN, or the mask of
+    a masked array, is a missing pixel in `noisy`, which is filled in, and a pixel without a label
+    in `clean`.
 
     References
     ----------
@@ -251,10 +257,11 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         name = self._choose_learner(images[0].shape, labels)
         if not LEARNERS[name].supervised:
             labels = None
+        windows = self._may_crop() and is_large(images)
         design = {
             "neighbors": self.neighbors,
             "axes": images[0].ndim,
-            "modular": self._choose_term(shapes, len(images)),
+            "modular": self._choose_term(shapes, len(images), windows),
             "context": self._choose_radius(name, images),
             "scale": bool(self.scale) and name != "latent",
         }
@@ -263,7 +270,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
         if labels is None and not learned_too and not isinstance(self.noise, str):
             doubt(channel, images)
-        examples = _gather(design, images, channel, labels)
+        parts, marked = crop(images, labels, key) if windows else (images, labels)
+        examples = _gather(design, parts, channel, marked)
         learned = run(self, name, examples, key)
         with whole(self):
             self._design, self._key = design, key
@@ -285,16 +293,26 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             if LEARNERS[self.learner].supervised and labels is None:
                 raise ValueError(
                     f"learner={self.learner!r} needs clean images: fit(noisy, clean); without them "
-                    "use 'moments' or 'latent'"
+                    "use 'resample', 'moments' or 'latent'"
                 )
             return self.learner
         if labels is not None:
             return "logistic"
-        return "moments" if is_pairwise(_functions_on(self.neighbors, shape)) else "latent"
+        return "resample" if is_pairwise(_functions_on(self.neighbors, shape)) else "latent"
 
-    def _choose_term(self, shapes: set[tuple[int, ...]], count: int) -> str:
+    def _may_crop(self) -> bool:
+        """Return whether the model is the same everywhere, so that parts of images will do."""
+        fixed = self.neighbors is not None and not (
+            isinstance(self.neighbors, int | np.integer) or callable(self.neighbors)
+        )
+        rates = not isinstance(self.noise, str | Channel) and np.ndim(self.noise) > 0
+        local = isinstance(self.noise, Channel) and has_places(self.noise)
+        return self.modular != "pixel" and not (fixed or rates or local)
+
+    def _choose_term(self, shapes: set[tuple[int, ...]], count: int, windows: bool) -> str:
         if self.modular == "auto":
-            return "pixel" if len(shapes) == 1 and count >= _ENOUGH else "shared"
+            alike = len(shapes) == 1 and not windows
+            return "pixel" if alike and count >= _ENOUGH else "shared"
         if self.modular == "pixel" and len(shapes) > 1:
             raise ValueError(
                 f"modular='pixel' needs images of one shape, but noisy has {len(shapes)} shapes; "
@@ -392,26 +410,62 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
 
         return self._decode(noisy, find, np.uint8, copies=(count,))
 
-    def score(self, noisy: Any, clean: Any) -> float:
-        """Return the share of labelled pixels that `predict` gets right.
+    def score(self, noisy: Any, clean: Any = None) -> float:
+        """Return the share of labelled pixels that `predict` gets right; or a score without labels.
 
         Parameters
         ----------
-        noisy, clean : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+        clean : the same, optional
+            Without it, every observed pixel is hidden once, among others, and predicted from those
+            that were not: a proper score of noisy images, which needs no clean one.
 
         Returns
         -------
         float
-            In [0, 1]; 1 less the normalised Hamming distance.
+            With `clean` in [0, 1]: 1 less the normalised Hamming distance. Without, the mean
+            log-probability of a hidden pixel, in nats; differences count, and larger is better.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> noisy = ls.Flips(0.1).sample(ls.make_silhouettes(9, shape=(24, 24), seed=0), seed=1)
+        >>> good = ls.MaskDenoiser(noise=0.1).fit(noisy[:6])
+        >>> bad = ls.MaskDenoiser(noise=0.1, penalty=1e4).fit(noisy[:6])  # hardly any coupling
+        >>> good.score(noisy[6:]) > bad.score(noisy[6:])
+        True
         """
         if clean is None:
-            raise ValueError("clean is missing; a score compares predictions with clean images")
+            return self._score_hidden(noisy)
         labels = _read_labels(clean, read_images(noisy, "noisy"))
         right, total = 0, 0
         for x, y in zip(labels, self.predict(noisy), strict=True):
             right += int(np.count_nonzero(x == y))
             total += int(np.count_nonzero(x == x))  # NaN has no label
         return right / total
+
+    def _score_hidden(self, noisy: Any) -> float:
+        """Return the mean log-probability of observed pixels, each hidden once."""
+        check_is_fitted(self)
+        images = read_images(noisy, "noisy")
+        self._check_shapes(images)
+        check_observed(self.channel_, images)
+        total, known = 0.0, 0
+        for piece in pieces(images):
+            examples = _gather(self._design, images[piece], self.channel_)
+            found = score(
+                examples,
+                examples.layout.pack(self.parameters_),
+                patterns=PART,
+                seed=self._key,
+                n_jobs=self.n_jobs,
+            )
+            for part in found.pixels:
+                total += float(np.nansum(part))
+                known += int(np.count_nonzero(part == part))
+        if not known:
+            raise ValueError("noisy has no observed pixel at all, so that there is no score")
+        return total / known
 
     def _check_decoding(self) -> None:
         check_choice(self.decode, "decode", ["auto", "mean", "map"])

@@ -6,13 +6,10 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
 
-from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import check_number
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular
 from logsuper.learning import Layout, Learned, Penalty
 
-__all__ = ["LEARNERS", "find_penalty", "is_pairwise"]
+__all__ = ["LEARNERS", "find_penalty"]
 
 _KINDS = {"alpha": "alpha", "modular": "modular", "filter": "beta", "scale": "scale"}
 
@@ -62,6 +59,7 @@ LEARNERS: dict[str, Learner] = {
     "pseudo": Learner("_pseudo", "max_iterations", exact=True),
     "lfield": Learner("_lfield", "max_iterations", exact=True),
     "max_margin": Learner("_max_margin", "max_rounds", prior=10.0, coupling=1.0, filter=1000.0),
+    "resample": Learner("_resample", "max_steps", supervised=False),
     # estimated statistics are noisy, and can leave the polytope of what a model can have
     "moments": Learner("_moments", "max_steps", prior=30.0, coupling=10.0, supervised=False),
     "latent": Learner("_latent", "max_iterations", coupling=1.0, supervised=False),
@@ -91,8 +89,3 @@ def find_penalty(
         if check_number(weight, f"penalty[{kind!r}]") < 0:
             raise ValueError(f"penalty of {kind} = {weight:g} must be at least 0")
     return Penalty.of(layout, **{_KINDS[kind]: weight for kind, weight in penalty.items()})
-
-
-def is_pairwise(functions: tuple[SubmodularFunction, ...]) -> bool:
-    """Return whether all functions are cuts and modular terms."""
-    return all(isinstance(atom, Cut | Modular) for f in functions for _, atom in f.terms())

@@ -13,7 +13,7 @@ from logsuper.estimators._images import Image, check_bits, is_binary
 from logsuper.functions._checks import FloatArray, entry, first_index
 from logsuper.learning._noise_level import estimate_noise, find_rate
 
-__all__ = ["KINDS", "check_observed", "doubt", "find_channel", "noise_of"]
+__all__ = ["KINDS", "check_observed", "doubt", "find_channel", "has_places", "noise_of"]
 
 KINDS = ("auto", "flips", "asymmetric", "gaussian")
 
@@ -83,6 +83,12 @@ def noise_of(channel: Channel) -> Any:
         return tuple(inner.scale.tolist())
     rates = [float(r) if r.ndim == 0 else r for _, r in _rates(inner)]
     return rates[0] if len(rates) == 1 else tuple(rates)
+
+
+def has_places(channel: Channel) -> bool:
+    """Return whether a channel is another one from pixel to pixel."""
+    lost = isinstance(channel, Missing) and channel.rate.ndim > 0
+    return lost or any(rates.ndim > 0 for _, rates in _rates(_inner(channel)))
 
 
 # ------------------------------------------------------------------------------------------ inside

@@ -24,6 +24,8 @@ from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._pseudo import pseudo
+from logsuper.learning._resample import resample
+from logsuper.learning._score import Score, score
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
 
@@ -42,6 +44,7 @@ __all__ = [
     "Parameters",
     "Penalty",
     "Record",
+    "Score",
     "Selection",
     "State",
     "Strips",
@@ -64,6 +67,8 @@ __all__ = [
     "moments",
     "path",
     "pseudo",
+    "resample",
     "saa",
     "samples",
+    "score",
 ]

@@ -256,6 +256,7 @@ def descend(
     average: bool | None = None,
     estimate: Engine | None = None,
     checkpoint: Path | None = None,
+    warm: bool | None = None,
 ) -> Learned:
     r"""Minimise any objective by projected stochastic subgradient descent.
 
@@ -294,6 +295,8 @@ def descend(
     checkpoint : path, optional
         Where the state is kept. If the file is there, the fit goes on from it, to the very same
         result.
+    warm : bool, optional
+        Whether these iterations of L-BFGS come first; by default only without a `start`.
 
     Returns
     -------
@@ -331,7 +334,8 @@ def descend(
     check_callback(callback)
     check_seed(checkpoint, seed)
     key = as_key(seed)
-    warm = start is None and rule == "adaptive" and limit > _WARM_STEPS and _can_warm(objective)
+    warm = (start is None if warm is None else warm) and rule == "adaptive"
+    warm = warm and limit > _WARM_STEPS and _can_warm(objective)
     if start is None:
         start = examples.layout.fill()
         if rule != "printed":
@@ -400,6 +404,7 @@ def logistic(
     rate: float = 1.0,
     average: bool | None = None,
     checkpoint: Path | None = None,
+    warm: bool | None = None,
 ) -> Learned:
     """Learn from labels by the logistic bound: the paper's maximum likelihood (4.2, 4.3).
 
@@ -408,7 +413,7 @@ def logistic(
     examples : Examples
         With labels, all or some; conditional where there are observations.
     penalty : Penalty
-    start, callback, tol, max_steps, batch, steps, rate, average, checkpoint
+    start, callback, tol, max_steps, batch, steps, rate, average, checkpoint, warm
         As in `descend`.
     seed : int, Generator or None
     n_jobs : int, optional
@@ -465,6 +470,7 @@ def logistic(
         average=average,
         estimate=estimate,
         checkpoint=checkpoint,
+        warm=warm,
     )
 
 

@@ -155,6 +155,22 @@ class Examples:
             ),
         )
 
+    def with_observed(
+        self, observed: Sequence[FloatArray], labels: Sequence[Codes] | None = None
+    ) -> Examples:
+        """Return the same examples with other observations, and labels: (N, n) of each group."""
+        groups = []
+        for g, (group, z) in enumerate(zip(self.groups, observed, strict=True)):
+            codes: NDArray[Any] = np.asarray(z, dtype=np.float64)
+            if group.observed is not None and group.observed.dtype == np.uint8:
+                codes = np.where(np.isnan(codes), UNKNOWN, codes).astype(np.uint8)
+            groups.append(
+                dataclasses.replace(
+                    group, observed=codes, labels=None if labels is None else labels[g]
+                )
+            )
+        return dataclasses.replace(self, groups=tuple(groups)).with_channel(self.channel)
+
     def subset(self, index: IntArray) -> Examples:
         """Return some of the examples, numbered anew from 0 in the order of `index`."""
         groups = []
