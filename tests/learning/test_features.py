@@ -41,9 +41,10 @@ def test_context_is_a_window_without_its_middle(shape, radius, native, seed, mon
     beta, mean = rng.standard_normal(context.size), rng.random(odds.shape)
     rows = np.arange(3)
     assert phi.shape[2] == context.size
-    np.testing.assert_allclose(context.field(rows, odds, beta), phi @ beta, atol=1e-12)
+    inputs = context.inputs(rows, odds)
+    np.testing.assert_allclose(context.field(inputs, beta), phi @ beta, atol=1e-12)
     sums = np.einsum("bdp,bd->bp", phi, mean)
-    np.testing.assert_allclose(context.statistics(rows, odds, mean), sums, atol=1e-12)
+    np.testing.assert_allclose(context.statistics(inputs, mean), sums, atol=1e-12)
 
 
 def test_kernels_refuse_margins_that_do_not_fit():

@@ -53,11 +53,14 @@ class Moments(NamedTuple):
         :math:`x`.
     agreement : ndarray of shape (B,)
         :math:`l_i^\top x`; 0 where nothing is observed.
+    features : ndarray of shape (B, p) or None
+        :math:`\Phi_i^\top x` where it is known already.
     """
 
     stats: FloatArray
     mean: FloatArray
     agreement: FloatArray
+    features: FloatArray | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,6 +83,8 @@ class Group:
         Factors on the edges of the cuts.
     odds : ndarray of shape (N, n), or None
         The log-odds of what was observed, when they are few enough to keep.
+    around : ndarray of shape (N, ...), or None
+        What the features are made from, when it is made from these log-odds.
     """
 
     shape: tuple[int, ...]
@@ -90,6 +95,7 @@ class Group:
     features: Features | None
     edge_weights: FloatArray | None
     odds: FloatArray | None = None
+    around: FloatArray | None = None
 
     @property
     def count(self) -> int:
@@ -104,11 +110,16 @@ class Group:
             return np.where(part == UNKNOWN, np.nan, part)
         return np.asarray(part, dtype=np.float64)
 
+    def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
+        """Return what the features of some examples are made from, given their log-odds."""
+        assert self.features is not None
+        return self.features.inputs(rows, odds) if self.around is None else self.around[rows]
+
     def take(self, rows: IntArray, index: IntArray) -> Group:
         """Return some rows, with other places in the user's order."""
         kept: dict[str, Any] = {
             name: None if value is None else value[rows]
-            for name in ("labels", "observed", "edge_weights", "odds")
+            for name in ("labels", "observed", "edge_weights", "odds", "around")
             for value in [getattr(self, name)]
         }
         features = None if self.features is None else self.features.subset(rows)
@@ -150,9 +161,7 @@ class Examples:
         return dataclasses.replace(
             self,
             channel=channel,
-            groups=tuple(
-                dataclasses.replace(group, odds=_keep_odds(group, channel)) for group in self.groups
-            ),
+            groups=tuple(_with_odds(group, channel) for group in self.groups),
         )
 
     def with_observed(
@@ -223,7 +232,7 @@ class Examples:
         if layout.modular:
             field += theta[at["modular"]]
         if group.features is not None:
-            field += group.features.field(rows, odds, theta[at["beta"]])
+            field += group.features.field(group.inputs(rows, odds), theta[at["beta"]])
         return field
 
     def agreement(self, group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
@@ -248,11 +257,20 @@ class Examples:
             yield moments.mean.sum(axis=1, keepdims=True)
         elif self.layout.modular:
             yield moments.mean
-        if group.features is not None:
-            odds = self.log_odds(group, rows) if self._sees(group) else None
-            yield group.features.statistics(rows, odds, moments.mean)
+        if moments.features is not None:
+            yield moments.features
+        elif group.features is not None:
+            yield self.feature_statistics(group, rows, moments.mean)
         if self.layout.scale:
             yield moments.agreement[:, None]
+
+    def feature_statistics(self, group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
+        r"""Return :math:`\Phi_i^\top x_i` of some examples, (B, p)."""
+        assert group.features is not None
+        odds = None
+        if group.around is None and self._sees(group):
+            odds = self.log_odds(group, rows)
+        return group.features.statistics(group.inputs(rows, odds), mean)
 
     def label_moments(self, group: Group, rows: IntArray) -> Moments:
         """Return the statistics of the labels; all pixels must have one."""
@@ -264,7 +282,10 @@ class Examples:
         _, _, stats = group.prepared.maximize(
             fixed, np.zeros(self.layout.functions), edge_weights=group.factors(rows)
         )
-        return Moments(stats, mean, self.agreement(group, rows, mean))
+        features = None
+        if group.features is not None:
+            features = self.feature_statistics(group, rows, mean)
+        return Moments(stats, mean, self.agreement(group, rows, mean), features)
 
 
 def make_examples(
@@ -400,6 +421,14 @@ def _refuse_large_functions(prepared: Prepared) -> None:
     zero = np.zeros(prepared.n)
     for k, f in enumerate(prepared.functions):
         _refuse_large(np.append(f.gains(zero), f(1.0 - zero)), f"the gain of functions[{k}]")
+
+
+def _with_odds(group: Group, channel: Channel | None) -> Group:
+    """Return a group with log-odds, and what is made from them, where they are kept."""
+    odds, around = _keep_odds(group, channel), None
+    if odds is not None and isinstance(group.features, Context):
+        around = group.features.inputs(np.arange(group.count), odds)
+    return dataclasses.replace(group, odds=odds, around=around)
 
 
 def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:

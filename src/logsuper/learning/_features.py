@@ -22,11 +22,14 @@ class Features(Protocol):
     def size(self) -> int:
         """Number p of features of a pixel."""
 
-    def field(self, rows: IntArray, odds: FloatArray | None, beta: FloatArray) -> FloatArray:
-        r"""Return :math:`\Phi_i\beta` of some examples, (B, n), given their log-odds."""
+    def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
+        r"""Return what :math:`\Phi_i` of some examples is made from, given their log-odds."""
 
-    def statistics(self, rows: IntArray, odds: FloatArray | None, mean: FloatArray) -> FloatArray:
-        r"""Return :math:`\Phi_i^\top x_i` of some examples, (B, p), given their log-odds."""
+    def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
+        r"""Return :math:`\Phi_i\beta`, (B, n)."""
+
+    def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
+        r"""Return :math:`\Phi_i^\top x_i`, (B, p)."""
 
     def subset(self, rows: IntArray) -> Features:
         """Return the features of some examples only."""
@@ -43,13 +46,17 @@ class Dense:
         """Number of features of a pixel."""
         return int(self.values.shape[2])
 
-    def field(self, rows: IntArray, odds: FloatArray | None, beta: FloatArray) -> FloatArray:
-        """Return the linear predictor."""
-        return np.asarray(self.values[rows] @ beta)
+    def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
+        """Return the features of some examples."""
+        return self.values[rows]
 
-    def statistics(self, rows: IntArray, odds: FloatArray | None, mean: FloatArray) -> FloatArray:
+    def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return the linear predictor."""
+        return np.asarray(inputs @ beta)
+
+    def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sums of the features over the ones."""
-        return np.asarray(np.einsum("bdp,bd->bp", self.values[rows], mean))
+        return np.asarray(np.einsum("bdp,bd->bp", inputs, mean))
 
     def subset(self, rows: IntArray) -> Dense:
         """Return the features of some examples only."""
@@ -82,31 +89,33 @@ class Context:
         """Number of neighbours."""
         return int((2 * self.radius + 1) ** len(self.shape)) - 1
 
-    def field(self, rows: IntArray, odds: FloatArray | None, beta: FloatArray) -> FloatArray:
+    def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
+        """Return what was observed, with a margin."""
+        return self._padded(odds)
+
+    def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
         """Return the filtered observations."""
-        padded = self._padded(odds)
-        field = np.zeros((len(padded), *self._size))
+        field = np.zeros((len(inputs), *self._size))
         native = kernels()
         if native is not None:
             window = np.insert(beta, len(beta) // 2, 0.0)  # the pixel itself
-            native.filter_field(padded, window.reshape(self._taps), field)
+            native.filter_field(inputs, window.reshape(self._taps), field)
         else:
             for place, weight in zip(self._places(), beta, strict=True):
-                field += weight * padded[place]
-        return field.reshape(len(padded), -1)
+                field += weight * inputs[place]
+        return field.reshape(len(inputs), -1)
 
-    def statistics(self, rows: IntArray, odds: FloatArray | None, mean: FloatArray) -> FloatArray:
+    def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sums of the neighbours over the ones."""
-        padded = self._padded(odds)
         x = np.ascontiguousarray(mean, dtype=np.float64).reshape(-1, *self._size)
         native = kernels()
         if native is not None:
-            sums = np.zeros((len(padded), *self._taps))
-            native.filter_sums(padded, x, sums)
-            return np.delete(sums.reshape(len(padded), -1), self.size // 2, axis=1)
-        result = np.empty((len(padded), self.size))
+            sums = np.zeros((len(inputs), *self._taps))
+            native.filter_sums(inputs, x, sums)
+            return np.delete(sums.reshape(len(inputs), -1), self.size // 2, axis=1)
+        result = np.empty((len(inputs), self.size))
         for k, place in enumerate(self._places()):
-            result[:, k] = np.einsum("izyx,izyx->i", padded[place], x)
+            result[:, k] = np.einsum("izyx,izyx->i", inputs[place], x)
         return result
 
     def subset(self, rows: IntArray) -> Context:

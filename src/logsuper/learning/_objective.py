@@ -101,8 +101,10 @@ class Objective:
 
         def targets(group: Group, rows: IntArray) -> Moments:
             assert group.labels is not None
-            stats, agreement = known[id(group)]
-            return Moments(stats[rows], group.labels[rows].astype(np.float64), agreement[rows])
+            stats, agreement, features = known[id(group)]
+            mean = group.labels[rows].astype(np.float64)
+            kept = None if features is None else features[rows]
+            return Moments(stats[rows], mean, agreement[rows], kept)
 
         return cls(examples, engine, targets)
 
@@ -203,10 +205,14 @@ class _Side(NamedTuple):
     cuts: int
 
 
-def _known(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray]:
-    """Return f_k(x) and l'x of all labels; the x themselves stay bytes."""
+def _known(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Return f_k(x), l'x and Phi'x of all labels; the x themselves stay bytes."""
     parts = [examples.label_moments(group, rows) for rows in pieces(group)]
-    return np.concatenate([p.stats for p in parts]), np.concatenate([p.agreement for p in parts])
+    stats, agreement = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("stats", "agreement")
+    )
+    features = [part.features for part in parts if part.features is not None]
+    return stats, agreement, np.concatenate(features) if features else None
 
 
 def pieces(group: Group) -> Iterator[IntArray]:
