@@ -228,3 +228,20 @@ def test_functions_of_nothing_can_be_built():
         assert f.n == 0
         assert f([]) == 0.0
         assert f(np.empty((2, 0))).tolist() == [0.0, 0.0]
+
+
+def test_functions_of_sets():
+    f = SetFunction.of_sets(lambda chosen: np.sqrt(len(chosen)), 5)
+    np.testing.assert_allclose(f(enumerate_x(5)), np.sqrt(enumerate_x(5).sum(axis=1)))
+    weights = [1.0, 2.0, 4.0]
+    g = SetFunction.of_sets(lambda chosen: min(5.0, sum(weights[i] for i in chosen)), 3)
+    assert g([1, 0, 1]) == 5.0 and g([1, 1, 0]) == 3.0
+    with pytest.raises(ValueError, match="not submodular"):
+        SetFunction.of_sets(lambda chosen: len(chosen) ** 2, 3)
+    with pytest.raises(TypeError, match="callable"):
+        SetFunction.of_sets(3, 3)
+
+
+def test_a_function_that_does_not_look_at_x_is_noticed():
+    with pytest.warns(UserWarning, match="of_sets"):
+        SetFunction(lambda chosen: np.sqrt(len(chosen)), 4)

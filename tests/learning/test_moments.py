@@ -150,7 +150,7 @@ def test_without_noise_they_are_the_moments_of_the_labels(seed):
     )
     group, rows = next(data.parts())
     for found, exact in zip(
-        moment_targets(data)(group, rows), data.label_moments(group, rows), strict=True
+        moment_targets(data)(group, rows)[:3], data.label_moments(group, rows)[:3], strict=True
     ):
         np.testing.assert_allclose(found, exact, rtol=1e-7, atol=1e-7)
     engine = FixedNoise(2, key=1)
@@ -191,7 +191,7 @@ def test_blocks_and_what_is_kept_change_nothing(monkeypatch, seed):
     assert kept.kept[0] is not None and blocks.kept[0] is None
     np.testing.assert_allclose(kept.shift(group), blocks.shift(group), atol=1e-12)
     assert np.abs(kept.shift(group)).max() > 0.01
-    for a, b in zip(kept(group, rows[2:5]), blocks(group, rows[2:5]), strict=True):
+    for a, b in zip(kept(group, rows[2:5])[:3], blocks(group, rows[2:5])[:3], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
 
@@ -357,8 +357,9 @@ def test_outside_of_the_polytope_a_penalty_keeps_the_fit_finite():
     with pytest.raises(ValueError, match="needs a penalty of alpha above 0"):
         moments(data, Penalty.of(data.layout, modular=0.1))
     penalty = Penalty.of(data.layout, alpha=5.0, modular=1.0, scale=1.0)
-    fit = moments(data, penalty, tol=1e-3)
-    assert fit.converged and np.abs(fit.theta).max() < 10
+    with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):
+        fit = moments(data, penalty, tol=1e-3)
+    assert not fit.converged and np.abs(fit.theta).max() < 10
     # the optimum is where the penalty balances what no model can match
     objective = Objective(data, Enumeration(), moment_targets(data))
     optimum = minimize(objective, penalty)
@@ -421,3 +422,16 @@ def test_arguments_are_checked(tmp_path):
         moments(data, small(data.layout), method="exact", checkpoint=tmp_path / "state.npz")
     with pytest.raises(ValueError, match="checkpoint needs a seed"):
         moments(data, small(data.layout), seed=None, checkpoint=tmp_path / "state.npz")
+
+
+@long
+@pytest.mark.filterwarnings("ignore:descent")
+def test_an_impossible_objective_is_not_called_converged():
+    z = ls.Flips(0.1).sample(ls.make_silhouettes(20, shape=(48, 48), seed=0), seed=1)
+    data = make_examples(
+        ls.grid_cuts((48, 48)), observed=z, channel=ls.Flips(0.13), modular="shared", scale=True
+    )
+    penalty = Penalty.of(data.layout, alpha=1e-3, modular=1e-3, scale=1e-3)
+    with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):
+        found = moments(data, penalty, tol=1e-2, max_steps=2000)
+    assert not found.converged and found.history[-1].objective < 0

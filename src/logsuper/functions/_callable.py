@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +42,8 @@ class SetFunction(SubmodularFunction):
     Traceback (most recent call last):
     ...
     ValueError: function is not submodular: given [], elements 0 and 1 gain 1 more ...
+
+    See `of_sets` for a function of the set of ones.
     """
 
     def __init__(
@@ -56,8 +60,39 @@ class SetFunction(SubmodularFunction):
         self.vectorized = check_flag(vectorized, "vectorized")
         self._offset = 0.0
         self._offset = float(self._evaluate(np.zeros((1, self.n)))[0])
+        if self.n and not self._evaluate(_some_points(self.n)).any():
+            warnings.warn(
+                f"function returned {self._offset:g} at every x that was tried, as if it did not "
+                "depend on x: it is called with a vector of zeros and ones, whose length is always "
+                "n. For a function of the set of ones, write SetFunction.of_sets(function, n)",
+                UserWarning,
+                stacklevel=2,
+            )
         if check_flag(check, "check") and not (report := check_submodular(self)):
             raise ValueError(f"function is not submodular: {report.violated}")
+
+    @classmethod
+    def of_sets(cls, function: Callable[[Any], Any], n: int, check: bool = True) -> SetFunction:
+        """Return the submodular function of a Python callable that takes a set.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a frozenset of integers in 0..n-1, the places of the ones, and returns a number.
+        n : int
+        check : bool, default True
+            As in the constructor.
+
+        Examples
+        --------
+        >>> from logsuper.functions import SetFunction
+        >>> f = SetFunction.of_sets(lambda chosen: len(chosen) ** 0.5, 4)
+        >>> float(f([1, 1, 1, 1]))
+        2.0
+        """
+        if not callable(function):
+            raise TypeError(f"function must be callable, got {type(function).__name__}")
+        return cls(_OfSets(function), n, check)
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
         points = X.astype(np.uint8)
@@ -90,6 +125,29 @@ class SetFunction(SubmodularFunction):
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return f"SetFunction({name}, n={self.n})"
+
+
+@dataclasses.dataclass(frozen=True)
+class _OfSets:
+    """A function of a vector that asks another one about the set of its ones."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, x: NDArray[np.uint8]) -> Any:
+        return self.function(frozenset(np.flatnonzero(x).tolist()))
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+def _some_points(n: int) -> FloatArray:
+    """Return all ones, the first and the last element alone, and some of either half."""
+    points = np.zeros((5, n))
+    points[0] = 1.0
+    points[1, 0] = points[2, -1] = 1.0
+    points[3, ::2] = points[4, : n // 2 + 1] = 1.0
+    return points
 
 
 def _as_number(returned: Any, point: NDArray[np.uint8]) -> float:

@@ -14,12 +14,14 @@ regulariser keeps the parameters finite.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from logsuper._random import Seed, as_generator, as_keys
+from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds._draws import check_choice
 from logsuper.functions._checks import FloatArray, IntArray, entry, first_index
 from logsuper.learning._checkpoint import check_seed
@@ -288,7 +290,7 @@ def moments(
             tol=tol,
             max_iterations=max_steps,
         )
-    return descend(
+    found = descend(
         Objective(examples, FreshNoise(count, keys[0], n_jobs), targets),
         penalty,
         start=start,
@@ -300,6 +302,17 @@ def moments(
         estimate=FreshNoise(2, keys[1], n_jobs),
         checkpoint=checkpoint,
     )
+    last = found.history[-1]
+    if last.objective + 3.0 * last.stderr < 0.0:
+        warnings.warn(
+            f"moments: the objective is {last.objective:.3g}, and minus a log-probability is never "
+            "below 0: the estimated moments are those of no distribution. Raise penalty, lower the "
+            "noise rate, or learn by 'resample', which cannot come to that",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+        found = dataclasses.replace(found, converged=False)
+    return found
 
 
 def check_penalty(targets: EstimatedMoments, penalty: Penalty) -> None:
