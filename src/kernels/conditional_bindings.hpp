@@ -1,6 +1,8 @@
 // The Python face of the conditional probabilities.
 #pragma once
 
+#include <cmath>
+
 #include "bindings.hpp"
 #include "conditional.hpp"
 
@@ -21,6 +23,7 @@ inline Perturbations check_perturbations(const Array<const double>& theta, const
     require(length(sums, 0) == p.problems && length(sums, 1) == p.nodes, "sums has the wrong shape");
     require(0 <= rounds && rounds <= 1 << 20, "rounds must be 0 to 2^20");
     require(threads >= 1, "threads must be >= 1");
+    for (size_t i = 0; i < theta.size(); ++i) require(!std::isnan(theta.data()[i]), "theta has a NaN");
     p.theta = theta.data();
     p.labels = labels.data();
     p.numbers = numbers.data();

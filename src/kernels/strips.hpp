@@ -46,7 +46,10 @@ struct Plain {
         return a + b;
     }
     // A power of two that brings a weight near 1, and its logarithm in units.
-    static double shrink(double weight) { return std::ldexp(1.0, -std::ilogb(weight)); }
+    static double shrink(double weight) {
+        const bool usual = weight > 0.0 && std::isfinite(weight);  // else there is nothing to bring near 1
+        return usual ? std::ldexp(1.0, -std::ilogb(weight)) : 1.0;
+    }
     static double units(double shrink) { return std::ilogb(shrink); }
 };
 

@@ -4,7 +4,8 @@ import numpy as np
 import oracles
 import pytest
 from denoisers import SHAPE, make_pairs, quick
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 import logsuper as ls
 from logsuper.estimators._learners import LEARNERS
@@ -34,6 +35,37 @@ def test_a_score_without_labels_chooses(pairs):
     assert search.best_params_ == {"penalty": 1e-2}
     found = cross_val_score(quick(), noisy, cv=3)
     assert (found < 0).all() and (found > np.log(0.5)).all()
+
+
+@pytest.mark.parametrize("name", ["accuracy", "neg_log_loss", "neg_brier_score", "roc_auc", "f1"])
+def test_scores_of_scikit_learn(pairs, fitted, name):
+    noisy, clean = pairs
+    scorer = ls.pixel_scorer(name)
+    found = scorer(fitted, noisy, clean)
+    p, y = fitted.predict_proba(noisy).ravel(), clean.ravel()
+    expected = {
+        "accuracy": lambda: (fitted.predict(noisy).ravel() == y).mean(),
+        "neg_log_loss": lambda: np.log(np.where(y == 1, p, 1 - p)).mean(),
+        "neg_brier_score": lambda: -((p - y) ** 2).mean(),
+        "roc_auc": lambda: roc_auc_score(y, p),
+        "f1": lambda: f1_score(y, fitted.predict(noisy).ravel()),
+    }[name]()
+    assert found == pytest.approx(expected, rel=1e-9)
+    some = clean.astype(float)
+    some[:, 3:] = np.nan
+    assert np.isfinite(scorer(fitted, noisy, some))
+    scores = cross_val_score(quick(), noisy, clean, cv=2, scoring=scorer, error_score="raise")
+    assert scores.shape == (2,)
+    with pytest.raises(ValueError, match="leave scoring out"):
+        scorer(fitted, noisy, None)
+
+
+def test_cross_validated_predictions(pairs):
+    noisy, clean = pairs
+    assert cross_val_predict(quick(), noisy, clean, cv=2).shape == clean.shape
+    found = cross_val_predict(quick(), noisy, cv=2, method="predict_proba")
+    assert found.shape == clean.shape
+    assert quick().fit(noisy, clean).classes_.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

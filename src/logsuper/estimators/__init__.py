@@ -3,5 +3,6 @@
 from logsuper.estimators._denoiser import MaskDenoiser
 from logsuper.estimators._density import LogSupermodularDensity
 from logsuper.estimators._saving import load_model
+from logsuper.estimators._scoring import pixel_scorer
 
-__all__ = ["LogSupermodularDensity", "MaskDenoiser", "load_model"]
+__all__ = ["LogSupermodularDensity", "MaskDenoiser", "load_model", "pixel_scorer"]

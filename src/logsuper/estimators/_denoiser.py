@@ -146,6 +146,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         1 for "max_margin", which is made for it.
     shape_ : tuple of int or None
         The shape of the training images, None where they differ.
+    classes_ : ndarray of shape (2,)
+        0 and 1.
 
     Notes
     -----
@@ -337,6 +339,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def _refit(self) -> None:
         found = self.parameters_
+        self.classes_ = np.array([0, 1])
         self.alpha_: FloatArray = found.alpha
         self.scale_: float = found.scale
         if self._design["modular"] == "pixel":

@@ -1,0 +1,88 @@
+"""Scores of scikit-learn for masks: every labelled pixel is a case."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+
+from logsuper.functions._checks import FloatArray
+
+__all__ = ["pixel_scorer"]
+
+
+def pixel_scorer(scoring: str) -> PixelScorer:
+    """Return a scorer of masks, for the argument ``scoring`` of scikit-learn's tools.
+
+    The names that scikit-learn knows take one label per row and refuse images; here every labelled
+    pixel of every image is a row.
+
+    Parameters
+    ----------
+    scoring : str
+        Such as "accuracy", "neg_log_loss", "neg_brier_score", "roc_auc", "f1" or "jaccard".
+
+    Returns
+    -------
+    callable
+        With the arguments (estimator, noisy, clean).
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from sklearn.model_selection import cross_val_score
+    >>> clean = ls.make_silhouettes(6, shape=(20, 20), seed=0)
+    >>> noisy = ls.Flips(0.1).sample(clean, seed=1)
+    >>> scores = cross_val_score(
+    ...     ls.MaskDenoiser(0.1), noisy, clean, cv=2, scoring=ls.pixel_scorer("neg_log_loss")
+    ... )
+    >>> bool((scores > -0.3).all())
+    True
+    """
+    get_scorer(scoring)  # refuses names that there are not
+    return PixelScorer(scoring)
+
+
+@dataclasses.dataclass(frozen=True)
+class PixelScorer:
+    """A scorer of masks, by the name of one of scikit-learn's."""
+
+    scoring: str
+
+    def __call__(self, estimator: Any, noisy: Any, clean: Any) -> float:
+        """Return the score of an estimator on labelled pixels."""
+        if clean is None:
+            raise ValueError(
+                f"the score {self.scoring!r} compares with clean images; without them leave "
+                "scoring out: MaskDenoiser.score predicts hidden pixels"
+            )
+        y = _flat(clean)
+        known = ~np.isnan(y)
+        rows = np.stack([_flat(estimator.predict(noisy)), _flat(estimator.predict_proba(noisy))], 1)
+        score: float = get_scorer(self.scoring)(_Pixels().fit(), rows[known], y[known].astype(int))
+        return score
+
+
+class _Pixels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose input is what it predicts: a value, and a probability."""
+
+    def fit(self) -> _Pixels:
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, rows: FloatArray) -> Any:
+        return rows[:, 0].astype(int)
+
+    def predict_proba(self, rows: FloatArray) -> FloatArray:
+        return np.stack([1.0 - rows[:, 1], rows[:, 1]], axis=1)
+
+
+def _flat(images: Any) -> FloatArray:
+    """Return all pixels of images or a list of them, NaN where they are masked."""
+    parts = [
+        np.ma.filled(np.ma.asarray(image).astype(np.float64), np.nan).ravel() for image in images
+    ]
+    return np.concatenate(parts)
