@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -33,7 +34,8 @@ from logsuper.functions._grid import grid_cuts
 from logsuper.learning import Examples, Parameters, Record, make_examples
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._learned import Callback
-from logsuper.learning._resample import is_pairwise
+from logsuper.learning._resample import clean_images, is_pairwise
+from logsuper.learning._residuals import neighbour_correlation
 from logsuper.learning._score import PART, score
 
 __all__ = ["MaskDenoiser"]
@@ -50,6 +52,10 @@ _SUPPORT = 1000
 _DOUBT = 1e-4
 """No probability is nearer than this to 0 or 1: a model is never that sure of its own assumptions.
 Chosen in cross-validation by `python -m benchmarks.probabilities`."""
+
+
+_CORRELATED = 0.1
+"""Correlation of neighbouring observations inside of regions that is worth a warning."""
 
 
 class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
@@ -275,6 +281,8 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         parts, marked = crop(images, labels, key) if windows else (images, labels)
         examples = _gather(design, parts, channel, marked)
         learned = run(self, name, examples, key)
+        if labels is None and not has_places(channel):
+            _doubt_independence(examples, learned.theta, key, self.n_jobs)
         with whole(self):
             self._design, self._key = design, key
             self.parameters_ = learned.parameters
@@ -572,6 +580,28 @@ def _gather(
         context=design["context"],
         scale=design["scale"],
     )
+
+
+def _doubt_independence(
+    examples: Examples, theta: FloatArray, key: int, n_jobs: int | None
+) -> None:
+    """Warn if what is left of the noise inside of regions is correlated from pixel to pixel."""
+    cleaned = clean_images(examples, theta, key, draw=False, n_jobs=n_jobs)
+    pairs = [
+        (z.reshape(group.shape), x.reshape(group.shape))
+        for group, masks in zip(examples.groups, cleaned, strict=True)
+        for z, x in zip(group.read_observed(np.arange(group.count)), masks, strict=True)
+    ]
+    found, stderr = neighbour_correlation(*zip(*pairs, strict=True))
+    if found > _CORRELATED + 5.0 * stderr:
+        warnings.warn(
+            f"inside of regions, neighbouring pixels of noisy have a correlation of {found:.2f}, "
+            "and independent noise has none: blobs, stripes, compression, texture or uneven light. "
+            "What was learned cannot tell them from masks. Flatten the images (subtract a wide "
+            "blur), give clean images, or features of a classifier (logsuper.learning)",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _functions_on(neighbors: Any, shape: tuple[int, ...]) -> tuple[SubmodularFunction, ...]:
