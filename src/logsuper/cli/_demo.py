@@ -271,9 +271,9 @@ def _save(
         "cleaned others."
     )
     text = (
-        "The model is a conditional random field with submodular couplings, learned by matching "
-        "moments of clean images, which can be estimated from noisy ones. Every step is a minimum "
-        "cut, computed exactly.",
+        "The model is a conditional random field with submodular couplings. It proposes clean "
+        "images for the noisy ones, corrupts them again, and learns from these pairs as from "
+        "labels. Every step is a minimum cut, computed exactly.",
     )
     sections = (
         Section("result", "What came out", text, (_summary(figures),), tuple(pictures)),
