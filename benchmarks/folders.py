@@ -154,6 +154,29 @@ def measure(folder: Folder, rate: float, seeds: int, jobs: int) -> tuple[list[li
     return rows, good
 
 
+def times(data: Path | None, jobs: int) -> Measured:
+    """Return seconds of fits without labels: what is large must not take long."""
+    large: dict[str, Images] = {
+        "one smooth mask, 4000x4000": list(blobs(1, 0, (4000, 4000), scale=20.0)),
+        "1000 silhouettes, 512x512": list(ls.make_silhouettes(50, (512, 512), seed=0)) * 20,
+    }
+    if data is not None:
+        train, _ = next(_horses(data)).load(0)
+        large = {"30 horses, original sizes": train[:30], **large}
+    rows = []
+    for name, clean in large.items():
+        rng = np.random.default_rng(0)
+        noisy = [ls.Flips(0.1).sample(x, rng).astype(np.uint8) for x in clean]
+        start = time.perf_counter()
+        model = ls.MaskDenoiser(n_jobs=jobs).fit(noisy)
+        seconds = time.perf_counter() - start
+        weights = ", ".join(f"{weight:.2f}" for weight in model.alpha_)
+        rows.append([name, f"{seconds:.1f}", weights, f"{model.noise_:.4f}"])
+    return Measured(
+        "Seconds to fit without labels, 10 % flips", ["images", "seconds", "weights", "rate"], rows
+    )
+
+
 HEAD = [
     "images",
     "flips",
@@ -179,8 +202,12 @@ def main(arguments: list[str] | None = None) -> int:
     parse.add_argument("--jobs", type=int, default=2, help="threads of a fit")
     parse.add_argument("--only", default="", help="images with this in their name")
     parse.add_argument("--rates", type=float, nargs="+", default=[0.1, 0.2])
+    parse.add_argument("--times", action="store_true", help="only time large fits")
     parse.add_argument("--markdown", type=Path, metavar="OUT", help="write the table")
     options = parse.parse_args(command)
+    if options.times:
+        show([times(options.data, options.jobs)])
+        return 0
     rows, missed = [], []
     for folder in folders(options.data):
         if options.only not in folder.name:
