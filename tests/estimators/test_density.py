@@ -1,6 +1,7 @@
 import numpy as np
 import oracles
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 import logsuper as ls
@@ -240,3 +241,57 @@ def test_an_interrupted_fit_leaves_no_trace():
     with pytest.raises(KeyboardInterrupt):
         density.set_params(callback=stop).fit(X[:, :3])
     np.testing.assert_array_equal(density.score_samples(X), before)
+
+
+def test_the_kind_of_functions_is_chosen_by_rows_that_are_held_out():
+    rng = np.random.default_rng(0)
+    # a chain of features, each mostly like the one before: a forest
+    chain = np.zeros((400, 8), dtype=int)
+    chain[:, 0] = rng.random(400) < 0.5
+    for j in range(1, 8):
+        chain[:, j] = np.where(rng.random(400) < 0.9, chain[:, j - 1], rng.random(400) < 0.5)
+    found = ls.LogSupermodularDensity().fit(chain)
+    assert {tuple(f.edges[0]) for f in found.functions_} == {(j, j + 1) for j in range(7)}
+    counts = ls.LogSupermodularDensity("counts").fit(chain)
+    test = chain[rng.permutation(400)[:100]]
+    assert found.score(test) > counts.score(test)
+    # all features follow one hidden cause: counts
+    alike = (rng.random((400, 8)) < rng.choice([0.15, 0.85], (400, 1))).astype(int)
+    assert len(ls.LogSupermodularDensity().fit(alike).functions_) == 3
+
+
+def test_a_forest_has_the_likelihood_of_its_pairs(seed):
+    rng = np.random.default_rng(seed)
+    x = (rng.random((300, 3)) < rng.choice([0.2, 0.8], (300, 1))).astype(int)
+    found = ls.LogSupermodularDensity("forest", penalty=0.0).fit(x)
+    # the maximum likelihood of a forest matches the pairs exactly
+    p = found.model_.marginals("enumeration").values
+    np.testing.assert_allclose(p, x.mean(axis=0), atol=1e-3)
+    states = oracles.enumerate_x(3)
+    law = np.exp(found.score_samples(states))
+    assert law.sum() == pytest.approx(1.0)
+    for f in found.functions_:
+        i, j = f.edges[0]
+        apart = law @ (states[:, i] != states[:, j])
+        assert apart == pytest.approx((x[:, i] != x[:, j]).mean(), abs=1e-3)
+
+
+def test_forests_leave_out_what_excludes_and_what_is_not_known():
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 2, (200, 1)).astype(float)
+    rows = np.hstack([x, 1 - x, x])
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    found = ls.LogSupermodularDensity("forest").fit(rows)
+    assert [f.edges[0].tolist() for f in found.functions_] == [[0, 2]]
+    nothing = ls.LogSupermodularDensity("forest").fit(np.hstack([x, 1 - x]))
+    assert np.isfinite(nothing.score(np.hstack([x, 1 - x])))
+
+
+def test_digits_are_more_likely_than_by_independent_pixels():
+    digits = load_digits().data > 7
+    order = np.random.default_rng(0).permutation(len(digits))
+    train, test = digits[order[:900]].astype(int), digits[order[900:]].astype(int)
+    p = (train.sum(axis=0) + 0.5) / (len(train) + 1.0)
+    alone = np.where(test == 1, np.log(p), np.log(1 - p)).sum(axis=1).mean()
+    found = ls.LogSupermodularDensity(tol=1e-3).fit(train)
+    assert found.score_samples(test).mean() > alone + 3.5

@@ -25,6 +25,7 @@ _LEARNERS: dict[str, dict[str, Any]] = {
     "lfield": {"max_iterations": 3},
     "max_margin": {"max_rounds": 3, "blocks": 2, "loss": "hamming"},
     "moments": {"max_steps": 3, "samples": 2, "batch": 2, "method": "logistic"},
+    "resample": {"max_steps": 9, "samples": 2, "batch": 2, "rounds": 2},
     "latent": {"max_iterations": 2, "samples": 2, "steps": 2, "engine": "logistic", "method": "em"},
 }
 
@@ -39,7 +40,7 @@ def _images(rng: Rng, count: int = 4) -> tuple[np.ndarray, np.ndarray]:
 def _data(rng: Rng, learner: str = "logistic") -> dict[str, Any]:
     """Return arguments of `make_examples`."""
     clean, noisy = _images(rng)
-    wide = learner not in ("moments", "latent") and rng.integers(4) == 0
+    wide = learner not in ("moments", "latent", "resample") and rng.integers(4) == 0
     return {
         "functions": list(ls.grid_cuts(SHAPE)),
         "labels": None if learner == "latent" else clean,
@@ -115,6 +116,7 @@ def _decoder(name: str, rng: Rng) -> Call:
         "means": {"method": pick(rng, ("auto", "logistic", "exact")), "samples": 3, "seed": 0},
         "samples": {"count": 2, "seed": 0, "max_sweeps": 2**10},
         "best_factor": {"factors": (0.5, 1.0)},
+        "score": {"patterns": 4, "samples": 2, "seed": 0},
         "log_evidence": {"engine": learning.Exact(), "budget": 1e8},
         "bracket_log_evidence": {"budget": 1e8},
     }[name]
@@ -130,7 +132,8 @@ def _decoder(name: str, rng: Rng) -> Call:
 
     def call(**given: Any) -> Any:
         examples, options = _examples(given)
-        return getattr(learning, name)(examples, **options)
+        found = getattr(learning, name)(examples, **options)
+        return np.nan_to_num(found.pixels[0]) if name == "score" else found
 
     return Call(call, arguments, check.get(name, checks.is_finite))
 
@@ -268,9 +271,19 @@ def _use_denoiser(name: str, rng: Rng) -> Call:
     return Call(getattr(denoiser, name), arguments, check[name])
 
 
+def _pixel_scorer(rng: Rng) -> Call:
+    clean, noisy = _images(rng, 2)
+
+    def call(scoring: Any, noisy: Any, clean: Any) -> Any:
+        return ls.pixel_scorer(scoring)(_fitted_denoiser(0), noisy, clean)
+
+    scoring = pick(rng, ("accuracy", "neg_log_loss", "f1"))
+    return Call(call, {"scoring": scoring, "noisy": noisy, "clean": clean}, checks.is_finite)
+
+
 def _fit_density(rng: Rng) -> Call:
     n = int(rng.integers(2, 5))
-    functions = pick(rng, (None, [some_function(rng, n)]))
+    functions = pick(rng, (None, "forest", [some_function(rng, n)]))
     arguments = {
         "functions": functions,
         "learner": pick(rng, ("auto", "logistic", "exact", "pseudo", "lfield", "saa")),
@@ -283,7 +296,7 @@ def _fit_density(rng: Rng) -> Call:
         "callback": None,
         "random_state": 0,
         "n_jobs": None,
-        "X": rng.integers(0, 2, (6, n)),
+        "X": rng.integers(0, 2, (pick(rng, (6, 60)), n)),
     }
 
     def call(X: Any, **options: Any) -> Any:
@@ -317,7 +330,7 @@ MAKERS: dict[str, Maker] = {
     **{
         f"learning.{name}": functools.partial(_decoder, name)
         for name in (
-            *("modes", "means", "samples", "best_factor"),
+            *("modes", "means", "samples", "best_factor", "score"),
             *("log_evidence", "bracket_log_evidence"),
         )
     },
@@ -330,6 +343,7 @@ MAKERS: dict[str, Maker] = {
         f"MaskDenoiser.{name}": functools.partial(_use_denoiser, name)
         for name in ("predict", "predict_proba", "sample_posterior", "score")
     },
+    "pixel_scorer": _pixel_scorer,
     "LogSupermodularDensity.fit": _fit_density,
     **{
         f"LogSupermodularDensity.{name}": functools.partial(_use_density, name)

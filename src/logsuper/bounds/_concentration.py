@@ -28,6 +28,7 @@ def radius(n: int, samples: int, confidence: float) -> float:
         return (n * math.log(angle / math.sin(angle)) + spare) / scale
 
     # psi is at least pi^2 lambda^2 / 24, so the minimum lies below this
-    most = min(2.0 - 1e-9, math.sqrt(24.0 * spare / (n * math.pi**2)))
+    # (any other will do where a confidence of next to nothing leaves no room)
+    most = max(1e-6, min(2.0 - 1e-9, math.sqrt(24.0 * spare / (n * math.pi**2))))
     best = minimize_scalar(bound, bounds=(most / 1e3, most), method="bounded")
     return float(bound(float(best.x)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from logsuper._random import as_key
+from logsuper._warnings import ConvergenceWarning
 from logsuper.bounds import Bracket, NotApplicable, TooLarge
 from logsuper.estimators._common import (
     as_seed,
@@ -22,10 +24,12 @@ from logsuper.estimators._common import (
     run,
     whole,
 )
+from logsuper.estimators._forest import attractive_forest
 from logsuper.estimators._saving import Saveable
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._cardinality import ConcaveCardinality
 from logsuper.functions._checks import FloatArray, check_number, first_index
+from logsuper.functions._cut import Cut
 from logsuper.functions._modular import Modular, zero
 from logsuper.functions._sum import Sum
 from logsuper.learning import Examples, Parameters, Record, make_examples
@@ -36,6 +40,9 @@ from logsuper.model import LogSupermodular
 __all__ = ["LogSupermodularDensity"]
 
 _LEARNERS = ("auto", "exact", "logistic", "saa", "pseudo", "lfield")
+
+# Rows below which there is nothing to hold out.
+_FEW = 50
 
 # Learners that cannot sum over what is not known.
 _WHOLE = ("saa", "pseudo")
@@ -51,11 +58,14 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     Parameters
     ----------
-    functions : list of SubmodularFunction or callable, optional
+    functions : {"counts", "forest"}, list of SubmodularFunction or callable, optional
         The :math:`f_k`, on as many elements as there are features; or what returns them for this
-        number n. By default :math:`\min(\sum_ix_i,j)` for j = 1, 2, 4, ... below n. Their sums with
+        number n. "counts" is :math:`\min(\sum_ix_i,j)` for j = 1, 2, 4, ... below n: sums with
         weights are concave functions of the number of ones, which couple all features alike with
-        few parameters; the log-partition function is exact then.
+        few parameters. "forest" has a weight of its own for each pair of the forest of attractive
+        pairs with the greatest mutual information. The log-partition function is exact for both.
+        By default the one under which a fifth of the rows, held out, is more likely; "counts" for
+        fewer than 50 rows.
     learner : {"auto", "exact", "logistic", "saa", "pseudo", "lfield"}
         How to learn. "exact" is maximum likelihood, "logistic" the paper's, of the logistic bound,
         which takes half of a weak coupling for granted. "auto" is "exact" where exact inference is
@@ -192,16 +202,45 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
                     f"X[{i}, {j}] is not known, but learner={self.learner!r} needs all entries; "
                     "use 'exact', 'logistic' or 'lfield'"
                 )
-            self.functions_ = _functions_on(self.functions, rows.shape[1])
-            examples = make_examples(self.functions_, labels=rows, modular=self.modular)
-            self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
-            learned = run(self, self.learner_, examples, as_key(as_seed(self.random_state)))
-            self.parameters_ = learned.parameters
-            self.history_ = tuple(learned.history)
-            self.converged_ = bool(learned.converged)
-            self._refit()
+            key = as_key(as_seed(self.random_state))
+            functions = self.functions
+            if functions is None:
+                functions = self._more_likely(rows, key)
+            self._fit(rows, functions, key)
             _ = self.bracket_  # after `fit`, no question changes the estimator
         return self
+
+    def _fit(self, rows: FloatArray, functions: Any, key: int) -> None:
+        """Learn the weights of functions."""
+        self.functions_ = _functions_on(functions, rows)
+        examples = make_examples(self.functions_, labels=rows, modular=self.modular)
+        self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
+        learned = run(self, self.learner_, examples, key)
+        self.parameters_ = learned.parameters
+        self.history_ = tuple(learned.history)
+        self.converged_ = bool(learned.converged)
+        self._refit()
+
+    def _more_likely(self, rows: FloatArray, key: int) -> str:
+        """Return the kind of functions under which rows that were held out are more likely."""
+        if len(rows) < _FEW or rows.shape[1] < 2:
+            return "counts"
+        order = np.random.default_rng(key).permutation(len(rows))
+        train, test = np.split(order, [len(rows) - len(rows) // 5])
+        scores = {}
+        for kind in ("counts", "forest"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                self._fit(rows[train], kind, key)
+            # a column mean is the best guess at what is missing that costs nothing
+            filled = np.where(np.isnan(rows[test]), np.nanmean(rows, axis=0).round(), rows[test])
+            scores[kind] = float(np.mean(self._log_likelihood(filled)))
+        return max(scores, key=lambda kind: scores[kind])
+
+    def _log_likelihood(self, rows: FloatArray) -> FloatArray:
+        """Return the log-likelihood of whole rows, by the middle of the bracket."""
+        bracket = self.bracket_
+        return np.asarray(-self.model_.f(rows) - (bracket.lower + bracket.upper) / 2.0)
 
     def _refit(self) -> None:
         found, n = self.parameters_, self.n_features_in_
@@ -352,9 +391,14 @@ def _choose(examples: Examples) -> str:
     return "exact"
 
 
-def _functions_on(functions: Any, n: int) -> tuple[SubmodularFunction, ...]:
-    """Return the functions on n features."""
-    if functions is None:
+def _functions_on(functions: Any, rows: FloatArray) -> tuple[SubmodularFunction, ...]:
+    """Return the functions on the features of rows."""
+    n = rows.shape[1]
+    if isinstance(functions, str):
+        check_choice(functions, "functions", ["counts", "forest"])
+        if functions == "forest":
+            pairs = attractive_forest(rows).tolist()
+            return tuple(Cut(n, [pair]) for pair in pairs) or (zero(n),)
         bends = [1 << k for k in range(n.bit_length()) if 1 << k < n]
         counts = np.arange(n + 1.0)
         return tuple(ConcaveCardinality(np.minimum(counts, j)) for j in bends) or (zero(n),)

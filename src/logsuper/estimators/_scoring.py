@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, get_scorer_names
 
+from logsuper.estimators._images import check_bits, check_pairs, read_images
 from logsuper.functions._checks import FloatArray
 
 __all__ = ["pixel_scorer"]
@@ -42,7 +43,13 @@ def pixel_scorer(scoring: str) -> PixelScorer:
     >>> bool((scores > -0.3).all())
     True
     """
-    get_scorer(scoring)  # refuses names that there are not
+    if not isinstance(scoring, str):
+        raise TypeError(f"scoring must be the name of a score, got {type(scoring).__name__}")
+    if scoring not in get_scorer_names():
+        raise ValueError(
+            f"scoring = {scoring[:40]!r} is no score that scikit-learn knows; "
+            "sklearn.metrics.get_scorer_names() lists them"
+        )
     return PixelScorer(scoring)
 
 
@@ -59,8 +66,13 @@ class PixelScorer:
                 f"the score {self.scoring!r} compares with clean images; without them leave "
                 "scoring out: MaskDenoiser.score predicts hidden pixels"
             )
-        y = _flat(clean)
+        images, labels = read_images(noisy, "noisy"), read_images(clean, "clean")
+        check_pairs(images, labels)
+        check_bits(labels, "clean", "threshold it; a pixel without a label is NaN")
+        y = _flat(labels)
         known = ~np.isnan(y)
+        if not known.any():
+            raise ValueError("clean has no label at all, so that there is nothing to compare with")
         rows = np.stack([_flat(estimator.predict(noisy)), _flat(estimator.predict_proba(noisy))], 1)
         score: float = get_scorer(self.scoring)(_Pixels().fit(), rows[known], y[known].astype(int))
         return score
@@ -81,8 +93,5 @@ class _Pixels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _flat(images: Any) -> FloatArray:
-    """Return all pixels of images or a list of them, NaN where they are masked."""
-    parts = [
-        np.ma.filled(np.ma.asarray(image).astype(np.float64), np.nan).ravel() for image in images
-    ]
-    return np.concatenate(parts)
+    """Return all pixels of images."""
+    return np.concatenate([np.asarray(image, dtype=np.float64).ravel() for image in images])

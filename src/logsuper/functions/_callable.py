@@ -58,6 +58,7 @@ class SetFunction(SubmodularFunction):
         self.n = check_size(n)
         self.function = function
         self.vectorized = check_flag(vectorized, "vectorized")
+        check = check_flag(check, "check")
         self._offset = 0.0
         self._offset = float(self._evaluate(np.zeros((1, self.n)))[0])
         if self.n and not self._evaluate(_some_points(self.n)).any():
@@ -68,7 +69,7 @@ class SetFunction(SubmodularFunction):
                 UserWarning,
                 stacklevel=2,
             )
-        if check_flag(check, "check") and not (report := check_submodular(self)):
+        if check and not (report := check_submodular(self)):
             raise ValueError(f"function is not submodular: {report.violated}")
 
     @classmethod

@@ -34,7 +34,7 @@ import numpy as np
 from logsuper._random import Seed, as_generator, as_keys
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions import Cut, Modular, SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper.functions._checks import FloatArray, check_callback
 from logsuper.learning._descent import logistic
 from logsuper.learning._examples import Codes, Examples, Group
 from logsuper.learning._inputs import check_examples
@@ -128,6 +128,7 @@ def resample(
     """
     check_problem(examples, penalty)
     check_examples(examples)
+    check_callback(callback)
     if examples.channel is None or any(group.observed is None for group in examples.groups):
         raise ValueError("resample learns from observations; give observed and its channel")
     refuse_certainty(examples)
