@@ -30,14 +30,14 @@ def penalty(layout, weight=1e-3):
     [(ls.Flips(0.1), 1), (ls.Flips(0.2), 0), (ls.Gaussian((0.0, 1.0), 0.5), 1)],
 )
 def test_near_to_what_labels_teach(channel, context):
-    x = ls.make_silhouettes(60, shape=(40, 40), seed=1)
+    x = ls.make_silhouettes(40, shape=(36, 36), seed=1)
     z = channel.sample(x, seed=2)
     with_labels = gather(z, channel, x, context=context)
     without = gather(z, channel, context=context)
     truth = logistic(with_labels, penalty(with_labels.layout))
     found = resample(without, penalty(without.layout))
     assert found.converged
-    test = ls.make_silhouettes(40, shape=(40, 40), seed=5)
+    test = ls.make_silhouettes(30, shape=(36, 36), seed=5)
     others = gather(channel.sample(test, seed=6), channel, context=context)
 
     def error(theta):
@@ -50,7 +50,7 @@ def test_near_to_what_labels_teach(channel, context):
 
 
 def test_weights_stay_finite_though_the_rate_is_wrong():
-    x = ls.make_silhouettes(12, shape=(64, 64), seed=1)
+    x = ls.make_silhouettes(8, shape=(48, 48), seed=1)
     z = ls.Flips(0.1).sample(x, seed=2)
     # no moments of any mask are those that a rate of .115 gives
     examples = gather(z, ls.Flips(0.115), context=1)
