@@ -55,9 +55,9 @@ def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
     given = {} if estimator.options is None else estimator.options
     if not isinstance(given, Mapping):
         raise TypeError(f"options must be a mapping or None, got {type(given).__name__}")
-    for name in given:
-        if not isinstance(name, str):
-            raise TypeError(f"options has the key {name!r}; keys are names of arguments")
+    for option in given:
+        if not isinstance(option, str):
+            raise TypeError(f"options has the key {option!r}; keys are names of arguments")
     twice = sorted(given.keys() & {*arguments, "tol"})
     if twice:
         raise ValueError(f"options has the key {twice[0]!r}; set it on the estimator itself")

@@ -276,12 +276,13 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         key = as_key(as_seed(self.random_state))
         channel = find_channel(self.noise, images, labels)
         learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
+        doubted = False
         if labels is None and not learned_too and not isinstance(self.noise, str):
-            doubt(channel, images)
+            doubted = doubt(channel, images)
         parts, marked = crop(images, labels, key) if windows else (images, labels)
         examples = _gather(design, parts, channel, marked)
         learned = run(self, name, examples, key)
-        if labels is None and not has_places(channel):
+        if labels is None and not doubted and not has_places(channel):
             _doubt_independence(examples, learned.theta, key, self.n_jobs)
         with whole(self):
             self._design, self._key = design, key

@@ -56,17 +56,21 @@ def check_observed(channel: Channel, noisy: list[Image]) -> None:
                 )
 
 
-def doubt(channel: Channel, noisy: list[Image]) -> None:
-    """Warn of a rate that is larger than the images show: no clean images would explain them."""
+def doubt(channel: Channel, noisy: list[Image]) -> bool:
+    """Warn of a rate that is larger than the images show: no clean images would explain them.
+
+    Returns whether it did.
+    """
     rates = [values.ravel() for _, values in _rates(_inner(channel))]
     # rates that differ have another mean over the pixels that tell than over all of them
     if not rates or np.ptp(np.concatenate(rates)) > 0:
-        return
+        return False
     found = find_rate(noisy)
     if found is None:
-        return
+        return False
     given, (rate, error) = float(rates[0][0]), found
-    if given > rate + _SIGMAS * error + _SLACK * given:
+    doubted = given > rate + _SIGMAS * error + _SLACK * given
+    if doubted:
         warnings.warn(
             f"noise = {given:.3g}, but the images look like {rate:.3g} (standard error "
             f"{error:.1g}); with too large a rate, what is learned is too smooth or meaningless. "
@@ -74,6 +78,7 @@ def doubt(channel: Channel, noisy: list[Image]) -> None:
             UserWarning,
             stacklevel=3,
         )
+    return doubted
 
 
 def noise_of(channel: Channel) -> Any:
