@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 from logsuper.bounds._fixed_point import BITS, to_integer
@@ -24,14 +25,14 @@ _LARGEST = 200
 
 
 @dataclasses.dataclass(frozen=True)
-class _Part:
+class _Part(ABC):
     """A function of the ones among a few members, in units of 2^-BITS; 0 at none."""
 
     members: list[int]
 
+    @abstractmethod
     def at(self, chosen: Sequence[int]) -> int:
         """Return the value where the members at these places are 1, and the others 0."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)

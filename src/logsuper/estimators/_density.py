@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from logsuper._random import as_key
@@ -25,7 +25,7 @@ from logsuper.estimators._common import (
     whole,
 )
 from logsuper.estimators._forest import attractive_forest
-from logsuper.estimators._saving import Saveable
+from logsuper.estimators._saving import Saveable, without_paths
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._cardinality import ConcaveCardinality
 from logsuper.functions._checks import FloatArray, check_number, first_index
@@ -41,8 +41,9 @@ __all__ = ["LogSupermodularDensity"]
 
 _LEARNERS = ("auto", "exact", "logistic", "saa", "pseudo", "lfield")
 
-# Rows below which there is nothing to hold out.
-_FEW = 50
+# Rows below which there is nothing to hold out, and rows that are enough of it: one with unknown
+# entries takes a bracket of its own.
+_FEW, _HELD = 50, 500
 
 # Learners that cannot sum over what is not known.
 _WHOLE = ("saa", "pseudo")
@@ -203,44 +204,40 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
                     "use 'exact', 'logistic' or 'lfield'"
                 )
             key = as_key(as_seed(self.random_state))
-            functions = self.functions
-            if functions is None:
-                functions = self._more_likely(rows, key)
-            self._fit(rows, functions, key)
+            functions = self._more_likely(rows, key) if self.functions is None else self.functions
+            self.functions_ = _functions_on(functions, rows)
+            examples = make_examples(self.functions_, labels=rows, modular=self.modular)
+            self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
+            learned = run(self, self.learner_, examples, key)
+            self.parameters_ = learned.parameters
+            self.history_ = tuple(learned.history)
+            self.converged_ = bool(learned.converged)
+            self._refit()
             _ = self.bracket_  # after `fit`, no question changes the estimator
         return self
-
-    def _fit(self, rows: FloatArray, functions: Any, key: int) -> None:
-        """Learn the weights of functions."""
-        self.functions_ = _functions_on(functions, rows)
-        examples = make_examples(self.functions_, labels=rows, modular=self.modular)
-        self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
-        learned = run(self, self.learner_, examples, key)
-        self.parameters_ = learned.parameters
-        self.history_ = tuple(learned.history)
-        self.converged_ = bool(learned.converged)
-        self._refit()
 
     def _more_likely(self, rows: FloatArray, key: int) -> str:
         """Return the kind of functions under which rows that were held out are more likely."""
         if len(rows) < _FEW or rows.shape[1] < 2:
             return "counts"
         order = np.random.default_rng(key).permutation(len(rows))
-        train, test = np.split(order, [len(rows) - len(rows) // 5])
+        held = len(rows) // 5
+        train, test = rows[order[held:]], rows[order[: min(held, _HELD)]]
+        if np.isnan(train).all():
+            return "counts"
         scores = {}
         for kind in ("counts", "forest"):
+            trial = clone(self).set_params(
+                functions=kind,
+                binarize=None,
+                callback=None,
+                options=without_paths(self.options),
+                random_state=key,
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                self._fit(rows[train], kind, key)
-            # a column mean is the best guess at what is missing that costs nothing
-            filled = np.where(np.isnan(rows[test]), np.nanmean(rows, axis=0).round(), rows[test])
-            scores[kind] = float(np.mean(self._log_likelihood(filled)))
+                scores[kind] = trial.fit(train).score(test)
         return max(scores, key=lambda kind: scores[kind])
-
-    def _log_likelihood(self, rows: FloatArray) -> FloatArray:
-        """Return the log-likelihood of whole rows, by the middle of the bracket."""
-        bracket = self.bracket_
-        return np.asarray(-self.model_.f(rows) - (bracket.lower + bracket.upper) / 2.0)
 
     def _refit(self) -> None:
         found, n = self.parameters_, self.n_features_in_

@@ -65,7 +65,7 @@ class Saveable:
         params["callback"] = None
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # used up by the fit
-        params["options"] = _without_paths(params["options"])
+        params["options"] = without_paths(params["options"])
         header = {
             "estimator": type(self).__name__,
             "params": {name: packer.pack(value, name) for name, value in params.items()},
@@ -142,7 +142,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             for part in ("params", "fitted")
         }
         params = read["params"]
-        params["options"] = _without_paths(params.get("options"))
+        params["options"] = without_paths(params.get("options"))
         estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
             if name in read["fitted"] or name not in _OPTIONAL:
@@ -154,7 +154,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     return estimator
 
 
-def _without_paths(options: Any) -> Any:
+def without_paths(options: Any) -> Any:
     """Return options of a learner without a checkpoint: a stranger's must not choose a path."""
     if not isinstance(options, dict):
         return options

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer, get_scorer_names
 
 from logsuper.estimators._images import check_bits, check_pairs, read_images
 from logsuper.functions._checks import FloatArray
@@ -43,6 +42,8 @@ def pixel_scorer(scoring: str) -> PixelScorer:
     >>> bool((scores > -0.3).all())
     True
     """
+    from sklearn.metrics import get_scorer_names  # slow to import, and only needed here
+
     if not isinstance(scoring, str):
         raise TypeError(f"scoring must be the name of a score, got {type(scoring).__name__}")
     if scoring not in get_scorer_names():
@@ -66,6 +67,8 @@ class PixelScorer:
                 f"the score {self.scoring!r} compares with clean images; without them leave "
                 "scoring out: MaskDenoiser.score predicts hidden pixels"
             )
+        from sklearn.metrics import get_scorer
+
         images, labels = read_images(noisy, "noisy"), read_images(clean, "clean")
         check_pairs(images, labels)
         check_bits(labels, "clean", "threshold it; a pixel without a label is NaN")

@@ -11,13 +11,14 @@ from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._evidence import bracket_log_evidence, log_evidence
 from logsuper.learning._exact import exact
 from logsuper.learning._exact_engines import Exact, Strips
-from logsuper.learning._examples import Examples, make_examples
+from logsuper.learning._examples import Examples
 from logsuper.learning._features import Context
 from logsuper.learning._frank_wolfe import saa
 from logsuper.learning._latent import latent
 from logsuper.learning._layout import Layout, Parameters
 from logsuper.learning._learned import Learned, Record
 from logsuper.learning._lfield import lfield
+from logsuper.learning._make_examples import make_examples
 from logsuper.learning._max_margin import max_margin
 from logsuper.learning._moments import moment_targets, moments
 from logsuper.learning._noise_level import estimate_noise

@@ -1,11 +1,11 @@
-"""What decoders are given, checked before any of them begins."""
+"""What learners and decoders are given, checked before any of them begins."""
 
 from __future__ import annotations
 
 from logsuper.learning._examples import Examples
 from logsuper.solvers._inputs import count_threads
 
-__all__ = ["check_examples"]
+__all__ = ["check_examples", "check_observed"]
 
 
 def check_examples(examples: object, n_jobs: int | None = None) -> None:
@@ -15,3 +15,10 @@ def check_examples(examples: object, n_jobs: int | None = None) -> None:
             f"examples must be what make_examples returns, got a {type(examples).__name__}"
         )
     count_threads(n_jobs)
+
+
+def check_observed(examples: Examples, who: str) -> None:
+    """Refuse examples without observations; `who` begins the message."""
+    check_examples(examples)
+    if examples.channel is None or any(group.observed is None for group in examples.groups):
+        raise ValueError(f"{who} observations; give observed and its channel")

@@ -30,7 +30,7 @@ from logsuper.learning._engines import FreshNoise
 from logsuper.learning._exact import Exact, fit_exactly
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._features import Context, Dense
-from logsuper.learning._inputs import check_examples
+from logsuper.learning._inputs import check_observed
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._observed_means import (
@@ -179,9 +179,8 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     >>> bool(abs(targets.stats[0][:, 0].mean() / clean - 1) < 0.1)
     True
     """
-    check_examples(examples)
-    if examples.channel is None or any(group.observed is None for group in examples.groups):
-        raise ValueError("moments learns from observations; give observed and its channel")
+    check_observed(examples, "moments learns from")
+    assert examples.channel is not None
     refuse_certainty(examples)
     for group in examples.groups:
         certain = ~np.isfinite(examples.channel.divergence(group.shape))

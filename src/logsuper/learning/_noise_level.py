@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper.channels import AsymmetricFlips, Channel, Flips
 from logsuper.functions._checks import FloatArray, IntArray, as_array, check_choice
-from logsuper.learning._examples import UNKNOWN, Codes, _as_images, _codes
+from logsuper.learning._examples import UNKNOWN, Codes
 from logsuper.learning._flip_rates import LARGEST, Fit, fit_rates, flat_pixels
 from logsuper.learning._grey_levels import fit_grey_levels
+from logsuper.learning._make_examples import as_codes, as_images
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count, variance
 
 __all__ = ["KINDS", "estimate_noise", "find_rate"]
@@ -108,7 +109,7 @@ def estimate_noise(
     check_choice(kind, "kind", KINDS)
     if groups is not None and kind != "flips":
         raise ValueError(f"groups is for kind='flips', not {kind!r}")
-    images = _as_images(observed, "observed")
+    images = as_images(observed, "observed")
     if kind == "gaussian":
         return fit_grey_levels(images)
     stacks = _stack(images)
@@ -128,7 +129,7 @@ def find_rate(observed: Any) -> tuple[float, float] | None:
     The standard error has in it how far images of shapes may be from smooth. Images with texture of
     their own look noisier than they are.
     """
-    found = _measure(_stack(_as_images(observed, "observed")), "flips")
+    found = _measure(_stack(as_images(observed, "observed")), "flips")
     return None if found is None else (found.on, found.error)
 
 
@@ -190,7 +191,7 @@ def _stack(images: list[NDArray[Any]]) -> list[Codes]:
     """Return the images of each shape as one array (N, ...), a byte per pixel."""
     stacks: dict[tuple[int, ...], list[Codes]] = {}
     for i, image in enumerate(images):
-        codes = np.atleast_1d(_codes(image, f"observed[{i}]", "grey levels need kind='gaussian'"))
+        codes = np.atleast_1d(as_codes(image, f"observed[{i}]", "grey levels need kind='gaussian'"))
         stacks.setdefault(image.shape, []).append(codes)
     return [np.stack(stack) for stack in stacks.values()]
 

@@ -25,6 +25,7 @@ the weights to start from.
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -35,9 +36,10 @@ from logsuper._random import Seed, as_generator, as_keys
 from logsuper._warnings import ConvergenceWarning
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.functions._checks import FloatArray, check_callback
+from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import logistic
 from logsuper.learning._examples import Codes, Examples, Group
-from logsuper.learning._inputs import check_examples
+from logsuper.learning._inputs import check_observed
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._moments import moments
 from logsuper.learning._objective import refuse_certainty
@@ -77,6 +79,7 @@ def resample(
     rounds: int = 3,
     samples: int | None = None,
     batch: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Learned:
     """Learn from noisy observations alone, by clean images that are drawn and corrupted again.
 
@@ -102,6 +105,9 @@ def resample(
     rounds : int
         Each takes about as long as learning from labels. The last one learns from a draw, those
         before from the more probable value of each pixel; the result is of one of the last two.
+    checkpoint : path, optional
+        Where the state of each round is kept, with its number behind the name. If files are there,
+        the fit goes on from them, to the very same result.
 
     Returns
     -------
@@ -127,10 +133,9 @@ def resample(
     (True, True)
     """
     check_problem(examples, penalty)
-    check_examples(examples)
+    check_observed(examples, "resample learns from")
     check_callback(callback)
-    if examples.channel is None or any(group.observed is None for group in examples.groups):
-        raise ValueError("resample learns from observations; give observed and its channel")
+    check_seed(checkpoint, seed)
     refuse_certainty(examples)
     count = check_integer(rounds, "rounds", 1, 1000)
     limit = check_integer(max_steps, "max_steps", 1, 2**40)
@@ -139,7 +144,7 @@ def resample(
     theta = _first(examples, rng, n_jobs) if start is None else check_start(start, examples.layout)
     path, done, steps, cuts = [theta], False, 0, 0
     for number in range(count):
-        keys = as_keys(rng, 2)
+        keys = as_keys(rng, 3)
         last = number + 1 == count
         clean = clean_images(examples, theta, keys[0], last and count > 1, n_jobs)
         with warnings.catch_warnings():
@@ -150,13 +155,14 @@ def resample(
                 penalty,
                 start=theta,
                 warm=True,
-                seed=rng,
+                seed=keys[2],
                 n_jobs=n_jobs,
                 callback=None if callback is None else _later(callback, steps, cuts),
                 tol=tol if number + 2 >= count else max(tol, _ROUGH_TOL),
                 max_steps=max(1, limit - steps),
                 samples=samples,
                 batch=batch,
+                checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}.{number}",
             )
         history += [_shift(line, steps, cuts) for line in found.history]
         steps, cuts = history[-1].step, history[-1].cuts
@@ -282,9 +288,7 @@ def _scores(
 ) -> list[float]:
     """Return how well each of some parameters predicts hidden pixels, on part of the examples."""
     (key,) = as_keys(rng, 1)
-    largest = max(group.prepared.n for group in examples.groups)
-    some = np.random.default_rng(key).permutation(examples.count)[: max(1, _SCORED // largest)]
-    part = examples.subset(np.sort(some))
+    part = examples.some(_SCORED, key)
     return [
         score(part, theta, patterns=_PATTERNS, samples=_SCORE_DRAWS, seed=key, n_jobs=n_jobs).value
         for theta in path

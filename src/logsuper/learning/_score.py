@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from logsuper._random import Seed, as_generator, as_keys
 from logsuper.functions._checks import FloatArray
 from logsuper.learning._examples import Examples, Group
-from logsuper.learning._inputs import check_examples
+from logsuper.learning._inputs import check_observed
 from logsuper.learning._observed_means import blocks, images
 from logsuper.learning._smooth import check_start
 from logsuper.solvers._inputs import check_integer
@@ -111,9 +111,7 @@ def score(
     >>> bool(better > 3 * error)
     True
     """
-    check_examples(examples)
-    if examples.channel is None or any(group.observed is None for group in examples.groups):
-        raise ValueError("a score without labels needs observations; give observed and its channel")
+    check_observed(examples, "a score without labels needs")
     theta = check_start(theta, examples.layout)
     count = check_integer(patterns, "patterns", 1, PART + 1)
     draws = check_integer(samples, "samples", 1, 2**31)
@@ -124,9 +122,9 @@ def score(
     ]
     found = [np.full(turn.shape, np.nan) for turn in turns]
     alpha = examples.layout.unpack(theta).alpha
+    observed = [group.read_observed(np.arange(group.count)) for group in examples.groups]
     for number in range(count):
         hidden = [turn == number for turn in turns]
-        observed = [_all_observed(group) for group in examples.groups]
         seen = examples.with_observed(
             [np.where(h, np.nan, z) for h, z in zip(hidden, observed, strict=True)]
         )
@@ -147,10 +145,6 @@ def score(
 
 
 # ------------------------------------------------------------------------------------------ inside
-
-
-def _all_observed(group: Group) -> FloatArray:
-    return group.read_observed(np.arange(group.count))
 
 
 def _predict(
