@@ -25,8 +25,9 @@ from scipy.special import expit
 import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.tables import Measured, show, write_page
-from logsuper.estimators._denoiser import _DOUBT, _gather
 from logsuper.estimators._images import read_images
+from logsuper.estimators._mask_decoder import _DOUBT
+from logsuper.estimators._mask_examples import gather
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._decoding import SAMPLES
 from logsuper.sampling import NotCoalesced
@@ -59,7 +60,7 @@ class Posterior:
     """Noisy images and a fitted model, as decoders see them."""
 
     def __init__(self, model: ls.MaskDenoiser, noisy: np.ndarray) -> None:
-        self.examples = _gather(model._design, read_images(noisy, "noisy"), model.channel_)
+        self.examples = gather(model._design, read_images(noisy, "noisy"), model.channel_)
         self.theta = self.examples.layout.pack(model.parameters_)
         self.alpha = self.theta[self.examples.layout.blocks["alpha"]]
         (self.group,) = self.examples.groups

@@ -204,3 +204,8 @@ def same(a, b):
     assert a.theta.tobytes() == b.theta.tobytes()
     assert repr(a.history) == repr(b.history)  # as text: NaN equals NaN
     assert a.converged == b.converged and a.details["steps"] == b.details["steps"]
+
+
+def estimates(lines):
+    """Return the lines that a callback heard, without mere signs of life."""
+    return [line for line in lines if line.objective == line.objective]

@@ -1,5 +1,7 @@
 """`MaskDenoiser`: what it learns, and what it makes of it."""
 
+import itertools
+
 import numpy as np
 import oracles
 import pytest
@@ -9,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 
 import logsuper as ls
 from logsuper.estimators._learners import LEARNERS
-from logsuper.learning import Record
+from logsuper.learning import Record, _learned
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 
@@ -223,11 +225,39 @@ def test_fits_that_stop_early_warn_and_say_so(pairs):
     assert not denoiser.converged_ and denoiser.n_iter_ == 2
 
 
+def test_verbose_says_what_is_found(pairs, capsys):
+    noisy, clean = pairs
+    quick(verbose=True).fit(noisy[:4], clean[:4])
+    said = capsys.readouterr().out
+    for part in ("4 images, 1024 pixels", "noise: Flips(", "step 0", "objective", "logistic: "):
+        assert part in said
+    large, _ = make_pairs(1, shape=(100, 100))
+    quick(verbose=True, noise=0.1).fit(large)
+    assert "4 windows" in capsys.readouterr().out
+    quick().fit(noisy[:4], clean[:4])
+    assert not capsys.readouterr().out
+    with pytest.raises(TypeError, match="verbose must be True or False, got 2"):
+        quick(verbose=2).fit(noisy[:4], clean[:4])
+
+
+def test_signs_of_life_come_each_second(pairs, monkeypatch):
+    """With a clock that leaps a second at each look, every step is heard of."""
+    clock = itertools.count()
+    monkeypatch.setattr(_learned.time, "monotonic", lambda: float(next(clock)))
+    noisy, _ = pairs
+    lines = []
+    quick(noise=0.1, callback=lines.append, learner="resample").fit(noisy)
+    alive = [line for line in lines if np.isnan(line.objective)]
+    assert len(alive) > 20
+    assert all(line not in alive for line in lines if line.objective == line.objective)
+
+
 def test_callback_sees_the_history(pairs):
     noisy, clean = pairs
     lines = []
     denoiser = quick(noise=0.1, callback=lines.append).fit(noisy[:4], clean[:4])
-    assert lines and all(isinstance(line, Record) for line in lines)
+    assert all(isinstance(line, Record) for line in lines)
+    assert lines[0].step == 0 and np.isnan(lines[0].objective)  # before the first step
     assert lines[-1] in denoiser.history_
 
     def stop(line):

@@ -40,7 +40,7 @@ def test_threads_change_no_learner(learner):
 
 
 @pytest.mark.parametrize("context", [0, 1])
-@pytest.mark.parametrize("learner", ["logistic", "moments"])
+@pytest.mark.parametrize("learner", ["logistic", "moments", "resample"])
 def test_a_fit_goes_on_from_its_checkpoint(learner, context, tmp_path):
     noisy, clean = make_pairs(6)
     path = tmp_path / "fit"
@@ -51,7 +51,8 @@ def test_a_fit_goes_on_from_its_checkpoint(learner, context, tmp_path):
     lines = []
 
     def stop(line):
-        lines.append(line)
+        if line.objective == line.objective:  # not only a sign of life
+            lines.append(line)
         if len(lines) == 3:
             raise KeyboardInterrupt
 

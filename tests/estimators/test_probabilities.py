@@ -7,9 +7,9 @@ import pytest
 from denoisers import make_pairs, quick
 
 import logsuper as ls
-from logsuper.estimators._denoiser import _gather
 from logsuper.estimators._images import read_images
 from logsuper.estimators._learners import LEARNERS
+from logsuper.estimators._mask_examples import gather
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 
@@ -21,7 +21,7 @@ def log_loss(p: np.ndarray, x: np.ndarray) -> float:
 
 def counted(denoiser: ls.MaskDenoiser, noisy: np.ndarray, samples: int) -> np.ndarray:
     """Return how many maximisers under noise have a 1, under the learned model."""
-    examples = _gather(denoiser._design, read_images(noisy, "noisy"), denoiser.channel_)
+    examples = gather(denoiser._design, read_images(noisy, "noisy"), denoiser.channel_)
     theta = examples.layout.pack(denoiser.parameters_)
     (group,) = examples.groups
     fields = examples.fields(theta, group, np.arange(group.count))

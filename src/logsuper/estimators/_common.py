@@ -14,6 +14,7 @@ from logsuper.estimators._learners import LEARNERS, find_penalty
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import check_callback, check_choice, check_number
 from logsuper.learning import Examples, Learned
+from logsuper.learning._learned import Callback
 
 __all__ = [
     "as_seed",
@@ -38,13 +39,15 @@ def whole(estimator: object) -> Iterator[None]:
         raise
 
 
-def run(estimator: Any, name: str, examples: Examples, key: int) -> Learned:
+def run(
+    estimator: Any, name: str, examples: Examples, key: int, callback: Callback | None
+) -> Learned:
     """Run a learner with the arguments of an estimator."""
     learner = LEARNERS[name]
     arguments: dict[str, Any] = {
         "seed": key,
         "n_jobs": estimator.n_jobs,
-        "callback": estimator.callback,
+        "callback": callback,
     }
     if estimator.tol is not None:
         if check_number(estimator.tol, "tol") <= 0:

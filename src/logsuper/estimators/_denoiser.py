@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from logsuper._random import as_key
 from logsuper.channels import Channel
@@ -19,24 +15,28 @@ from logsuper.estimators._common import (
     check_callback,
     check_choice,
     check_count,
-    check_functions,
     run,
     whole,
 )
 from logsuper.estimators._crops import crop, is_large
-from logsuper.estimators._images import Image, check_bits, check_pairs, pieces, read_images
+from logsuper.estimators._images import Image, read_images
 from logsuper.estimators._learners import LEARNERS
-from logsuper.estimators._noise import check_observed, doubt, find_channel, has_places, noise_of
+from logsuper.estimators._mask_decoder import MaskDecoder
+from logsuper.estimators._mask_examples import functions_on, gather, read_labels
+from logsuper.estimators._noise import (
+    doubt,
+    doubt_independence,
+    find_channel,
+    has_places,
+    noise_of,
+)
+from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
-from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray
-from logsuper.functions._grid import grid_cuts
-from logsuper.learning import Examples, Parameters, Record, make_examples
+from logsuper.learning import Parameters, Record
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._learned import Callback
-from logsuper.learning._resample import clean_images, is_pairwise
-from logsuper.learning._residuals import neighbour_correlation
-from logsuper.learning._score import PART, score
+from logsuper.learning._resample import is_pairwise
 
 __all__ = ["MaskDenoiser"]
 
@@ -49,16 +49,8 @@ _RADII = {2: (2, 1), 3: (1,)}
 _SUPPORT = 1000
 """Training pixels that each coefficient of it should have."""
 
-_DOUBT = 1e-4
-"""No probability is nearer than this to 0 or 1: a model is never that sure of its own assumptions.
-Chosen in cross-validation by `python -m benchmarks.probabilities`."""
 
-
-_CORRELATED = 0.1
-"""Correlation of neighbouring observations inside of regions that is worth a warning."""
-
-
-class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
+class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     r"""Learn what masks look like, and remove the noise from noisy ones.
 
     The model of a mask x given what was observed, z, is a conditional random field with weights
@@ -117,7 +109,11 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
     options : dict, optional
         More arguments of the learner.
     callback : callable, optional
-        Called with each line of the learner's history while it runs; what it raises ends the fit.
+        Called before the first step, with each line of the learner's history, and at least each
+        second by the default learners; a line that is only a sign of life has no objective, NaN.
+        What it raises ends the fit.
+    verbose : bool, default False
+        Whether to print what is found, and how far learning is.
     random_state : int, Generator, RandomState or None, default 0
         The same number gives the same result, whatever `n_jobs`. A fitted estimator decodes with
         the same perturbations every time: what it makes of an image depends on no other image.
@@ -218,6 +214,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         max_iter: int | None = None,
         options: dict[str, Any] | None = None,
         callback: Callback | None = None,
+        verbose: bool = False,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -235,6 +232,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.options = options
         self.callback = callback
+        self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -255,12 +253,14 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         """
         check_choice(self.learner, "learner", ["auto", *LEARNERS])
         check_choice(self.modular, "modular", ["auto", "pixel", "shared", "none"])
-        if not isinstance(self.scale, bool | np.bool_):
-            raise TypeError(f"scale must be True or False, got {self.scale!r}")
+        for option in ("scale", "verbose"):
+            value = getattr(self, option)
+            if not isinstance(value, bool | np.bool_):
+                raise TypeError(f"{option} must be True or False, got {value!r}")
         check_callback(self.callback)
         self._check_decoding()
         images = read_images(noisy, "noisy")
-        labels = None if clean is None else _read_labels(clean, images)
+        labels = None if clean is None else read_labels(clean, images)
         shapes = {image.shape for image in images}
         name = self._choose_learner(images[0].shape, labels)
         if not LEARNERS[name].supervised:
@@ -274,16 +274,22 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             "scale": bool(self.scale) and name != "latent",
         }
         key = as_key(as_seed(self.random_state))
+        progress = Progress(self.callback, bool(self.verbose))
+        progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
         channel = find_channel(self.noise, images, labels)
         learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
         doubted = False
         if labels is None and not learned_too and not isinstance(self.noise, str):
             doubted = doubt(channel, images)
+        progress.say(f"noise: {channel!r}")
         parts, marked = crop(images, labels, key) if windows else (images, labels)
-        examples = _gather(design, parts, channel, marked)
-        learned = run(self, name, examples, key)
+        if windows:
+            progress.say(f"learning looks at {len(parts)} windows of them")
+        examples = gather(design, parts, channel, marked)
+        learned = run(self, name, examples, key, progress.callback)
         if labels is None and not doubted and not has_places(channel):
-            _doubt_independence(examples, learned.theta, key, self.n_jobs)
+            doubt_independence(examples, learned.theta, key, self.n_jobs)
+        progress.say(f"{name}: {'converged' if learned.converged else 'not converged'}")
         with whole(self):
             self._design, self._key = design, key
             self.parameters_ = learned.parameters
@@ -309,7 +315,7 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
             return self.learner
         if labels is not None:
             return "logistic"
-        return "resample" if is_pairwise(_functions_on(self.neighbors, shape)) else "latent"
+        return "resample" if is_pairwise(functions_on(self.neighbors, shape)) else "latent"
 
     def _may_crop(self) -> bool:
         """Return whether the model is the same everywhere, so that parts of images will do."""
@@ -363,186 +369,6 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         self.noise_: Any = noise_of(self.channel_)
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
-    # -------------------------------------------------------------------------------- decoding
-
-    def predict(self, noisy: Any) -> Any:
-        """Return clean masks.
-
-        Parameters
-        ----------
-        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
-
-        Returns
-        -------
-        ndarray of the shape of `noisy`, or list, uint8
-        """
-        if self._choose_decode() == "mean":
-            return self._decode(noisy, self._find_means, np.uint8, lambda p: p > 0.5)
-
-        def find(examples: Examples, theta: FloatArray) -> Any:
-            return decoding.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)
-
-        return self._decode(noisy, find, np.uint8)
-
-    def predict_proba(self, noisy: Any) -> Any:
-        """Return the probability of each pixel to be 1.
-
-        Parameters
-        ----------
-        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
-
-        Returns
-        -------
-        ndarray of the shape of `noisy`, or list, float64
-            Never nearer than 1e-4 to 0 or 1, so that no pixel has an infinite log loss.
-        """
-        return self._decode(
-            noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)
-        )
-
-    def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
-        """Draw clean masks given the noisy ones, exactly, by coupling from the past.
-
-        Parameters
-        ----------
-        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
-        n_samples : int, default 1
-            Masks for each image.
-        random_state : int, Generator, RandomState or None
-
-        Returns
-        -------
-        ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
-        """
-        count = check_count(n_samples, "n_samples")
-        rng = np.random.default_rng(as_key(as_seed(random_state)))
-
-        def find(examples: Examples, theta: FloatArray) -> Any:
-            return decoding.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
-
-        return self._decode(noisy, find, np.uint8, copies=(count,))
-
-    def score(self, noisy: Any, clean: Any = None) -> float:
-        """Return the share of labelled pixels that `predict` gets right; or a score without labels.
-
-        Parameters
-        ----------
-        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
-        clean : the same, optional
-            Without it, every observed pixel is hidden once, among others, and predicted from those
-            that were not: a proper score of noisy images, which needs no clean one.
-
-        Returns
-        -------
-        float
-            With `clean` in [0, 1]: 1 less the normalised Hamming distance. Without, the mean
-            log-probability of a hidden pixel, in nats; differences count, and larger is better.
-
-        Examples
-        --------
-        >>> import logsuper as ls
-        >>> noisy = ls.Flips(0.1).sample(ls.make_silhouettes(9, shape=(24, 24), seed=0), seed=1)
-        >>> good = ls.MaskDenoiser(noise=0.1).fit(noisy[:6])
-        >>> bad = ls.MaskDenoiser(noise=0.1, penalty=1e4).fit(noisy[:6])  # hardly any coupling
-        >>> good.score(noisy[6:]) > bad.score(noisy[6:])
-        True
-        """
-        if clean is None:
-            return self._score_hidden(noisy)
-        labels = _read_labels(clean, read_images(noisy, "noisy"))
-        right, total = 0, 0
-        for x, y in zip(labels, self.predict(noisy), strict=True):
-            right += int(np.count_nonzero(x == y))
-            total += int(np.count_nonzero(x == x))  # NaN has no label
-        return right / total
-
-    def _score_hidden(self, noisy: Any) -> float:
-        """Return the mean log-probability of observed pixels, each hidden once."""
-        check_is_fitted(self)
-        images = read_images(noisy, "noisy")
-        self._check_shapes(images)
-        check_observed(self.channel_, images)
-        total, known = 0.0, 0
-        for piece in pieces(images):
-            examples = _gather(self._design, images[piece], self.channel_)
-            found = score(
-                examples,
-                examples.layout.pack(self.parameters_),
-                patterns=PART,
-                seed=self._key,
-                n_jobs=self.n_jobs,
-            )
-            for part in found.pixels:
-                total += float(np.nansum(part))
-                known += int(np.count_nonzero(part == part))
-        if not known:
-            raise ValueError("noisy has no observed pixel at all, so that there is no score")
-        return total / known
-
-    def _check_decoding(self) -> None:
-        check_choice(self.decode, "decode", ["auto", "mean", "map"])
-        check_choice(self.marginals, "marginals", decoding.METHODS)
-        check_count(self.samples, "samples")
-
-    def _choose_decode(self) -> str:
-        check_is_fitted(self)
-        if self.decode != "auto":
-            return self.decode
-        return "map" if self.learner_ == "max_margin" else "mean"
-
-    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
-        """Return probabilities by the method that was asked for."""
-        method = self.marginals
-        if method == "auto" and not LEARNERS[self.learner_].exact:
-            method = "logistic"
-        return decoding.means(
-            examples,
-            theta,
-            method=method,
-            samples=self.samples,
-            seed=self._key,
-            n_jobs=self.n_jobs,
-        )
-
-    def _decode(
-        self,
-        noisy: Any,
-        find: Callable[[Examples, FloatArray], Any],
-        dtype: type,
-        finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
-        copies: tuple[int, ...] = (),
-    ) -> Any:
-        """Run a decoder on pieces of bounded size; a stack gives a stack, a list a list."""
-        check_is_fitted(self)
-        self._check_decoding()
-        images = read_images(noisy, "noisy")
-        self._check_shapes(images)
-        check_observed(self.channel_, images)
-        out: Any = [None] * len(images)
-        if isinstance(noisy, np.ndarray) and noisy.dtype != object:
-            out = np.empty((len(images), *copies, *images[0].shape), dtype=dtype)
-        for piece in pieces(images):
-            examples = _gather(self._design, images[piece], self.channel_)
-            found = find(examples, examples.layout.pack(self.parameters_))
-            for i, image in zip(range(len(images))[piece], found, strict=True):
-                out[i] = finish(image).astype(dtype, copy=False)
-        return out
-
-    def _check_shapes(self, images: list[Image]) -> None:
-        axes = self._design["axes"]
-        if images[0].ndim != axes:
-            raise ValueError(
-                f"noisy[0] has {images[0].ndim} axes, but the training images have {axes}"
-            )
-        if self._design["modular"] != "pixel":
-            return
-        for i, image in enumerate(images):
-            if image.shape != self.shape_:
-                raise ValueError(
-                    f"noisy[{i}] has shape {image.shape}, but the modular term was learned for the "
-                    f"pixels of {self.shape_}; resize it, or fit with modular='shared'"
-                )
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -550,69 +376,3 @@ class MaskDenoiser(Saveable, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-# ------------------------------------------------------------------------------------------ inside
-
-
-def _read_labels(clean: Any, noisy: list[Image]) -> list[Image]:
-    """Return labels that belong to the noisy images."""
-    labels = read_images(clean, "clean")
-    check_pairs(noisy, labels)
-    check_bits(labels, "clean", "threshold it; a pixel without a label is NaN")
-    if all(x.dtype.kind == "f" and bool(np.isnan(x).all()) for x in labels):
-        raise ValueError("clean has no label at all; leave it out to learn from noisy images alone")
-    return labels
-
-
-def _gather(
-    design: dict[str, Any],
-    images: list[Image],
-    channel: Channel,
-    labels: list[Image] | None = None,
-) -> Examples:
-    """Return images as the learners and decoders see them."""
-    return make_examples(
-        lambda shape: _functions_on(design["neighbors"], shape),
-        labels=labels,
-        observed=images,
-        channel=channel,
-        modular=design["modular"],
-        context=design["context"],
-        scale=design["scale"],
-    )
-
-
-def _doubt_independence(
-    examples: Examples, theta: FloatArray, key: int, n_jobs: int | None
-) -> None:
-    """Warn if what is left of the noise inside of regions is correlated from pixel to pixel."""
-    cleaned = clean_images(examples, theta, key, draw=False, n_jobs=n_jobs)
-    pairs = [
-        (z.reshape(group.shape), x.reshape(group.shape))
-        for group, masks in zip(examples.groups, cleaned, strict=True)
-        for z, x in zip(group.read_observed(np.arange(group.count)), masks, strict=True)
-    ]
-    found, stderr = neighbour_correlation(*zip(*pairs, strict=True))
-    if found > _CORRELATED + 5.0 * stderr:
-        warnings.warn(
-            f"inside of regions, neighbouring pixels of noisy have a correlation of {found:.2f}, "
-            "and independent noise has none: blobs, stripes, compression, texture or uneven light. "
-            "What was learned cannot tell them from masks. Flatten the images (subtract a wide "
-            "blur), give clean images, or features of a classifier (logsuper.learning)",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _functions_on(neighbors: Any, shape: tuple[int, ...]) -> tuple[SubmodularFunction, ...]:
-    """Return the functions on images of a shape."""
-    if neighbors is None or isinstance(neighbors, int | np.integer):
-        if isinstance(neighbors, bool):
-            raise TypeError("neighbors must be an integer, functions or a callable, got a bool")
-        return grid_cuts(shape, None if neighbors is None else int(neighbors))
-    if callable(neighbors) and not isinstance(neighbors, SubmodularFunction):
-        return check_functions(
-            neighbors(shape), f"neighbors, called with {shape},", math.prod(shape)
-        )
-    return check_functions(neighbors, "neighbors", math.prod(shape))

@@ -208,7 +208,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
             self.functions_ = _functions_on(functions, rows)
             examples = make_examples(self.functions_, labels=rows, modular=self.modular)
             self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
-            learned = run(self, self.learner_, examples, key)
+            learned = run(self, self.learner_, examples, key, self.callback)
             self.parameters_ = learned.parameters
             self.history_ = tuple(learned.history)
             self.converged_ = bool(learned.converged)

@@ -11,15 +11,30 @@ import numpy as np
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.estimators._images import Image, check_bits, is_binary
 from logsuper.functions._checks import FloatArray, entry, first_index
+from logsuper.learning import Examples
 from logsuper.learning._noise_level import estimate_noise, find_rate
+from logsuper.learning._resample import clean_images
+from logsuper.learning._residuals import neighbour_correlation
 
-__all__ = ["KINDS", "check_observed", "doubt", "find_channel", "has_places", "noise_of"]
+__all__ = [
+    "KINDS",
+    "check_observed",
+    "doubt",
+    "doubt_independence",
+    "find_channel",
+    "has_places",
+    "noise_of",
+]
 
 KINDS = ("auto", "flips", "asymmetric", "gaussian")
 
 # A given rate is doubted if it is above what the images show by that many standard errors, and by
 # that share of itself.
 _SIGMAS, _SLACK = 5.0, 0.1
+
+# Correlation of neighbouring observations inside of regions that is worth a warning, and the pixels
+# that are enough to see it.
+_CORRELATED, _ENOUGH = 0.1, 1 << 19
 
 
 def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> Channel:
@@ -79,6 +94,27 @@ def doubt(channel: Channel, noisy: list[Image]) -> bool:
             stacklevel=3,
         )
     return doubted
+
+
+def doubt_independence(examples: Examples, theta: FloatArray, key: int, n_jobs: int | None) -> None:
+    """Warn if what is left of the noise inside of regions is correlated from pixel to pixel."""
+    part = examples.some(_ENOUGH, key)
+    cleaned = clean_images(part, theta, key, draw=False, n_jobs=n_jobs)
+    pairs = [
+        (z.reshape(group.shape), x.reshape(group.shape))
+        for group, masks in zip(part.groups, cleaned, strict=True)
+        for z, x in zip(group.read_observed(np.arange(group.count)), masks, strict=True)
+    ]
+    found, stderr = neighbour_correlation(*zip(*pairs, strict=True))
+    if found > _CORRELATED + _SIGMAS * stderr:
+        warnings.warn(
+            f"inside of regions, neighbouring pixels of noisy have a correlation of {found:.2f}, "
+            "and independent noise has none: blobs, stripes, compression, texture or uneven light. "
+            "What was learned cannot tell them from masks. Flatten the images (subtract a wide "
+            "blur), give clean images, or features of a classifier (logsuper.learning)",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def noise_of(channel: Channel) -> Any:

@@ -29,6 +29,7 @@ from logsuper.learning._resample import resample
 from logsuper.learning._score import Score, score
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
+from logsuper.learning._temperature import best_temperature, soften
 
 __all__ = [
     "Context",
@@ -50,6 +51,7 @@ __all__ = [
     "State",
     "Strips",
     "best_factor",
+    "best_temperature",
     "bracket_log_evidence",
     "cross_validate",
     "descend",
@@ -72,4 +74,5 @@ __all__ = [
     "saa",
     "samples",
     "score",
+    "soften",
 ]

@@ -28,7 +28,7 @@ from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_s
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import LARGEST
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, minimize
@@ -175,17 +175,17 @@ class Descent:
         problem: str = "",
     ) -> State:
         """Take steps until `converged`, or `max_steps` are done."""
-        saved = time.monotonic()
+        saved, pulse = time.monotonic(), Pulse(callback)
         try:
             while not self.converged(state, tol):
                 if self.due(state):
                     state = self.record(state)
-                    if callback is not None:
-                        callback(state.history[-1])
+                    pulse(state.history[-1])
                     continue
                 if state.step >= max_steps:
                     break
                 state = self.update(state)
+                pulse.beat(state.step, state.cuts)
                 if checkpoint is not None and time.monotonic() - saved > _SECONDS:
                     save_state(checkpoint, state, problem)
                     saved = time.monotonic()
@@ -273,7 +273,7 @@ def descend(
     seed : int, Generator or None
         For the order of the examples; the engine has its own key.
     callback : callable, optional
-        Called with each estimate of the objective.
+        Called with each estimate of the objective, and between them at least each second.
     tol : float
         The fit has converged when the second half of all steps, which has seen every example, has
         improved the objective by no more than tol of it, or of a hundredth of a nat a pixel if that
@@ -357,7 +357,7 @@ def descend(
         problem = fingerprint(objective, options)
         state = load_state(checkpoint, problem, examples.layout) or state
     if warm and not state.step:
-        state = _warm(descent, state)
+        state = _warm(descent, state, callback)
     state = descent.run(
         state,
         tol=tol,
@@ -483,6 +483,7 @@ class _Snapshot:
 
     objective: Objective
     index: IntArray
+    pulse: Pulse
     cuts: int = 0
 
     @property
@@ -492,6 +493,7 @@ class _Snapshot:
     def loss(self, theta: FloatArray) -> Loss:
         found = self.objective.loss(theta, self.index, _ESTIMATE - 1)
         self.cuts += found.cuts
+        self.pulse.beat(0, self.cuts)
         return found
 
 
@@ -501,12 +503,12 @@ def _can_warm(objective: Objective) -> bool:
     return perturbs and objective.convex and objective.examples.layout.features > 0
 
 
-def _warm(descent: Descent, state: State) -> State:
+def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
     """Return a better state to start from."""
     examples = descent.objective.examples
     most = max(1, _WARM_PIXELS // _largest(examples))
     index = np.sort(_draw_order(descent.key, 0, examples.count)[:most])
-    snapshot = _Snapshot(descent.objective, index)
+    snapshot = _Snapshot(descent.objective, index, Pulse(callback))
     found = minimize(
         snapshot,
         descent.penalty,

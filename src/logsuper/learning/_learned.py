@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +12,7 @@ from logsuper.channels import Channel
 from logsuper.functions._checks import FloatArray
 from logsuper.learning._layout import Parameters
 
-__all__ = ["Callback", "Learned", "Record"]
+__all__ = ["Callback", "Learned", "Pulse", "Record"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Record:
     cuts : int
         Maximisations solved so far; 0 for learners that solve none.
     objective : float
-        Estimate of the regularised objective, in nats an example.
+        Estimate of the regularised objective, in nats per example; NaN in a line that is only a
+        sign of life, which callbacks hear and no history has.
     stderr : float
         Its standard error; 0 where it is exact.
     gap : float
@@ -40,6 +43,31 @@ class Record:
 
 Callback = Callable[[Record], None]
 """Called with each new line of the history; whatever it raises ends the fit."""
+
+_SECOND = 1.0
+
+
+class Pulse:
+    """A callback that hears of each line, and at least each second that the fit is alive.
+
+    Parameters
+    ----------
+    callback : callable or None
+    """
+
+    def __init__(self, callback: Callback | None) -> None:
+        self._callback, self._last = callback, time.monotonic()
+
+    def __call__(self, line: Record) -> None:
+        """Pass on a line of the history."""
+        if self._callback is not None:
+            self._callback(line)
+            self._last = time.monotonic()
+
+    def beat(self, step: int, cuts: int) -> None:
+        """Give a sign of life, a line without an objective, if the last one was a second ago."""
+        if self._callback is not None and time.monotonic() - self._last >= _SECOND:
+            self(Record(step, cuts, math.nan))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import logistic
 from logsuper.learning._examples import Codes, Examples, Group
 from logsuper.learning._inputs import check_observed
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._moments import moments
 from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._observed_means import blocks, images
@@ -97,7 +97,8 @@ def resample(
     n_jobs : int, optional
         Threads; it never changes the result.
     callback : callable, optional
-        Called with each estimate of the objective of a round.
+        Called with each estimate of the objective of a round, and between them at least each
+        second.
     tol, samples, batch
         As in `logistic`, for each round.
     max_steps : int
@@ -141,11 +142,17 @@ def resample(
     limit = check_integer(max_steps, "max_steps", 1, 2**40)
     rng = as_generator(seed)
     history: list[Record] = []
-    theta = _first(examples, rng, n_jobs) if start is None else check_start(start, examples.layout)
+    pulse = Pulse(callback)
+    theta = (
+        _first(examples, rng, n_jobs, pulse)
+        if start is None
+        else check_start(start, examples.layout)
+    )
     path, done, steps, cuts = [theta], False, 0, 0
     for number in range(count):
         keys = as_keys(rng, 3)
         last = number + 1 == count
+        pulse.beat(steps, cuts)
         clean = clean_images(examples, theta, keys[0], last and count > 1, n_jobs)
         with warnings.catch_warnings():
             if not last:
@@ -157,7 +164,7 @@ def resample(
                 warm=True,
                 seed=keys[2],
                 n_jobs=n_jobs,
-                callback=None if callback is None else _later(callback, steps, cuts),
+                callback=_later(pulse, steps, cuts),
                 tol=tol if number + 2 >= count else max(tol, _ROUGH_TOL),
                 max_steps=max(1, limit - steps),
                 samples=samples,
@@ -256,7 +263,9 @@ def is_pairwise(functions: Iterable[SubmodularFunction]) -> bool:
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _first(examples: Examples, rng: np.random.Generator, n_jobs: int | None) -> FloatArray:
+def _first(
+    examples: Examples, rng: np.random.Generator, n_jobs: int | None, pulse: Pulse
+) -> FloatArray:
     """Return the weights to start from."""
     layout = examples.layout
     if not all(is_pairwise(group.prepared.functions) for group in examples.groups):
@@ -271,7 +280,14 @@ def _first(examples: Examples, rng: np.random.Generator, n_jobs: int | None) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return moments(
-            examples, firm, seed=rng, n_jobs=n_jobs, tol=_FIRST_TOL, max_steps=_FIRST_STEPS
+            examples,
+            firm,
+            seed=rng,
+            n_jobs=n_jobs,
+            # another objective than that of the rounds, so that its lines are signs of life only
+            callback=lambda line: pulse.beat(0, line.cuts),
+            tol=_FIRST_TOL,
+            max_steps=_FIRST_STEPS,
         ).theta
 
 
@@ -309,6 +325,6 @@ def _shift(line: Record, steps: int, cuts: int) -> Record:
     return dataclasses.replace(line, step=line.step + steps, cuts=line.cuts + cuts)
 
 
-def _later(callback: Callback, steps: int, cuts: int) -> Callback:
+def _later(callback: Pulse, steps: int, cuts: int) -> Callback:
     """Return the callback of a round that was preceded by so many steps and cuts."""
     return lambda line: callback(_shift(line, steps, cuts))

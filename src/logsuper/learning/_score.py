@@ -26,7 +26,7 @@ from logsuper.learning._observed_means import blocks, images
 from logsuper.learning._smooth import check_start
 from logsuper.solvers._inputs import check_integer
 
-__all__ = ["PART", "Score", "score"]
+__all__ = ["PART", "Score", "hidden_means", "log_predictive", "score"]
 
 PART = 16
 """One pixel in so many is hidden at a time: enough others are left to predict it from."""
@@ -111,6 +111,29 @@ def score(
     >>> bool(better > 3 * error)
     True
     """
+    found = hidden_means(examples, theta, patterns, samples, seed, n_jobs)
+    return Score(
+        tuple(
+            np.concatenate(
+                [log_predictive(examples, group, rows, mean[rows]) for rows in blocks(group)]
+            )
+            for group, mean in zip(examples.groups, found, strict=True)
+        )
+    )
+
+
+def hidden_means(
+    examples: Examples,
+    theta: FloatArray,
+    patterns: int,
+    samples: int,
+    seed: Seed,
+    n_jobs: int | None,
+) -> list[FloatArray]:
+    """Return, of each group, the probability of a one behind each pixel while it is hidden.
+
+    NaN where it never is.
+    """
     check_observed(examples, "a score without labels needs")
     theta = check_start(theta, examples.layout)
     count = check_integer(patterns, "patterns", 1, PART + 1)
@@ -139,25 +162,24 @@ def score(
                     numbers=group.index[rows],
                     n_jobs=n_jobs,
                 )
-                logs = _predict(examples, examples.groups[g], rows, mean)
-                found[g][rows] = np.where(hidden[g][rows], logs, found[g][rows])
-    return Score(tuple(found))
+                found[g][rows] = np.where(hidden[g][rows], mean, found[g][rows])
+    return found
 
 
-# ------------------------------------------------------------------------------------------ inside
-
-
-def _predict(
+def log_predictive(
     examples: Examples, group: Group, rows: NDArray[np.int64], mean: FloatArray
 ) -> FloatArray:
-    """Return the log-probability of what was observed, NaN where nothing was."""
+    """Return the log-probability of what was observed, NaN where nothing was, or no mean."""
     channel = examples.channel
     assert channel is not None
     z = images(group, rows)
     zero, one = (part.reshape(len(rows), -1) for part in channel.log_likelihoods(z))
-    p = np.clip(mean, _DOUBT, 1.0 - _DOUBT)
-    logs = np.logaddexp(np.log1p(-p) + zero, np.log(p) + one)
-    return np.where(np.isnan(z.reshape(len(rows), -1)), np.nan, logs)
+    unknown = np.isnan(mean) | np.isnan(z.reshape(len(rows), -1))
+    p = np.clip(np.where(unknown, 0.5, mean), _DOUBT, 1.0 - _DOUBT)
+    return np.where(unknown, np.nan, np.logaddexp(np.log1p(-p) + zero, np.log(p) + one))
+
+
+# ------------------------------------------------------------------------------------------ inside
 
 
 def _mean(pixels: tuple[FloatArray, ...]) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from logsuper._warnings import ConvergenceWarning
 from logsuper.functions._checks import FloatArray, check_callback, check_number
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.solvers._inputs import as_floats, check_integer, refuse
@@ -208,7 +208,7 @@ class _Run:
         self, objective: Differentiable, penalty: Penalty, callback: Callback | None
     ) -> None:
         check_callback(callback)
-        self.objective, self.penalty, self.callback = objective, penalty, callback
+        self.objective, self.penalty, self.pulse = objective, penalty, Pulse(callback)
         self.history: list[Record] = []
         self.cuts = self.evaluations = 0
         self.last: _Point
@@ -219,6 +219,7 @@ class _Run:
         loss = self.objective.loss(theta)
         self.cuts += loss.cuts
         self.evaluations += 1
+        self.pulse.beat(len(self.history), self.cuts)
         self.last = _Point(
             theta,
             loss.value + self.penalty.value(theta),
@@ -231,8 +232,7 @@ class _Run:
         self.accepted = point
         record = Record(len(self.history), self.cuts, point.value)
         self.history.append(record)
-        if self.callback is not None:
-            self.callback(record)
+        self.pulse(record)
 
     def curvature(self, at: _Point, units: FloatArray) -> FloatArray:
         """Measure the second derivative along each function's weight and each other kind."""

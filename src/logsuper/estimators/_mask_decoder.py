@@ -1,0 +1,222 @@
+"""What a fitted denoiser makes of images: masks, probabilities, samples, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from logsuper._random import as_key
+from logsuper.channels import Channel
+from logsuper.estimators._common import as_seed, check_choice, check_count
+from logsuper.estimators._images import Image, pieces, read_images
+from logsuper.estimators._learners import LEARNERS
+from logsuper.estimators._mask_examples import gather, read_labels
+from logsuper.estimators._noise import check_observed
+from logsuper.functions._checks import FloatArray
+from logsuper.learning import Examples, Parameters
+from logsuper.learning import _decoding as decoding
+from logsuper.learning._score import PART, score
+
+__all__ = ["MaskDecoder"]
+
+_DOUBT = 1e-4
+"""No probability is nearer than this to 0 or 1: a model is never that sure of its own assumptions.
+Chosen in cross-validation by `python -m benchmarks.probabilities`."""
+
+
+class MaskDecoder:
+    """The half of `MaskDenoiser` that needs a fitted model: it learns nothing."""
+
+    decode: str
+    marginals: str
+    samples: int
+    n_jobs: int | None
+    parameters_: Parameters
+    channel_: Channel
+    learner_: str
+    decode_factor_: float
+    shape_: tuple[int, ...] | None
+    _design: dict[str, Any]
+    _key: int
+
+    def predict(self, noisy: Any) -> Any:
+        """Return clean masks.
+
+        Parameters
+        ----------
+        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+
+        Returns
+        -------
+        ndarray of the shape of `noisy`, or list, uint8
+        """
+        if self._choose_decode() == "mean":
+            return self._decode(noisy, self._find_means, np.uint8, lambda p: p > 0.5)
+
+        def find(examples: Examples, theta: FloatArray) -> Any:
+            return decoding.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)
+
+        return self._decode(noisy, find, np.uint8)
+
+    def predict_proba(self, noisy: Any) -> Any:
+        """Return the probability of each pixel to be 1.
+
+        Parameters
+        ----------
+        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+
+        Returns
+        -------
+        ndarray of the shape of `noisy`, or list, float64
+            Never nearer than 1e-4 to 0 or 1, so that no pixel has an infinite log loss.
+        """
+        return self._decode(
+            noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)
+        )
+
+    def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Draw clean masks given the noisy ones, exactly, by coupling from the past.
+
+        Parameters
+        ----------
+        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+        n_samples : int, default 1
+            Masks for each image.
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
+        """
+        count = check_count(n_samples, "n_samples")
+        rng = np.random.default_rng(as_key(as_seed(random_state)))
+
+        def find(examples: Examples, theta: FloatArray) -> Any:
+            return decoding.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
+
+        return self._decode(noisy, find, np.uint8, copies=(count,))
+
+    def score(self, noisy: Any, clean: Any = None) -> float:
+        """Return the share of labelled pixels that `predict` gets right; or a score without labels.
+
+        Parameters
+        ----------
+        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+        clean : the same, optional
+            Without it, every observed pixel is hidden once, among others, and predicted from those
+            that were not: a proper score of noisy images, which needs no clean one.
+
+        Returns
+        -------
+        float
+            With `clean` in [0, 1]: 1 less the normalised Hamming distance. Without, the mean
+            log-probability of a hidden pixel, in nats; differences count, and larger is better.
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> noisy = ls.Flips(0.1).sample(ls.make_silhouettes(9, shape=(24, 24), seed=0), seed=1)
+        >>> good = ls.MaskDenoiser(noise=0.1).fit(noisy[:6])
+        >>> bad = ls.MaskDenoiser(noise=0.1, penalty=1e4).fit(noisy[:6])  # hardly any coupling
+        >>> good.score(noisy[6:]) > bad.score(noisy[6:])
+        True
+        """
+        if clean is None:
+            return self._score_hidden(noisy)
+        labels = read_labels(clean, read_images(noisy, "noisy"))
+        right, total = 0, 0
+        for x, y in zip(labels, self.predict(noisy), strict=True):
+            right += int(np.count_nonzero(x == y))
+            total += int(np.count_nonzero(x == x))  # NaN has no label
+        return right / total
+
+    def _score_hidden(self, noisy: Any) -> float:
+        """Return the mean log-probability of observed pixels, each hidden once."""
+        check_is_fitted(self)
+        images = read_images(noisy, "noisy")
+        self._check_shapes(images)
+        check_observed(self.channel_, images)
+        total, known = 0.0, 0
+        for piece in pieces(images):
+            examples = gather(self._design, images[piece], self.channel_)
+            found = score(
+                examples,
+                examples.layout.pack(self.parameters_),
+                patterns=PART,
+                seed=self._key,
+                n_jobs=self.n_jobs,
+            )
+            for part in found.pixels:
+                total += float(np.nansum(part))
+                known += int(np.count_nonzero(part == part))
+        if not known:
+            raise ValueError("noisy has no observed pixel at all, so that there is no score")
+        return total / known
+
+    def _check_decoding(self) -> None:
+        check_choice(self.decode, "decode", ["auto", "mean", "map"])
+        check_choice(self.marginals, "marginals", decoding.METHODS)
+        check_count(self.samples, "samples")
+
+    def _choose_decode(self) -> str:
+        check_is_fitted(self)
+        if self.decode != "auto":
+            return self.decode
+        return "map" if self.learner_ == "max_margin" else "mean"
+
+    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
+        """Return probabilities by the method that was asked for."""
+        method = self.marginals
+        if method == "auto" and not LEARNERS[self.learner_].exact:
+            method = "logistic"
+        return decoding.means(
+            examples,
+            theta,
+            method=method,
+            samples=self.samples,
+            seed=self._key,
+            n_jobs=self.n_jobs,
+        )
+
+    def _decode(
+        self,
+        noisy: Any,
+        find: Callable[[Examples, FloatArray], Any],
+        dtype: type,
+        finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
+        copies: tuple[int, ...] = (),
+    ) -> Any:
+        """Run a decoder on pieces of bounded size; a stack gives a stack, a list a list."""
+        check_is_fitted(self)
+        self._check_decoding()
+        images = read_images(noisy, "noisy")
+        self._check_shapes(images)
+        check_observed(self.channel_, images)
+        out: Any = [None] * len(images)
+        if isinstance(noisy, np.ndarray) and noisy.dtype != object:
+            out = np.empty((len(images), *copies, *images[0].shape), dtype=dtype)
+        for piece in pieces(images):
+            examples = gather(self._design, images[piece], self.channel_)
+            found = find(examples, examples.layout.pack(self.parameters_))
+            for i, image in zip(range(len(images))[piece], found, strict=True):
+                out[i] = finish(image).astype(dtype, copy=False)
+        return out
+
+    def _check_shapes(self, images: list[Image]) -> None:
+        axes = self._design["axes"]
+        if images[0].ndim != axes:
+            raise ValueError(
+                f"noisy[0] has {images[0].ndim} axes, but the training images have {axes}"
+            )
+        if self._design["modular"] != "pixel":
+            return
+        for i, image in enumerate(images):
+            if image.shape != self.shape_:
+                raise ValueError(
+                    f"noisy[{i}] has shape {image.shape}, but the modular term was learned for the "
+                    f"pixels of {self.shape_}; resize it, or fit with modular='shared'"
+                )

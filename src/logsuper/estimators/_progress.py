@@ -1,0 +1,44 @@
+"""What is said while an estimator learns."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from logsuper.learning import Record
+from logsuper.learning._learned import Callback
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Passes lines of a history on to a callback, and prints them if asked to.
+
+    Attributes
+    ----------
+    callback : callable or None
+        What a learner is to call; None if nobody listens.
+    """
+
+    def __init__(self, callback: Callback | None, verbose: bool) -> None:
+        self._given, self._verbose = callback, verbose
+        self._begun = time.monotonic()
+        self.callback: Callback | None = self._line if callback or verbose else None
+
+    def begin(self, what: str) -> None:
+        """Say what there is to learn from, before anything is done."""
+        self.say(what)
+        if self._given is not None:
+            self._given(Record(0, 0, math.nan))
+
+    def say(self, what: str) -> None:
+        """Print a sentence with the seconds since the beginning."""
+        if self._verbose:
+            print(f"[{time.monotonic() - self._begun:6.1f} s] {what}", flush=True)
+
+    def _line(self, line: Record) -> None:
+        if self._given is not None:
+            self._given(line)
+        objective = "" if math.isnan(line.objective) else f", objective {line.objective:.5g}"
+        cuts = f", {line.cuts} cuts" if line.cuts else ""
+        self.say(f"step {line.step}{cuts}{objective}")
