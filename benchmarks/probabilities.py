@@ -34,7 +34,7 @@ from logsuper.sampling import NotCoalesced
 from logsuper.solvers._conditional import ROUNDS
 
 RATES = (0.01, 0.05, 0.10, 0.20)
-LEARNERS = {"logistic": True, "moments": False}
+LEARNERS = {"logistic": True, "resample": False}
 """The default with clean images, and the one without; whether clean images are given."""
 SIZES = {50: (60, 40), 128: (20, 10), 256: (8, 4)}
 """Training and test silhouettes of each size."""
@@ -44,10 +44,10 @@ BINS = 20
 SLACK = 1.005
 """The default may be this factor above the least log loss of perturbations, to take less time."""
 TEXT = (
-    "Pixels are flipped at four rates; a model is learned from pairs by the logistic bound, or by "
-    "moments from noisy images alone. The first table is cross-validation in two folds on training "
-    "images, and chooses; the others are on test images, and do not. Frequencies of S maximisers "
-    "under logistic noise have k ones of S. Conditional: the probability of each pixel given the "
+    "Pixels are flipped at four rates; a model is learned from pairs by the logistic bound, or "
+    "from noisy images alone by resampling. The first table is cross-validation in two folds on "
+    "training images, and chooses; the others are on test images, and do not. Frequencies of S "
+    "maximisers under logistic noise have k ones of S. Conditional: the probability of each pixel given the "
     "noise of the others, averaged, with some rounds of messages; doubt is the least distance from "
     "0 and 1. Exact: certified strips under the same model. Calibration error is "
     f"expected, in {BINS} bins. Seconds are processor time."

@@ -28,7 +28,7 @@ def text(result: Result, setting: Setting) -> tuple[str, ...]:
     return (
         _what_was_done(result, setting),
         " ".join([against, *_failures(result)]),
-        _moments(result, not setting.shipped),
+        _others(result, not setting.shipped),
         _oversmoothing(result),
     )
 
@@ -80,7 +80,7 @@ def _rates(result: Result) -> Grid:
         ("estimated", *_percents(result)),
         rows,
         "Without a model: from pixels that differ from all of their neighbours, before anything is "
-        "learned; moments use it where the noise is unknown.",
+        "learned; moments and resampling use it where the noise is unknown.",
         _csv(result, [free, latent]),
     )
 
@@ -148,7 +148,8 @@ def _what_was_done(result: Result, setting: Setting) -> str:
         f"{int(fits.sum())} of {fits.size} fits reached. Where the noise is unknown it starts from "
         "a rate of 30 % and is learned beside the other parameters. Moments solve the convex "
         "supervised problem with unbiased estimates of the clean statistics, and learn the weight "
-        "of the observations too; the filter looks at the observations around a pixel."
+        "of the observations too; the filter looks at the observations around a pixel. Resampling "
+        "proposes clean images, corrupts them again and learns from these pairs, round by round."
     )
 
 
@@ -180,26 +181,26 @@ def _failures(result: Result) -> list[str]:
     ]
 
 
-def _moments(result: Result, compared: bool) -> str:
+def _others(result: Result, compared: bool) -> str:
     words, ours = [], {}
     for known in (True, False):
-        moments = result.of(known, latent=False)
-        ours[known] = result.error[moments].mean(axis=2).min(axis=(0, 2))
+        others = result.of(known, latent=False)
+        ours[known] = result.error[others].mean(axis=2).min(axis=(0, 2))
         paper = np.min([result.paper(known, name) for name in DECODINGS], axis=0)
         (i,) = result.of(known, latent=True)
         objective = result.error[i].mean(axis=1).min(axis=1)
         of_paper = f"that of the paper {_list(f'{x:.1f}' for x in paper)} %, " if compared else ""
         words.append(
-            f"With the noise {_word(known)} its best is {_list(f'{x:.2f}' for x in ours[known])} %,"
-            f" {of_paper}and that of the paper's objective here "
-            f"{_list(f'{x:.2f}' for x in objective)} %."
+            f"With the noise {_word(known)} their best is "
+            f"{_list(f'{x:.2f}' for x in ours[known])} %, {of_paper}and that of the "
+            f"paper's objective here {_list(f'{x:.2f}' for x in objective)} %."
         )
     free = result.of(known=False, latent=False)[0]
     off = 100.0 * np.abs(result.rate[free] - np.array(result.noises)[:, None]).max()
     return (
-        f"Moment learning needs no clean image either. {' '.join(words)} The noise level that it "
-        f"finds beforehand is off by at most {off:.2f} points, and not knowing the noise changes "
-        f"its best by at most {np.abs(ours[False] - ours[True]).max():.2f} points."
+        f"Moments and resampling need no clean image either. {' '.join(words)} The noise level "
+        f"found beforehand is off by at most {off:.2f} points, and not knowing the noise changes "
+        f"their best by at most {np.abs(ours[False] - ours[True]).max():.2f} points."
     )
 
 

@@ -58,8 +58,8 @@ class Method:
     label : str
     known : bool
         Whether it is told the noise.
-    latent : bool
-        Whether it is the paper's objective; else moments.
+    learner : str
+        Its name there; "latent" is the paper's objective.
     context : bool
         Whether it has a filter of the observations around a pixel.
     """
@@ -67,8 +67,13 @@ class Method:
     key: str
     label: str
     known: bool
-    latent: bool = False
+    learner: str
     context: bool = False
+
+    @property
+    def latent(self) -> bool:
+        """Whether it is the paper's objective."""
+        return self.learner == "latent"
 
     def denoiser(self, noise: float, tol: float, seed: int) -> MaskDenoiser:
         """Return the estimator, on one thread."""
@@ -76,7 +81,7 @@ class Method:
         if not self.latent:
             context = "auto" if self.context else 0
             return MaskDenoiser(
-                noise if self.known else "flips", "moments", context=context, **shared
+                noise if self.known else "flips", self.learner, context=context, **shared
             )
         return MaskDenoiser(
             noise if self.known else _START,
@@ -90,12 +95,13 @@ class Method:
 
 
 METHODS = tuple(
-    Method(f"{key}_{'known' if known else 'unknown'}", label, known, latent, context)
+    Method(f"{key}_{'known' if known else 'unknown'}", label, known, learner, context)
     for known in (True, False)
-    for key, label, latent, context in (
-        ("latent", "paper's objective", True, False),
-        ("moments", "moments", False, False),
-        ("context", "moments and filter", False, True),
+    for key, label, learner, context in (
+        ("latent", "paper's objective", "latent", False),
+        ("moments", "moments", "moments", False),
+        ("context", "moments and filter", "moments", True),
+        ("resample", "resampling and filter (the default)", "resample", True),
     )
 )
 
