@@ -47,9 +47,9 @@ TEXT = (
     "Pixels are flipped at four rates; a model is learned from pairs by the logistic bound, or "
     "from noisy images alone by resampling. The first table is cross-validation in two folds on "
     "training images, and chooses; the others are on test images, and do not. Frequencies of S "
-    "maximisers under logistic noise have k ones of S. Conditional: the probability of each pixel given the "
-    "noise of the others, averaged, with some rounds of messages; doubt is the least distance from "
-    "0 and 1. Exact: certified strips under the same model. Calibration error is "
+    "maximisers under logistic noise have k ones of S. Conditional: the probability of each pixel "
+    "given the noise of the others, averaged, with some rounds of messages; doubt is the least "
+    "distance from 0 and 1. Exact: certified strips under the same model. Calibration error is "
     f"expected, in {BINS} bins. Seconds are processor time."
 )
 
