@@ -13,6 +13,8 @@ the best point of the free energy alone takes one phase for certain, whatever th
 from __future__ import annotations
 
 import dataclasses
+import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -70,5 +72,24 @@ def settle(f: SubmodularFunction, found: Marginals) -> Marginals:
     if not wide.any():
         return found
     values = np.where(wide, np.clip(phases(f), found.lower, found.upper), found.values)
-    details = {**found.details, "wide": int(wide.sum())}
+    details = {
+        **found.details,
+        "wide": int(wide.sum()),
+        "width": float((found.upper - found.lower).max()),
+    }
     return dataclasses.replace(found, values=values, details=details)
+
+
+def warn_wide(found: Sequence[Marginals], stacklevel: int = 3) -> None:
+    """Say how much of some marginals is an estimate, and how little is known for certain."""
+    count = sum(part.details.get("wide", 0) for part in found)
+    if count:
+        widest = max(part.details.get("width", 0.0) for part in found)
+        warnings.warn(
+            f"{count} of {sum(part.values.size for part in found)} marginals are certified only "
+            f"within an interval wider than {_WIDE:g} (the widest: {widest:.3f}); their values "
+            "mix two phases of belief propagation. Samples, m.marginals('sampling'), have "
+            "standard errors",
+            UserWarning,
+            stacklevel=stacklevel,
+        )

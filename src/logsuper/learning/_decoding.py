@@ -5,6 +5,7 @@ Everything runs group by group, in pieces of bounded memory, each one call of a 
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._random import Seed, as_generator, as_key
 from logsuper.bounds import _auto
+from logsuper.bounds._phases import warn_wide
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_choice, check_number
 from logsuper.functions._cut import Cut
@@ -171,18 +173,22 @@ def means(
     def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
         # what is cheap depends on the pixels beyond doubt and on the weights of edges, if any
         alike = group.edge_weights is None and not np.isinf(fields).any()
-        found, dear = np.empty(fields.shape), []
+        found, dear, wide = np.empty(fields.shape), [], []
         for place, field in enumerate(fields):
             model = make_model(group, int(rows[place]), alpha, field)
             best = _auto.marginal_method(model.f)
             if best == "strips":
-                found[place] = _open(model.marginals(n_jobs=n_jobs).values, field)
+                with warnings.catch_warnings():  # all images are spoken of at once
+                    warnings.simplefilter("ignore", UserWarning)
+                    wide.append(model.marginals(n_jobs=n_jobs))
+                found[place] = _open(wide[-1].values, field)
             elif best == "exact" or method == "exact":
                 found[place] = _open(model.marginals("exact").values, field)
             elif alike:
                 return perturb(group, rows, fields)
             else:
                 dear.append(place)
+        warn_wide(wide, stacklevel=5)
         if dear:
             found[dear] = perturb(group, rows[dear], fields[dear])
         return found
