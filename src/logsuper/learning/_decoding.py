@@ -188,7 +188,7 @@ def means(
                 return perturb(group, rows, fields)
             else:
                 dear.append(place)
-        warn_wide(wide, stacklevel=5)
+        warn_wide(wide, stacklevel=6)
         if dear:
             found[dear] = perturb(group, rows[dear], fields[dear])
         return found
