@@ -25,7 +25,7 @@ from benchmarks.images import load_silhouettes
 from benchmarks.peers import PEERS, version
 from benchmarks.tables import Measured, show, write_page
 from benchmarks.workloads import Graph
-from logsuper._files import atomic_write
+from logsuper._base._files import atomic_write
 from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
 from logsuper.learning._descent import Descent, logistic
 from logsuper.learning._engines import Partition, step_key

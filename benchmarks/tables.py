@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from logsuper._files import atomic_write
+from logsuper._base._files import atomic_write
 
 
 class Measured(NamedTuple):

@@ -7,7 +7,7 @@ import oracles
 import pytest
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import Objective, make_examples
 from logsuper.learning._engines import Partition
 from logsuper.solvers._native import kernels

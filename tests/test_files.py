@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logsuper._files import atomic_write, load_arrays, save_arrays
+from logsuper._base._files import atomic_write, load_arrays, save_arrays
 
 
 def test_writes_and_leaves_nothing_else(tmp_path):
@@ -80,7 +80,7 @@ def test_folder_is_refused(tmp_path):
 
 WRITER = """
 import sys, time
-from logsuper._files import atomic_write
+from logsuper._base._files import atomic_write
 with atomic_write(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

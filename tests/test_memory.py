@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from logsuper import _memory
-from logsuper._memory import as_text, available_memory, check_limit, require_memory
+from logsuper._base import _memory
+from logsuper._base._memory import as_text, available_memory, check_limit, require_memory
 
 
 def test_available_memory_is_that_of_the_machine():
@@ -21,7 +21,7 @@ def test_available_memory_is_that_of_the_machine():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_limit_on_the_address_space_counts():
     code = (
-        "import resource; from logsuper._memory import available_memory as a;"
+        "import resource; from logsuper._base._memory import available_memory as a;"
         "resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)); print(a())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,21 +9,20 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper import sampling
-from logsuper._random import Seed
-from logsuper.bounds import _auto, _bracket, _methods, _phases
-from logsuper.bounds._results import Bound, Bracket, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction, check_function
-from logsuper.functions._checks import (
+from logsuper import bounds, sampling
+from logsuper._base import (
+    EPS,
     FloatArray,
     IntArray,
+    Seed,
     check_binary,
     check_choice,
     check_fixed,
     check_number,
     frozen,
 )
-from logsuper.functions._modular import Modular
+from logsuper.bounds import Bound, Bracket, Marginals
+from logsuper.functions import Modular, SubmodularFunction, check_function
 from logsuper.solvers import maximize
 
 __all__ = ["LogSupermodular"]
@@ -126,8 +125,8 @@ class LogSupermodular:
         >>> m.log_partition("lfield").value - m.log_partition().value > 0
         True
         """
-        check_choice(method, "method", [*_methods.METHODS, *sampling.ESTIMATORS])
-        room: Any = _methods if method in _methods.METHODS else sampling
+        check_choice(method, "method", [*bounds.METHODS, *sampling.ESTIMATORS])
+        room: Any = bounds if method in bounds.METHODS else sampling
         bound: Bound = room.log_partition(self.f, method, **options)
         return bound.shifted(self.constant)
 
@@ -167,7 +166,7 @@ class LogSupermodular:
         >>> b.width < 1e-6, b.below.method, b.above.method
         (True, 'strips', 'strips')
         """
-        found = _bracket.bracket(self.f, budget, confidence, seed, n_jobs)
+        found = bounds.bracket(self.f, budget, confidence, seed, n_jobs)
         below, above = (bound.shifted(self.constant) for bound in (found.below, found.above))
         return Bracket(below, above, found.confidence)
 
@@ -195,11 +194,7 @@ class LogSupermodular:
         if method == "sampling":
             found = sampling.marginals(self.f, **options)
         else:
-            name = _auto.marginal_method(self.f) if method == "auto" else method
-            found = _methods.marginals(self.f, name, **options)
-            if method == "auto":
-                found = _phases.settle(self.f, found)
-                _phases.warn_wide([found])
+            found = bounds.marginals(self.f, method, **options)
         if not self.fixed:
             return found
         return dataclasses.replace(

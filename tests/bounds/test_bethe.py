@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from variational_oracles import PAIRWISE, exact_marginals, random_tree
 
 from logsuper import Cut, LogDet, Modular, grid_cuts
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.bounds import NotApplicable, _bethe, _mean_field, _messages
 from logsuper.bounds._bethe import log_partition, marginals
 from logsuper.bounds._free_energy import FreeEnergy

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import logsuper as ls
-from logsuper._files import load_arrays, save_arrays
+from logsuper._base._files import load_arrays, save_arrays
 
 CLEAN = ls.make_silhouettes(3, shape=(16, 16), seed=0)
 NOISY = ls.Flips(0.1).sample(CLEAN, seed=1)

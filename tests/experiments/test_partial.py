@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy
 
-from logsuper._files import save_arrays
+from logsuper._base._files import save_arrays
 from logsuper.experiments import _origin
 from logsuper.experiments._partial import Partial
 from logsuper.experiments._parts import Part, run_parts

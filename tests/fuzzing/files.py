@@ -19,7 +19,7 @@ import numpy as np
 
 import logsuper as ls
 from logsuper import learning
-from logsuper._files import load_arrays, save_arrays
+from logsuper._base._files import load_arrays, save_arrays
 from logsuper.datasets import load_weizmann
 from logsuper.experiments._partial import Partial
 from tests.fuzzing import checks, mutations

@@ -7,7 +7,7 @@ import pytest
 from objective_oracles import long, quiet, same, silhouettes
 
 import logsuper as ls
-from logsuper._files import load_arrays, save_arrays
+from logsuper._base._files import load_arrays, save_arrays
 from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
 from logsuper.learning._checkpoint import fingerprint
 from logsuper.learning._descent import descend, logistic

@@ -9,7 +9,7 @@ from objective_oracles import Exact, estimates, kinds, long, quiet, same, silhou
 from scipy.special import logit
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import (
     FixedNoise,
     FreshNoise,

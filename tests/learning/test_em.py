@@ -7,7 +7,7 @@ from objective_oracles import estimates, long
 from scipy.optimize import minimize
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.functions import ConcaveCardinality
 from logsuper.learning import FixedNoise, Objective, Penalty, log_evidence, make_examples
 from logsuper.learning._em import expectation_maximization

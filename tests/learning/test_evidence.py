@@ -5,7 +5,7 @@ import pytest
 from objective_oracles import long
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import bracket_log_evidence, log_evidence, make_examples
 from logsuper.learning._evidence import Evidence
 from logsuper.learning._exact_engines import Elimination, Exact, Strips

@@ -11,7 +11,7 @@ import pytest
 from objective_oracles import long
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.learning import Examples, Objective, Penalty, make_examples, minimize
 from logsuper.learning._engines import Engine

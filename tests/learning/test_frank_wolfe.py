@@ -7,8 +7,8 @@ from objective_oracles import long, quiet
 from objective_oracles import silhouettes as images
 
 import logsuper as ls
-from logsuper._random import as_key
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._random import as_key
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import (
     Examples,
     FixedNoise,

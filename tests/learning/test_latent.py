@@ -5,7 +5,7 @@ import pytest
 from latent_oracles import brute_log_evidence, random_data
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import Penalty, logistic, make_examples
 from logsuper.learning._decoding import means
 from logsuper.learning._latent import latent

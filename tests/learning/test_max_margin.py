@@ -5,7 +5,7 @@ import pytest
 from learning_oracles import LEARNABLE, Enumerated, all_statistics, small_examples
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import Examples, Penalty, make_examples
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._max_margin import max_margin

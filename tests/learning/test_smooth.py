@@ -10,7 +10,7 @@ import pytest
 from objective_oracles import estimates
 
 import logsuper as ls
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import Examples, Loss, Penalty, Record, make_examples
 from logsuper.learning._smooth import minimize
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from logsuper import _memory
+from logsuper._base import _memory
 from logsuper.solvers import _room
 from logsuper.solvers._native import kernels
 

@@ -13,7 +13,7 @@ from oracles import (
     random_mixed_sum,
 )
 
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base._warnings import ConvergenceWarning
 from logsuper.functions import (
     ConcaveCardinality,
     Coverage,

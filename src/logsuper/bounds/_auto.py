@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logsuper.bounds import _exact
 from logsuper.bounds._pairwise import as_grid, as_pairwise
-from logsuper.functions._base import SubmodularFunction
+from logsuper.functions import SubmodularFunction
 
 # Exact inference up to this many operations, some tenths of a second, is always worth it.
 _CHEAP = 3e8

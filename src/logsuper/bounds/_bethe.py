@@ -14,15 +14,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import ConvergenceWarning, FloatArray, IntArray
 from logsuper.bounds import _mean_field
 from logsuper.bounds._dominant import contracted
 from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
 from logsuper.bounds._messages import Messages
 from logsuper.bounds._pairwise import Pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions import SubmodularFunction
 
 # Messages, and probabilities, that agree to this are the same.
 _SAME = 1e-6

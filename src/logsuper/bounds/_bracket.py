@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from logsuper._random import Seed
+from logsuper._base import FloatArray, Seed, check_confidence, check_number
 from logsuper.bounds import (
     _bethe,
     _exact,
@@ -24,8 +24,7 @@ from logsuper.bounds._heavy import lighten
 from logsuper.bounds._margins import at_least, at_most
 from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.bounds._results import Bound, Bracket, Target
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_confidence, check_number
+from logsuper.functions import SubmodularFunction
 
 # Nanoseconds of a sweep of mean field for each element and edge (measured, rounded up); a generic
 # family has no edges to count, and its expectation costs about this much an element. About ten

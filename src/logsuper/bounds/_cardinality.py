@@ -8,14 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray, IntArray, check_number
 from logsuper.bounds import _large_counts
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._overflow import refuse_overflow
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._cardinality import ConcaveCardinality, ConcaveOfModular
-from logsuper.functions._checks import FloatArray, IntArray, check_number
-from logsuper.functions._modular import Modular
+from logsuper.functions import ConcaveCardinality, ConcaveOfModular, Modular, SubmodularFunction
 
 Groups = list[tuple[IntArray, FloatArray]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_array
 
+from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds._pairwise import Pairwise, as_pairwise
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper.functions import SubmodularFunction
 
 # Parts with at least this share of the elements are found by conditioning, which keeps a grid a
 # grid; smaller ones of a pairwise function are cut out of its list of edges.

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from logsuper._base import FloatArray
 from logsuper.bounds._pairwise import Pairwise, as_pairwise
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper.functions import SubmodularFunction
 
 _BLOCK = 1 << 18
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)

@@ -12,9 +12,9 @@ import math
 
 import numpy as np
 
+from logsuper._base import FloatArray, IntArray, add_up
 from logsuper.bounds._pairwise import Pairwise
-from logsuper.functions._checks import FloatArray, IntArray, add_up
-from logsuper.functions._graph import merge_edges
+from logsuper.functions import merge_edges
 
 _SPARE = 50.0
 

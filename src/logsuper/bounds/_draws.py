@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from logsuper._random import Seed, as_generator
+from logsuper._base import FloatArray, IntArray, Seed, as_generator, check_integer
+from logsuper._base import check_choice as check_choice
 from logsuper.bounds._pairwise import as_pairwise
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.functions._checks import check_choice as check_choice
-from logsuper.solvers._inputs import check_integer
-from logsuper.solvers._prepare import Prepared, prepare
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers import Prepared, prepare
 
 # Ten independent blocks give a standard error; a hundred strata are about as good as any number.
 _BLOCKS, _STRATA = 10, 100

@@ -8,15 +8,14 @@ import math
 
 import numpy as np
 
+from logsuper._base import EPS, FloatArray, IntArray, check_number
 from logsuper.bounds import _junction, _series
 from logsuper.bounds._errors import TooLarge
 from logsuper.bounds._orders import WIDEST
 from logsuper.bounds._overflow import refuse_overflow
 from logsuper.bounds._pairwise import Pairwise, as_pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, check_number
-from logsuper.functions._cut import Cut
+from logsuper.functions import Cut, SubmodularFunction
 
 BUDGET = 1e10
 MEMORY = 1e9
@@ -216,3 +215,7 @@ def _prepare(
             needed,
         )
     return pairwise, plan
+
+
+# under names that say which method they belong to, for other rooms
+eliminate, elimination_cost = log_partition, operations

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
+from logsuper._base import EPS, FloatArray, check_natural
 from logsuper.bounds._errors import TooLarge
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_natural
+from logsuper.functions import SubmodularFunction
 
 LIMIT = 22
 

@@ -7,11 +7,11 @@ import math
 from types import ModuleType
 from typing import Any
 
+from logsuper._base import check_number
 from logsuper.bounds import _cardinality, _elimination, _enumeration, _transfer
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import check_number
+from logsuper.functions import SubmodularFunction
 
 BUDGET = 1e10
 

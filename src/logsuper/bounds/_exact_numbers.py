@@ -13,12 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 from logsuper.bounds._fixed_point import BITS, to_integer
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._cardinality import ConcaveCardinality
-from logsuper.functions._coverage import Coverage
-from logsuper.functions._cut import Cut
-from logsuper.functions._hyperedge import PnPotts, RobustPn
-from logsuper.functions._modular import Modular
+from logsuper.functions import (
+    ConcaveCardinality,
+    Coverage,
+    Cut,
+    Modular,
+    PnPotts,
+    RobustPn,
+    SubmodularFunction,
+)
 
 # Members of a group beyond which its pairs are too many.
 _LARGEST = 200

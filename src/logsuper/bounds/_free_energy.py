@@ -15,10 +15,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray, add_up
 from logsuper.bounds._margins import at_most
 from logsuper.bounds._pairwise import Pairwise
-from logsuper.functions._base import EPS
-from logsuper.functions._checks import FloatArray, add_up
 
 # Log-odds beyond this move the free energy by less than its rounding.
 LARGEST_LOGIT = 500.0

@@ -24,15 +24,12 @@ import math
 
 import numpy as np
 
+from logsuper._base import EPS, FloatArray, IntArray, add_up
 from logsuper.bounds._exact_numbers import exact_numbers
 from logsuper.bounds._fixed_point import to_float, to_integer
 from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._results import Bound, Bracket, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, add_up
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular
-from logsuper.functions._sum import combine
+from logsuper.functions import Cut, Modular, SubmodularFunction, combine
 
 # A state that pays this much more than another, in nats, is forgotten: exp(-50) is 2e-22.
 _MARGIN = 50.0

@@ -7,10 +7,9 @@ import dataclasses
 import numpy as np
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds._orders import Scopes, best_order
 from logsuper.bounds._pairwise import Pairwise
-from logsuper.functions._base import EPS
-from logsuper.functions._checks import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

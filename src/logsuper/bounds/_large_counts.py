@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds._fixed_point import BITS, to_floats, to_integer
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._cardinality import ConcaveCardinality
-from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.functions._modular import Modular
+from logsuper.functions import ConcaveCardinality, Modular, SubmodularFunction
 
 # Elements of a set beyond which this takes seconds.
 _LARGEST = 2000

@@ -11,12 +11,11 @@ import math
 import numpy as np
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray
 from logsuper.bounds._margins import extreme_gains, margin
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray
-from logsuper.solvers._parametric import min_norm_point
-from logsuper.solvers._prepare import Prepared
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers import Prepared, min_norm_point
 
 # Squares of n numbers up to this have a sum.
 _LARGEST = 1e140

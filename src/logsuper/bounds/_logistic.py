@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from logsuper._random import Seed, as_key
+from logsuper._base import FloatArray, IntArray, Seed, as_key, check_confidence
 from logsuper.bounds._concentration import radius
 from logsuper.bounds._control import Controls
 from logsuper.bounds._draws import (
@@ -35,9 +35,8 @@ from logsuper.bounds._draws import (
 )
 from logsuper.bounds._errors import TooLarge
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, check_confidence
-from logsuper.solvers._prepare import prepare
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers import prepare
 
 _REDUCTIONS = ("auto", "none", "latin_hypercube", "regression")
 _FORMS = ("plain", "smoothed", "ratio")

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper._base import EPS, FloatArray
+from logsuper.functions import SubmodularFunction
 
 
 def extreme_gains(f: SubmodularFunction) -> tuple[FloatArray, FloatArray]:

@@ -8,23 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from logsuper._base import (
+    EPS,
+    FloatArray,
+    IntArray,
+    check_integer,
+    check_number,
+    check_probabilities,
+)
 from logsuper.bounds import _lfield, _superdifferential
 from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._margins import at_most, extreme_gains, margin
 from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import (
-    FloatArray,
-    IntArray,
-    check_number,
-    check_probabilities,
-)
-from logsuper.functions._sum import combine
-from logsuper.solvers._graph import split
-from logsuper.solvers._inputs import check_integer
-from logsuper.solvers._maximize import maximize
-from logsuper.solvers._native import kernels
+from logsuper.functions import SubmodularFunction, combine
+from logsuper.solvers import kernels, maximize, split
 
 # Stationary points this close are the same: their bounds differ by the third power at most.
 _SAME = 1e-3

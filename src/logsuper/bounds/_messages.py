@@ -19,9 +19,9 @@ from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 from scipy.special import expit
 
+from logsuper._base import FloatArray, add_up
 from logsuper.bounds._pairwise import Pairwise
-from logsuper.functions._checks import FloatArray, add_up
-from logsuper.solvers._native import kernels
+from logsuper.solvers import kernels
 
 # Squared widths of the rows of the matrix, in all, beyond which a factorisation costs more than
 # many sweeps, and nanoseconds that each takes; of a sweep over both directions of an edge.

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from logsuper._base import check_choice
+from logsuper.bounds._auto import marginal_method
 from logsuper.bounds._heavy import lighten
+from logsuper.bounds._phases import settle, warn_wide
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import check_choice
+from logsuper.functions import SubmodularFunction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,10 +97,17 @@ def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
 
 
 def marginals(f: SubmodularFunction, method: str, **options: Any) -> Marginals:
-    """Return the probabilities that x_d = 1 by a method of the list."""
+    """Return the probabilities that x_d = 1 by a method of the list; "auto" is the best cheap one.
+
+    Where the brackets of "auto" are wide, its values are estimates within them.
+    """
+    if method == "auto":
+        found = settle(f, marginals(f, marginal_method(f), **options))
+        warn_wide([found], stacklevel=4)
+        return found
     function = find("marginals", method, options)
     if f.n == 0:
         return Marginals(np.empty(0), method, np.empty(0), np.empty(0))
     light = lighten(f) if method in _PRECISE else None
-    found: Marginals = function(f if light is None else light.f, **options)
+    found = function(f if light is None else light.f, **options)
     return found if light is None else light.marginals(found)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from scipy.sparse import coo_array
 
-from logsuper.functions._checks import IntArray
+from logsuper._base import IntArray
 
 # No table has more axes than this, whatever the budget: it would not fit any memory.
 WIDEST = 32

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
+from logsuper.functions import SubmodularFunction
 
 
 def refuse_overflow(f: SubmodularFunction, parts: Iterable[FloatArray]) -> None:

@@ -6,12 +6,10 @@ import dataclasses
 
 import numpy as np
 
+from logsuper._base import FloatArray, IntArray, add_up
 from logsuper.bounds._errors import NotApplicable
-from logsuper.functions import Cut, Modular
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, add_up
-from logsuper.functions._graph import rounding
-from logsuper.solvers._graph import split
+from logsuper.functions import Cut, Modular, SubmodularFunction, rounding
+from logsuper.solvers import split
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

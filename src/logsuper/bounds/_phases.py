@@ -19,12 +19,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit, softmax
 
+from logsuper._base import FloatArray
 from logsuper.bounds._free_energy import FreeEnergy
 from logsuper.bounds._messages import Messages
 from logsuper.bounds._pairwise import need_pairwise
 from logsuper.bounds._results import Marginals
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper.functions import SubmodularFunction
 
 # Brackets wider than this are wide. On 14x40 grids with couplings of .8 to 6 and exact marginals,
 # the middle was the better estimate at widths up to .5, the phases from .8 on.

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from logsuper._random import Seed
+from logsuper._base import FloatArray, IntArray, Seed, check_confidence, check_number
 from logsuper.bounds._control import softplus
 from logsuper.bounds._draws import (
     Draws,
@@ -43,8 +43,7 @@ from logsuper.bounds._draws import (
     unseen,
 )
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, check_confidence, check_number
+from logsuper.functions import SubmodularFunction
 
 # Deviation of the log-weights to aim at. Normal ones would make a share 1/e of the draws effective;
 # a quarter is what is wanted, and tails are heavier than that.

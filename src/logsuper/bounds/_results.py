@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
 
 Target = Literal["lower", "upper", "exact", "estimate"]
 

@@ -13,9 +13,8 @@ import dataclasses
 import numpy as np
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray, IntArray, add_up
 from logsuper.bounds._pairwise import Pairwise
-from logsuper.functions._base import EPS
-from logsuper.functions._checks import FloatArray, IntArray, add_up
 
 # A round that removes a smaller share than this of the elements costs more than it gains.
 _LEAST = 0.05

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
 
 # Forests in the list: between these, what a fraction of a second can make.
 _FORESTS = (16, 64)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray, check_choice, check_integer, count_threads
 from logsuper.bounds._pairwise import GridForm
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._windows import (
@@ -37,10 +38,8 @@ from logsuper.bounds._windows import (
     size_of,
     window_odds,
 )
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_choice
-from logsuper.solvers._inputs import check_integer, count_threads
-from logsuper.solvers._maximize import maximize
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers import maximize
 
 Side = Literal["both", "lower", "upper"]
 

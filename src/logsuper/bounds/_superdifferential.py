@@ -13,12 +13,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit
 
+from logsuper._base import EPS, FloatArray, add_up
 from logsuper.bounds._margins import at_most, extreme_gains, margin
 from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, add_up
-from logsuper.solvers._prepare import Prepared
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers import Prepared
 
 KINDS = ("bar", "grow", "shrink")
 

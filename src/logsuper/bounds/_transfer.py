@@ -11,6 +11,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
+from logsuper._base import EPS
 from logsuper.bounds._pairwise import GridForm, as_grid
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._windows import (
@@ -20,8 +21,8 @@ from logsuper.bounds._windows import (
     transfer,
     transfer_error,
 )
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.solvers._native import kernels
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers import kernels
 
 
 def _narrow(grid: GridForm) -> GridForm:

@@ -11,15 +11,14 @@ import dataclasses
 import numpy as np
 from scipy.special import entr, expit
 
+from logsuper._base import EPS, FloatArray, add_up, check_integer
 from logsuper.bounds import _lfield, _spanning_trees
 from logsuper.bounds._dominant import capped
 from logsuper.bounds._margins import at_least
 from logsuper.bounds._messages import PER_SWEEP, Messages
 from logsuper.bounds._pairwise import Pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, add_up
-from logsuper.solvers._inputs import check_integer
+from logsuper.functions import SubmodularFunction
 
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6

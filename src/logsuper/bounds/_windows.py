@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds import _windows_numpy
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._pairwise import GridForm, as_grid
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.solvers._native import kernels
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers import kernels
 
 Pair = tuple[FloatArray, FloatArray]
 """A lower and an upper bound."""

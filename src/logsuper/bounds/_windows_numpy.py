@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper._base import FloatArray, IntArray
 from logsuper.bounds._pairwise import GridForm
-from logsuper.functions._checks import FloatArray, IntArray
 
 _HALF_ULP = 2.0**-53
 _NEVER = -1e300  # finite: no NaN from the difference of two

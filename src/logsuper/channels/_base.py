@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._random import Seed, as_generator
-from logsuper.bounds._errors import NotApplicable
+from logsuper._base import FloatArray, Seed, as_generator, as_numeric, first_index
+from logsuper.bounds import NotApplicable
 from logsuper.channels._checks import as_labels, as_observed, as_shape
-from logsuper.functions._checks import FloatArray, as_numeric, first_index
 
 __all__ = ["Channel"]
 

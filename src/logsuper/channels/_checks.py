@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._checks import (
+from logsuper._base import (
     FloatArray,
     IntArray,
     as_array,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
+from logsuper._base import FloatArray, entry, first_index
 from logsuper.channels._base import Channel
 from logsuper.channels._checks import LEAST_APART, as_counts, as_groups, as_rates, broadcast, short
-from logsuper.functions._checks import FloatArray, entry, first_index
 
 __all__ = ["AsymmetricFlips", "Flips"]
 

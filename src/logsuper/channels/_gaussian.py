@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from logsuper._base import FloatArray, as_array, frozen
 from logsuper.channels._base import Channel
 from logsuper.channels._checks import LEAST_APART, as_counts
-from logsuper.functions._checks import FloatArray, as_array, frozen
 
 __all__ = ["Gaussian"]
 

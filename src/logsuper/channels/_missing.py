@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from logsuper._base import FloatArray
 from logsuper.channels._base import Channel
 from logsuper.channels._checks import as_rates, broadcast, short
 from logsuper.channels._flips import Flips
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["Missing"]
 

@@ -108,7 +108,7 @@ def bounds(
 def _check(methods: Sequence[str]) -> list[str]:
     """Return the names of the methods to run; refuse one that is not known."""
     from logsuper import sampling
-    from logsuper.bounds._methods import METHODS
+    from logsuper.bounds import METHODS
 
     known = [*METHODS, *sampling.ESTIMATORS]
     for name in methods:
@@ -131,7 +131,7 @@ def _read(file: Path, evidence: Path | None) -> LogSupermodular:
 
 def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float) -> _Row[Any]:
     """Run a method, with the options that it has; a refusal becomes a reason."""
-    from logsuper.bounds._methods import METHODS
+    from logsuper.bounds import METHODS
     from logsuper.sampling import NotCoalesced
 
     function = METHODS[name].find(what) if name in METHODS else None

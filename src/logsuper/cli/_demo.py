@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from logsuper.estimators import MaskDenoiser
-    from logsuper.experiments._section import Grid, Picture
+    from logsuper.experiments import Grid, Picture
 
 __all__ = ["demo"]
 
@@ -98,7 +98,7 @@ def _run(
 ) -> tuple[MaskDenoiser, _Images, tuple[float, float]]:
     """Return what was learned, the images, and the seconds of learning and of cleaning."""
     from logsuper import NotCoalesced
-    from logsuper._warnings import ConvergenceWarning
+    from logsuper._base import ConvergenceWarning
     from logsuper.channels import Flips
     from logsuper.datasets import corrupt, make_silhouettes
     from logsuper.estimators import MaskDenoiser
@@ -149,7 +149,7 @@ def _percent(share: float) -> str:
 
 def _summary(figures: dict[str, Any]) -> Grid:
     """Return what a reader wants to know first."""
-    from logsuper.experiments._section import Grid
+    from logsuper.experiments import Grid
     from logsuper.experiments.report import duration
 
     def mean(name: str) -> str:
@@ -173,7 +173,7 @@ def _summary(figures: dict[str, Any]) -> Grid:
 
 def _each(figures: dict[str, Any]) -> Grid:
     """Return the errors image by image."""
-    from logsuper.experiments._section import Grid
+    from logsuper.experiments import Grid
 
     names = ("noisy", "cleaned", "expected")
     rows = tuple(
@@ -186,43 +186,42 @@ def _each(figures: dict[str, Any]) -> Grid:
 
 def _pictures(denoiser: MaskDenoiser, images: _Images) -> list[Picture]:
     """Return the sheet of the first images, what the model thinks of them, and the model."""
-    from logsuper.experiments import _sheet
-    from logsuper.experiments._section import Picture
+    from logsuper.experiments import Picture, sheet
 
     first = range(min(_SHOWN, len(images.original)))
     before_after = [
-        _sheet.Row(
+        sheet.Row(
             [
-                _sheet.grey(images.original[i], "original"),
-                _sheet.grey(images.noisy[i], "noisy"),
-                _sheet.grey(images.cleaned[i], "cleaned"),
-                _sheet.grey(images.probability[i], "probability"),
+                sheet.grey(images.original[i], "original"),
+                sheet.grey(images.noisy[i], "noisy"),
+                sheet.grey(images.cleaned[i], "cleaned"),
+                sheet.grey(images.probability[i], "probability"),
             ]
         )
         for i in first
     ]
     doubts = [
-        _sheet.Row(
+        sheet.Row(
             [
-                _sheet.judged(images.cleaned[i], images.original[i], "cleaned"),
-                _sheet.doubt(images.probability[i], "uncertainty"),
+                sheet.judged(images.cleaned[i], images.original[i], "cleaned"),
+                sheet.doubt(images.probability[i], "uncertainty"),
             ]
             + (
                 []
                 if images.samples is None
                 else [
-                    _sheet.judged(images.samples[i, 0], images.original[i], "exact sample"),
-                    _sheet.judged(images.samples[i, 1], images.original[i], "another"),
+                    sheet.judged(images.samples[i, 0], images.original[i], "exact sample"),
+                    sheet.judged(images.samples[i, 1], images.original[i], "another"),
                 ]
             )
         )
         for i in first
     ]
     learned = [
-        _sheet.Row(
+        sheet.Row(
             [
-                _sheet.signed(denoiser.filter_, "filter"),
-                _sheet.signed(denoiser.modular_, "modular term"),
+                sheet.signed(denoiser.filter_, "filter"),
+                sheet.signed(denoiser.modular_, "modular term"),
             ]
         )
     ]
@@ -235,20 +234,20 @@ def _pictures(denoiser: MaskDenoiser, images: _Images) -> list[Picture]:
     return [
         Picture(
             "demo",
-            _sheet.draw(before_after),
+            sheet.draw(before_after),
             "Original, which the model never sees; noisy; cleaned; and how probable it is for each "
             "pixel to be one.",
         ),
         Picture(
             "doubts",
-            _sheet.draw(doubts),
+            sheet.draw(doubts),
             "Cleaned again, with pixels in red that are too much and in blue that are too few; the "
             f"entropy of each pixel (white 0, brown one bit), which tells where to expect errors; "
             f"{sampled}",
         ),
         Picture(
             "learned",
-            _sheet.draw(learned),
+            sheet.draw(learned),
             "What was learned: a filter of what was observed around a pixel, a modular term, the "
             f"weights {horizontal:.2f} and {vertical:.2f} of changes along rows and columns, and "
             f"the weight {denoiser.scale_:.2f} of the observation itself.",
@@ -260,9 +259,8 @@ def _save(
     out: Path, command: str, denoiser: MaskDenoiser, images: _Images, figures: dict[str, Any]
 ) -> dict[str, str]:
     """Write the report and the picture; return their paths."""
-    from logsuper._files import atomic_write
-    from logsuper.experiments import _html, report
-    from logsuper.experiments._section import Section
+    from logsuper._base import atomic_write
+    from logsuper.experiments import Section, html, report
 
     pictures = _pictures(denoiser, images)
     lead = (
@@ -283,7 +281,7 @@ def _save(
     page = report.Report("Masks, cleaned without clean examples", lead, facts, sections)
     files = {name: out / file for name, file in _FILES.items()}
     for file, content in zip(
-        files.values(), (_html.page(page).encode(), pictures[0].png), strict=True
+        files.values(), (html.page(page).encode(), pictures[0].png), strict=True
     ):
         with atomic_write(file) as target:
             target.write(content)

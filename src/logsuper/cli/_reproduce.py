@@ -16,8 +16,7 @@ from logsuper.cli._inputs import TextPath, check_folder, refusal
 from logsuper.cli._progress import bars
 
 if TYPE_CHECKING:
-    from logsuper.experiments._section import Grid, Section
-    from logsuper.experiments._setting import Setting
+    from logsuper.experiments import Grid, Section, Setting
 
 __all__ = ["reproduce"]
 
@@ -86,7 +85,7 @@ def _options(seeds: int, quick_seeds: int) -> Callable[[Any], Any]:
 
 
 def _check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
-    from logsuper.solvers._inputs import count_threads
+    from logsuper._base import count_threads
 
     if jobs == 0:
         raise click.BadParameter("0 is no number of processes; try -1", param_hint="--jobs")
@@ -166,10 +165,10 @@ def _report(
 @contextmanager
 def _writing(out: Path) -> Iterator[None]:
     """Refuse before any work what cannot be drawn or written, and say so in one line."""
-    from logsuper.experiments import _plot
+    from logsuper.experiments import plot
 
     try:
-        _plot.require()
+        plot.require()
         check_folder(out, ("report.html", "report.md"))
         if (out / "partial").exists():
             check_folder(out / "partial")
@@ -182,7 +181,7 @@ def _writing(out: Path) -> Iterator[None]:
 
 def _load(data: Path | None) -> Setting:
     """Return the images, or say in one line what is wrong with the folder."""
-    from logsuper.experiments._setting import load_setting
+    from logsuper.experiments import load_setting
 
     try:
         return load_setting(data)
@@ -196,7 +195,7 @@ def _load(data: Path | None) -> Setting:
 
 def _print_summary(sections: Sequence[Section]) -> None:
     """Print the tables, of several sections the first of each, and where time went."""
-    from logsuper.experiments._section import Grid
+    from logsuper.experiments import Grid
     from logsuper.experiments.report import duration
 
     for section in sections:
@@ -211,7 +210,7 @@ def _print_grid(grid: Grid) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from logsuper.experiments._pages import numeric
+    from logsuper.experiments import numeric
 
     screen, table = console(), Table(title=grid.title)
     needed = 1

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper._base import FloatArray, as_list, check_integer
 from logsuper.channels import Channel
-from logsuper.functions._checks import FloatArray, as_list
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["corrupt"]
 

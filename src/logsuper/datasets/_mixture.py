@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
-from logsuper._random import Seed, as_generator
-from logsuper.functions._checks import FloatArray, check_natural, check_number
-from logsuper.functions._cut import Cut
+from logsuper._base import FloatArray, Seed, as_generator, check_natural, check_number
+from logsuper.functions import Cut
 
 __all__ = ["MixtureGraph", "gaussian_mixture_graph"]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._random import as_generator
-from logsuper.solvers._inputs import check_integer
+from logsuper._base import as_generator, check_integer
 
 __all__ = ["make_silhouettes"]
 

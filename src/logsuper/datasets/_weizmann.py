@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions._checks import FloatArray, check_choice, check_number
-from logsuper.solvers._inputs import check_integer
+from logsuper._base import FloatArray, check_choice, check_integer, check_number
 
 __all__ = ["Masks", "load_weizmann"]
 

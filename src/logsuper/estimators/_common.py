@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._random import Seed
+from logsuper._base import Seed, check_callback, check_choice, check_number
 from logsuper.estimators._learners import LEARNERS, find_penalty
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import check_callback, check_choice, check_number
-from logsuper.learning import Examples, Learned
-from logsuper.learning._learned import Callback
+from logsuper.functions import SubmodularFunction
+from logsuper.learning import Callback, Examples, Learned
 
 __all__ = [
     "as_seed",

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from logsuper._random import as_key
+from logsuper import learning
+from logsuper._base import FloatArray, as_key
 from logsuper.channels import Channel
 from logsuper.estimators._common import (
     as_seed,
@@ -32,11 +33,7 @@ from logsuper.estimators._noise import (
 )
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
-from logsuper.functions._checks import FloatArray
-from logsuper.learning import Parameters, Record
-from logsuper.learning import _decoding as decoding
-from logsuper.learning._learned import Callback
-from logsuper.learning._resample import is_pairwise
+from logsuper.learning import Callback, Parameters, Record, is_pairwise
 
 __all__ = ["MaskDenoiser"]
 
@@ -209,7 +206,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         penalty: float | dict[str, float] | None = None,
         decode: str = "auto",
         marginals: str = "auto",
-        samples: int = decoding.SAMPLES,
+        samples: int = learning.SAMPLES,
         tol: float | None = None,
         max_iter: int | None = None,
         options: dict[str, Any] | None = None,
@@ -301,7 +298,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.decode_factor_ = 1.0
             if labels is not None and self.decode == "map" and name != "max_margin":
                 theta = examples.layout.pack(self.parameters_)
-                self.decode_factor_ = decoding.best_factor(examples, theta, n_jobs=self.n_jobs)
+                self.decode_factor_ = learning.best_factor(examples, theta, n_jobs=self.n_jobs)
             self._refit()
         return self
 

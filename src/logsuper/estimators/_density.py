@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from logsuper._random import as_key
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import ConvergenceWarning, FloatArray, as_key, check_number, first_index
 from logsuper.bounds import Bracket, NotApplicable, TooLarge
 from logsuper.estimators._common import (
     as_seed,
@@ -26,15 +25,8 @@ from logsuper.estimators._common import (
 )
 from logsuper.estimators._forest import attractive_forest
 from logsuper.estimators._saving import Saveable, without_paths
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._cardinality import ConcaveCardinality
-from logsuper.functions._checks import FloatArray, check_number, first_index
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular, zero
-from logsuper.functions._sum import Sum
-from logsuper.learning import Examples, Parameters, Record, make_examples
-from logsuper.learning._exact_engines import Exact
-from logsuper.learning._learned import Callback
+from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, zero
+from logsuper.learning import Callback, Exact, Examples, Parameters, Record, make_examples
 from logsuper.model import LogSupermodular
 
 __all__ = ["LogSupermodularDensity"]

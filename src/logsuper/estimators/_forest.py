@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
 
 __all__ = ["attractive_forest"]
 

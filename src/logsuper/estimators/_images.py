@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions._checks import as_array, entry, first_index
+from logsuper._base import as_array, entry, first_index
 
 __all__ = ["check_bits", "check_pairs", "pieces", "read_images"]
 

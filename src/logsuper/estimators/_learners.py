@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
 
-from logsuper.functions._checks import check_number
+from logsuper._base import check_number
 from logsuper.learning import Layout, Learned, Penalty
 
 __all__ = ["LEARNERS", "find_penalty"]

@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from logsuper._random import as_key
+from logsuper import learning
+from logsuper._base import FloatArray, as_key
 from logsuper.channels import Channel
 from logsuper.estimators._common import as_seed, check_choice, check_count
 from logsuper.estimators._images import Image, pieces, read_images
 from logsuper.estimators._learners import LEARNERS
 from logsuper.estimators._mask_examples import gather, read_labels
 from logsuper.estimators._noise import check_observed
-from logsuper.functions._checks import FloatArray
-from logsuper.learning import Examples, Parameters
-from logsuper.learning import _decoding as decoding
-from logsuper.learning._score import PART, score
+from logsuper.learning import PART, Examples, Parameters, score
 
 __all__ = ["MaskDecoder"]
 
@@ -58,7 +56,7 @@ class MaskDecoder:
             return self._decode(noisy, self._find_means, np.uint8, lambda p: p > 0.5)
 
         def find(examples: Examples, theta: FloatArray) -> Any:
-            return decoding.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)
+            return learning.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)
 
         return self._decode(noisy, find, np.uint8)
 
@@ -96,7 +94,7 @@ class MaskDecoder:
         rng = np.random.default_rng(as_key(as_seed(random_state)))
 
         def find(examples: Examples, theta: FloatArray) -> Any:
-            return decoding.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
+            return learning.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
 
         return self._decode(noisy, find, np.uint8, copies=(count,))
 
@@ -159,7 +157,7 @@ class MaskDecoder:
 
     def _check_decoding(self) -> None:
         check_choice(self.decode, "decode", ["auto", "mean", "map"])
-        check_choice(self.marginals, "marginals", decoding.METHODS)
+        check_choice(self.marginals, "marginals", learning.METHODS)
         check_count(self.samples, "samples")
 
     def _choose_decode(self) -> str:
@@ -173,7 +171,7 @@ class MaskDecoder:
         method = self.marginals
         if method == "auto" and not LEARNERS[self.learner_].exact:
             method = "logistic"
-        return decoding.means(
+        return learning.means(
             examples,
             theta,
             method=method,

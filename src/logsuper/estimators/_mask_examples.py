@@ -10,8 +10,7 @@ import numpy as np
 from logsuper.channels import Channel
 from logsuper.estimators._common import check_functions
 from logsuper.estimators._images import Image, check_bits, check_pairs, read_images
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._grid import grid_cuts
+from logsuper.functions import SubmodularFunction, grid_cuts
 from logsuper.learning import Examples, make_examples
 
 __all__ = ["functions_on", "gather", "read_labels"]

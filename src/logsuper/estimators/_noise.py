@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from logsuper._base import FloatArray, entry, first_index
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.estimators._images import Image, check_bits, is_binary
-from logsuper.functions._checks import FloatArray, entry, first_index
-from logsuper.learning import Examples
-from logsuper.learning._noise_level import estimate_noise, find_rate
-from logsuper.learning._resample import clean_images
-from logsuper.learning._residuals import neighbour_correlation
+from logsuper.learning import (
+    Examples,
+    clean_images,
+    estimate_noise,
+    find_rate,
+    neighbour_correlation,
+)
 
 __all__ = [
     "KINDS",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from logsuper.learning import Record
-from logsuper.learning._learned import Callback
+from logsuper.learning import Callback, Record
 
 __all__ = ["Progress"]
 

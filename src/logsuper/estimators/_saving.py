@@ -11,16 +11,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._files import load_arrays, save_arrays
+from logsuper._base import (
+    as_vector,
+    check_natural,
+    check_number,
+    load_arrays,
+    refuse_negative,
+    save_arrays,
+)
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.estimators._learners import LEARNERS
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._cardinality import ConcaveCardinality
-from logsuper.functions._checks import as_vector, check_natural, check_number, refuse_negative
-from logsuper.functions._cut import Cut
-from logsuper.functions._grid import grid_cuts
-from logsuper.functions._modular import Modular
-from logsuper.functions._sum import Sum
+from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, grid_cuts
 from logsuper.learning import Parameters, Record
 
 __all__ = ["Saveable", "load_model"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from logsuper._base import FloatArray
 from logsuper.estimators._images import check_bits, check_pairs, read_images
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["pixel_scorer"]
 

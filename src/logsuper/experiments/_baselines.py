@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from logsuper.functions._checks import FloatArray
-from logsuper.functions._grid import grid_cuts
+from logsuper._base import FloatArray
+from logsuper.functions import grid_cuts
 from logsuper.solvers import prepare
 
 __all__ = [

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from logsuper._base import FloatArray
 from logsuper.experiments import _plot
-from logsuper.functions._checks import FloatArray
 
 if TYPE_CHECKING:
     from logsuper.experiments.figure1 import Result

@@ -11,7 +11,7 @@ import scipy
 import sklearn
 
 import logsuper
-from logsuper.solvers._native import kernels
+from logsuper.solvers import kernels
 
 __all__ = ["commit", "source"]
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._files import load_arrays, save_arrays
+from logsuper._base import FloatArray, load_arrays, save_arrays
 from logsuper.experiments import _origin
-from logsuper.functions._checks import FloatArray
 
 _KIND, _VERSION = "part", 1
 

@@ -11,8 +11,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from logsuper._base import FloatArray
 from logsuper.experiments._partial import Partial
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["Part", "Progress", "run_parts"]
 

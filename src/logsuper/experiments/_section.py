@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
 
 __all__ = ["Grid", "Picture", "Section", "spread", "spread_note"]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper._base import FloatArray
 from logsuper.channels import Flips
 from logsuper.datasets import Masks, corrupt, load_weizmann, make_silhouettes
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["NOISES", "Setting", "check_seeds", "load_setting"]
 

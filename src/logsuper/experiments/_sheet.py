@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
 
 __all__ = ["Panel", "Row", "doubt", "draw", "grey", "judged", "signed"]
 

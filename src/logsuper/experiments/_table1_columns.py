@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.channels import Flips
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments import _baselines
 from logsuper.experiments._setting import Setting
-from logsuper.functions._checks import FloatArray
-from logsuper.functions._grid import grid_cuts
+from logsuper.functions import grid_cuts
 from logsuper.learning import (
     Examples,
     Learned,

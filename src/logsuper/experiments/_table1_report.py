@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from logsuper._base import FloatArray
 from logsuper.experiments._section import Grid, Section, spread, spread_note
 from logsuper.experiments._setting import Setting
 from logsuper.experiments._table1_columns import COLUMNS, FITS, FOLDS, WEAK, Column, Pair
-from logsuper.functions._checks import FloatArray
-from logsuper.learning._decoding import SAMPLES
+from logsuper.learning import SAMPLES
 
 __all__ = ["PAPER", "Outcome", "make_section"]
 

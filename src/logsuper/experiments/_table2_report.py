@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from logsuper._base import FloatArray
 from logsuper.experiments._section import Grid, spread, spread_note
 from logsuper.experiments._setting import Setting
 from logsuper.experiments.table2 import DECODINGS, METHODS, Result
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["grids", "text"]
 

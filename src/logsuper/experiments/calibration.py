@@ -9,15 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from logsuper._base import FloatArray
 from logsuper.channels import Flips
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
 from logsuper.experiments._setting import NOISES, Setting, check_seeds
-from logsuper.functions._checks import FloatArray
-from logsuper.functions._grid import grid_cuts
-from logsuper.learning import Examples, make_examples, means
-from logsuper.learning._decoding import make_model
+from logsuper.functions import grid_cuts
+from logsuper.learning import Examples, make_examples, make_model, means
 
 __all__ = ["BINS", "METHODS", "RECOMMENDED", "SAMPLES", "Result", "run"]
 

@@ -18,11 +18,11 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import t as student
 
-from logsuper.bounds._results import Bound
+from logsuper._base import FloatArray, check_natural, check_number
+from logsuper.bounds import Bound
 from logsuper.datasets import gaussian_mixture_graph
 from logsuper.experiments._partial import Partial
-from logsuper.functions._checks import FloatArray, check_natural, check_number
-from logsuper.functions._modular import Modular
+from logsuper.functions import Modular
 from logsuper.model import LogSupermodular
 
 __all__ = ["CURVES", "Curve", "Result", "run"]

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper import learning
+from logsuper._base import FloatArray
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments import _sheet
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Grid, Picture, Section
 from logsuper.experiments._setting import Setting
-from logsuper.functions._checks import FloatArray
-from logsuper.functions._grid import grid_cuts
-from logsuper.learning import _decoding as decoding
+from logsuper.functions import grid_cuts
 from logsuper.learning import make_examples
 
 __all__ = ["run"]
@@ -221,7 +221,7 @@ def _walk(denoiser: MaskDenoiser, seen: FloatArray, seed: int) -> NDArray[np.uin
     (group,) = examples.groups
     fields = examples.fields(theta, group, np.arange(group.count))
     drawn = [
-        decoding.make_model(group, row, denoiser.alpha_, field).sample(
+        learning.make_model(group, row, denoiser.alpha_, field).sample(
             _SAMPLES, "swendsen_wang", seed=np.random.default_rng([seed, row]), n_jobs=1
         )
         for row, field in enumerate(fields)

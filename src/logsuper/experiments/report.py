@@ -14,12 +14,12 @@ import numpy as np
 import scipy
 
 from logsuper import __version__
-from logsuper._files import atomic_write
+from logsuper._base import atomic_write
 from logsuper.experiments import _html, _markdown, _origin
 from logsuper.experiments._pages import Report
 from logsuper.experiments._section import Grid, Section
 from logsuper.experiments._setting import Setting
-from logsuper.solvers._native import kernels
+from logsuper.solvers import kernels
 
 __all__ = ["Report", "duration", "make", "versions", "write"]
 

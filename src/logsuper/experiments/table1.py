@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from logsuper._base import FloatArray
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
 from logsuper.experiments._setting import NOISES, Setting, check_seeds
 from logsuper.experiments._table1_columns import FITS, Pair, pairs, select, work
 from logsuper.experiments._table1_report import Outcome, make_section
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["Plan", "make_plan", "run", "run_plan"]
 

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.estimators import MaskDenoiser
 from logsuper.experiments._parts import Part, Progress, run_parts
 from logsuper.experiments._section import Section
 from logsuper.experiments._setting import NOISES, Setting, check_seeds
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["DECODINGS", "METHODS", "PAPER", "Method", "Result", "run"]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._checks import (
+from logsuper._base import (
+    EPS,
     FloatArray,
     IntArray,
     arrays_in,
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 # Scratch numbers that one block of a batch may use: a megabyte, which stays in the cache.
 _BLOCK = 1 << 17
-
-# From 1 to the next float64: a sum of m numbers of one sign is off by less than m times this.
-EPS = 2.0**-52
 
 
 def check_function(f: object) -> SubmodularFunction:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions._base import EPS, SubmodularFunction
+from logsuper._base import EPS, FloatArray, check_flag, check_size, first_index
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._check import check_submodular
-from logsuper.functions._checks import FloatArray, check_flag, check_size, first_index
 
 
 class SetFunction(SubmodularFunction):

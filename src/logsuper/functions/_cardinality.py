@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import (
+from logsuper._base import (
+    EPS,
     FloatArray,
     IntArray,
     as_float,
@@ -21,6 +21,7 @@ from logsuper.functions._checks import (
     frozen,
     refuse_negative,
 )
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._expectation import mean_of_count
 from logsuper.functions._graph import PairwiseGraph, rounding
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper._base import FloatArray, check_natural, check_number
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_natural, check_number
 
 # Up to this size all 2^n values are looked at.
 _EXHAUSTIVE = 12

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, frozen
+from logsuper._base import EPS, FloatArray, IntArray, frozen
+from logsuper.functions._base import SubmodularFunction
 
 
 class Conditioned(SubmodularFunction):

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import (
+from logsuper._base import (
     FloatArray,
     IntArray,
     add_up,
@@ -21,6 +20,7 @@ from logsuper.functions._checks import (
     frozen,
     refuse_negative,
 )
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._groups import GroupedFunction
 

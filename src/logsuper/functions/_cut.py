@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import (
+from logsuper._base import (
     FloatArray,
     IntArray,
     add_up,
@@ -20,6 +19,7 @@ from logsuper.functions._checks import (
     first_index,
     frozen,
 )
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._modular import Modular
 from logsuper.functions._sum import combine

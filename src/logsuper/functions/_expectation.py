@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
 
 
 def mean_of_count(Q: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:

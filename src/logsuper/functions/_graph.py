@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 
-from logsuper.functions._checks import (
+from logsuper._base import (
     FloatArray,
     IntArray,
     add_up,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper.functions._checks import (
+from logsuper._base import (
     FloatArray,
     IntArray,
     as_array,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from logsuper._base import FloatArray, IntArray, frozen
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, frozen
 
 
 class GroupedFunction(SubmodularFunction):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import (
+from logsuper._base import (
+    EPS,
     FloatArray,
     IntArray,
     add_up,
@@ -24,6 +24,7 @@ from logsuper.functions._checks import (
     is_single,
     refuse_negative,
 )
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._cut import Cut
 from logsuper.functions._expectation import mean_of_count
 from logsuper.functions._graph import PairwiseGraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_number, frozen
+from logsuper._base import EPS, FloatArray, IntArray, as_vector, check_number, frozen
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
 
 

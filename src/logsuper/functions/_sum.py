@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logsuper.functions._base import EPS, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, as_list, check_number
+from logsuper._base import EPS, FloatArray, IntArray, as_list, check_number
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._modular import Modular, zero
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from logsuper.bounds._pairwise import need_pairwise
+from logsuper.bounds import need_pairwise
 from logsuper.io._tokens import Tokens
 from logsuper.model import LogSupermodular
 

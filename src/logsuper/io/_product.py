@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular
+from logsuper._base import FloatArray
+from logsuper.functions import Cut, Modular
 from logsuper.io._factors import Factor
 from logsuper.model import LogSupermodular
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from logsuper._files import atomic_write
-from logsuper.functions._checks import is_bit
+from logsuper._base import atomic_write, is_bit
 from logsuper.io._factors import model_factors, read_factors
 from logsuper.io._product import product
 from logsuper.io._tokens import FilePath, Tokens

@@ -5,7 +5,11 @@ parameters. `logsuper.MaskDenoiser` and `logsuper.LogSupermodularDensity` put al
 interface of scikit-learn.
 """
 
+# for other rooms
+from logsuper.learning._decoding import METHODS as METHODS
+from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
+from logsuper.learning._decoding import make_model as make_model
 from logsuper.learning._descent import Descent, State, descend, logistic
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._evidence import bracket_log_evidence, log_evidence
@@ -16,16 +20,22 @@ from logsuper.learning._features import Context
 from logsuper.learning._frank_wolfe import saa
 from logsuper.learning._latent import latent
 from logsuper.learning._layout import Layout, Parameters
+from logsuper.learning._learned import Callback as Callback
 from logsuper.learning._learned import Learned, Record
 from logsuper.learning._lfield import lfield
 from logsuper.learning._make_examples import make_examples
 from logsuper.learning._max_margin import max_margin
 from logsuper.learning._moments import moment_targets, moments
 from logsuper.learning._noise_level import estimate_noise
+from logsuper.learning._noise_level import find_rate as find_rate
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._pseudo import pseudo
+from logsuper.learning._resample import clean_images as clean_images
+from logsuper.learning._resample import is_pairwise as is_pairwise
 from logsuper.learning._resample import resample
+from logsuper.learning._residuals import neighbour_correlation as neighbour_correlation
+from logsuper.learning._score import PART as PART
 from logsuper.learning._score import Score, score
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize

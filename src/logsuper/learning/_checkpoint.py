@@ -11,13 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._files import load_arrays, save_arrays
-from logsuper._random import Seed
-from logsuper.functions._checks import FloatArray, as_float, check_number, first_index
+from logsuper._base import (
+    FloatArray,
+    Seed,
+    as_float,
+    check_integer,
+    check_number,
+    first_index,
+    load_arrays,
+    save_arrays,
+)
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective, pieces
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["State", "check_seed", "fingerprint", "load_state", "save_state"]
 

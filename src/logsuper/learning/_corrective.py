@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
 
 __all__ = ["FREE", "maximize"]
 

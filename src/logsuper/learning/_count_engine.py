@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper.bounds._cardinality import count_cost, count_marginals, counted
-from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.functions._modular import Modular
+from logsuper._base import FloatArray, IntArray
+from logsuper.bounds import count_cost, count_marginals, counted
+from logsuper.functions import Modular
 from logsuper.learning._engines import Partition
 from logsuper.learning._examples import Group
 

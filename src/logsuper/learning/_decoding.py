@@ -13,20 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._random import Seed, as_generator, as_key
-from logsuper.bounds import _auto
-from logsuper.bounds._phases import warn_wide
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray, as_vector, check_choice, check_number
-from logsuper.functions._cut import Cut
-from logsuper.functions._modular import Modular
-from logsuper.functions._sum import Sum
+from logsuper._base import (
+    FloatArray,
+    IntArray,
+    Seed,
+    as_generator,
+    as_key,
+    as_vector,
+    check_choice,
+    check_integer,
+    check_number,
+)
+from logsuper.bounds import marginal_method, warn_wide
+from logsuper.functions import Cut, Modular, SubmodularFunction, Sum
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._features import Dense
 from logsuper.learning._inputs import check_examples
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
-from logsuper.solvers._inputs import check_integer
 
 __all__ = [
     "FACTORS",
@@ -176,7 +180,7 @@ def means(
         found, dear, wide = np.empty(fields.shape), [], []
         for place, field in enumerate(fields):
             model = make_model(group, int(rows[place]), alpha, field)
-            best = _auto.marginal_method(model.f)
+            best = marginal_method(model.f)
             if best == "strips":
                 with warnings.catch_warnings():  # all images are spoken of at once
                     warnings.simplefilter("ignore", UserWarning)

@@ -20,10 +20,19 @@ import warnings
 
 import numpy as np
 
-from logsuper._random import Seed, as_generator, as_key, as_keys
-from logsuper._warnings import ConvergenceWarning
-from logsuper.bounds._draws import check_choice
-from logsuper.functions._checks import FloatArray, IntArray, check_callback, check_number
+from logsuper._base import (
+    ConvergenceWarning,
+    FloatArray,
+    IntArray,
+    Seed,
+    as_generator,
+    as_key,
+    as_keys,
+    check_callback,
+    check_choice,
+    check_integer,
+    check_number,
+)
 from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state, save_state
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._examples import Examples
@@ -33,7 +42,6 @@ from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, minimize
 from logsuper.learning._steps import RULES, Steps, make_steps, units
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["Descent", "State", "batch_size", "converged", "descend", "logistic"]
 

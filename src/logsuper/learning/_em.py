@@ -17,8 +17,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from logsuper._base import FloatArray
 from logsuper.channels import Channel
-from logsuper.functions._checks import FloatArray
 from logsuper.learning._evidence import Evidence
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from logsuper.bounds._draws import latin_hypercube, logit
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
+from logsuper.bounds import latin_hypercube, logit
 from logsuper.learning._examples import Group
 
 __all__ = ["Engine", "FixedNoise", "FreshNoise", "KeptNoise", "Partition"]

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import ConvergenceWarning, FloatArray, IntArray
 from logsuper.channels import Channel
-from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._decoding import check_theta, make_model
 from logsuper.learning._engines import Engine, Partition
 from logsuper.learning._exact_engines import WIDTH, Exact, Strips, some_of

@@ -5,10 +5,15 @@ from __future__ import annotations
 import dataclasses
 import warnings
 
-from logsuper._random import Seed
-from logsuper._warnings import ConvergenceWarning
-from logsuper.bounds._draws import check_choice
-from logsuper.functions._checks import FloatArray, check_callback, check_number
+from logsuper._base import (
+    ConvergenceWarning,
+    FloatArray,
+    Seed,
+    check_callback,
+    check_choice,
+    check_integer,
+    check_number,
+)
 from logsuper.learning._exact_engines import (
     SHARED,
     WIDTH,
@@ -24,7 +29,6 @@ from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._samples import fit_samples
 from logsuper.learning._smooth import minimize
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["METHODS", "Elimination", "Enumeration", "Exact", "Strips", "exact", "fit_exactly"]
 

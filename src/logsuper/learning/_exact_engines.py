@@ -18,19 +18,24 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from logsuper.bounds import _elimination
-from logsuper.bounds._errors import NotApplicable, TooLarge
-from logsuper.bounds._pairwise import GridForm
-from logsuper.bounds._strips import strips_gradient
-from logsuper.bounds._windows import chain_odds, edge_fields
+from logsuper._base import FloatArray, IntArray, check_integer, count_threads
+from logsuper.bounds import (
+    GridForm,
+    NotApplicable,
+    TooLarge,
+    chain_odds,
+    edge_fields,
+    eliminate,
+    elimination_cost,
+    pair_marginals,
+    strips_gradient,
+)
 from logsuper.functions import Cut, Modular, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._count_engine import Counts
 from logsuper.learning._engines import Engine, Partition
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._pairs import Pairs, Reduced, grid_shape
-from logsuper.solvers._inputs import check_integer, count_threads
-from logsuper.solvers._native import kernels
+from logsuper.solvers import kernels
 
 __all__ = ["SHARED", "WIDTH", "Elimination", "Enumeration", "Exact", "Strips", "some_of"]
 
@@ -325,7 +330,7 @@ class Exact:
                 f"{_LARGEST} elements, got n = {n} and {functions!r}; use method='samples'"
             )
         if pairs is not None:
-            cost = _elimination.operations(_pairwise(pairs, pairs.weights.sum(axis=0), np.zeros(n)))
+            cost = elimination_cost(_pairwise(pairs, pairs.weights.sum(axis=0), np.zeros(n)))
         assert cost is not None
         if not cost <= _BUDGET:
             raise TooLarge(
@@ -455,8 +460,8 @@ def _eliminate(pairs: Pairs, reduced: Reduced) -> Row:
     """Return log Z, E x and P(x_i != x_j) of what is not fixed."""
     # a weight that changes nothing keeps the edge: the same plan serves all examples and steps
     f = _pairwise(pairs, np.maximum(reduced.weights, _LEAST), reduced.field)
-    value = _elimination.log_partition(f).value - float(reduced.fixed.sum()) * math.log(2.0)
-    mean, _, apart = _elimination.pair_marginals(f)
+    value = eliminate(f).value - float(reduced.fixed.sum()) * math.log(2.0)
+    mean, _, apart = pair_marginals(f)
     return value, mean, apart
 
 

@@ -12,16 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logsuper._base import FloatArray, IntArray, entry, first_index
 from logsuper.channels import Channel
-from logsuper.functions._checks import (
-    FloatArray,
-    IntArray,
-    entry,
-    first_index,
-)
 from logsuper.learning._features import Context, Features
 from logsuper.learning._layout import LARGEST, Layout
-from logsuper.solvers._prepare import Prepared
+from logsuper.solvers import Prepared
 
 __all__ = ["UNKNOWN", "Codes", "Examples", "Group", "Moments", "refuse_large"]
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.solvers._native import kernels
+from logsuper._base import FloatArray, IntArray
+from logsuper.solvers import kernels
 
 __all__ = ["Context", "Dense", "Features"]
 

@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
 from logsuper.learning._neighbourhoods import Neighbourhood
 
 __all__ = ["LARGEST", "Fit", "clean_shares", "fit_rates", "flat_pixels"]

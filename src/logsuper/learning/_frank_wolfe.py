@@ -22,9 +22,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from logsuper._random import Seed, as_key
-from logsuper._warnings import ConvergenceWarning
-from logsuper.functions._checks import FloatArray, IntArray, check_callback, check_number
+from logsuper._base import (
+    ConvergenceWarning,
+    FloatArray,
+    IntArray,
+    Seed,
+    as_key,
+    check_callback,
+    check_integer,
+    check_number,
+)
 from logsuper.learning import _corrective
 from logsuper.learning._engines import KeptNoise
 from logsuper.learning._examples import Examples
@@ -32,8 +39,7 @@ from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start
-from logsuper.solvers._inputs import check_integer
-from logsuper.solvers._wolfe import one_blas_thread
+from logsuper.solvers import one_blas_thread
 
 __all__ = ["Blockwise", "minimize", "refuse_missing_labels", "saa"]
 

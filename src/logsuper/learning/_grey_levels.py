@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
 
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.channels import Gaussian
-from logsuper.functions._checks import FloatArray
 
 __all__ = ["fit_grey_levels"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from logsuper._base import count_threads
 from logsuper.learning._examples import Examples
-from logsuper.solvers._inputs import count_threads
 
 __all__ = ["check_examples", "check_observed"]
 

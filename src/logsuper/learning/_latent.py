@@ -6,11 +6,17 @@ import dataclasses
 import warnings
 from typing import Any
 
-from logsuper._random import Seed, as_key
-from logsuper._warnings import ConvergenceWarning
-from logsuper.bounds._draws import check_choice
+from logsuper._base import (
+    ConvergenceWarning,
+    FloatArray,
+    Seed,
+    as_key,
+    check_callback,
+    check_choice,
+    check_integer,
+    check_number,
+)
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
-from logsuper.functions._checks import FloatArray, check_callback, check_number
 from logsuper.learning._em import expectation_maximization
 from logsuper.learning._engines import KeptNoise, step_key
 from logsuper.learning._evidence import Evidence, check_observed
@@ -22,7 +28,6 @@ from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import units
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["latent"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from logsuper._base import FloatArray, IntArray
 from logsuper.channels import Channel
-from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._descent import Descent, batch_size, converged
 from logsuper.learning._engines import Engine, FreshNoise, Partition, step_key
 from logsuper.learning._evidence import Evidence

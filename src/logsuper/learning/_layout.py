@@ -17,7 +17,7 @@ import functools
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
 
 __all__ = ["LARGEST", "Layout", "Parameters"]
 

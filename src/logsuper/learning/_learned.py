@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from logsuper._base import FloatArray
 from logsuper.channels import Channel
-from logsuper.functions._checks import FloatArray
 from logsuper.learning._layout import Parameters
 
 __all__ = ["Callback", "Learned", "Pulse", "Record"]

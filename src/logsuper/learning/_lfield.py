@@ -17,9 +17,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from logsuper._random import Seed
+from logsuper._base import FloatArray, IntArray, Seed
 from logsuper.functions import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._decoding import make_function
 from logsuper.learning._engines import Partition
 from logsuper.learning._examples import Examples, Group
@@ -27,7 +26,7 @@ from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import minimize
-from logsuper.solvers._parametric import min_norm_point
+from logsuper.solvers import min_norm_point
 
 __all__ = ["LField", "lfield"]
 

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.channels import Channel
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import (
+from logsuper._base import (
     FloatArray,
     IntArray,
     as_array,
@@ -19,14 +17,16 @@ from logsuper.functions._checks import (
     as_list,
     check_choice,
     check_flag,
+    check_integer,
     entry,
     first_index,
 )
+from logsuper.channels import Channel
+from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import UNKNOWN, Codes, Examples, Group, refuse_large
 from logsuper.learning._features import Context, Dense, Features
 from logsuper.learning._layout import Layout
-from logsuper.solvers._inputs import check_integer
-from logsuper.solvers._prepare import Prepared, prepare
+from logsuper.solvers import Prepared, prepare
 
 __all__ = ["as_codes", "as_images", "make_examples"]
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._random import Seed
-from logsuper.functions._checks import FloatArray, IntArray, as_float, refuse_negative
+from logsuper._base import FloatArray, IntArray, Seed, as_float, refuse_negative
 from logsuper.learning._engines import Partition
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels

@@ -20,10 +20,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from logsuper._random import Seed, as_generator, as_keys
-from logsuper._warnings import ConvergenceWarning
-from logsuper.bounds._draws import check_choice
-from logsuper.functions._checks import FloatArray, IntArray, entry, first_index
+from logsuper._base import (
+    ConvergenceWarning,
+    FloatArray,
+    IntArray,
+    Seed,
+    as_generator,
+    as_keys,
+    check_choice,
+    check_integer,
+    entry,
+    first_index,
+)
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
 from logsuper.learning._engines import FreshNoise
@@ -45,8 +53,7 @@ from logsuper.learning._observed_means import (
     weighted_cuts,
 )
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.solvers._graph import split
-from logsuper.solvers._inputs import check_integer
+from logsuper.solvers import split
 
 __all__ = ["EstimatedMoments", "moment_targets", "moments"]
 

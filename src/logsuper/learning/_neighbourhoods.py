@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
 from logsuper.learning._examples import UNKNOWN, Codes
 
 __all__ = ["Neighbourhood", "choose", "count", "variance"]

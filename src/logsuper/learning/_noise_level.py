@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from logsuper._base import FloatArray, IntArray, as_array, check_choice
 from logsuper.channels import AsymmetricFlips, Channel, Flips
-from logsuper.functions._checks import FloatArray, IntArray, as_array, check_choice
 from logsuper.learning._examples import UNKNOWN, Codes
 from logsuper.learning._flip_rates import LARGEST, Fit, fit_rates, flat_pixels
 from logsuper.learning._grey_levels import fit_grey_levels

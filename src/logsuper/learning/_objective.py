@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray, IntArray, entry, first_index
+from logsuper._base import FloatArray, IntArray, entry, first_index
 from logsuper.learning._engines import Engine
 from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
 from logsuper.learning._features import Context

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from logsuper.bounds._errors import NotApplicable
+from logsuper._base import FloatArray, IntArray
+from logsuper.bounds import NotApplicable
 from logsuper.functions import Cut
-from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Context
-from logsuper.solvers._graph import Parts, split, union_of_edges
+from logsuper.solvers import Parts, split, union_of_edges
 
 __all__ = [
     "apart_of",

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.bounds._errors import NotApplicable
-from logsuper.bounds._pairwise import as_grid, as_pairwise
-from logsuper.functions._checks import FloatArray, IntArray, add_up
-from logsuper.functions._sum import Sum
+from logsuper._base import FloatArray, IntArray, add_up
+from logsuper.bounds import NotApplicable, as_grid, as_pairwise
+from logsuper.functions import Sum
 from logsuper.learning._examples import Group
-from logsuper.solvers._graph import split
+from logsuper.solvers import split
 
 __all__ = ["Pairs", "Reduced", "grid_shape"]
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from logsuper.functions._checks import FloatArray, check_number
+from logsuper._base import FloatArray, check_number
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import LARGEST, Layout
 

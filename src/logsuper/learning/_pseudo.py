@@ -15,8 +15,7 @@ import dataclasses
 import numpy as np
 from scipy.special import expit
 
-from logsuper._random import Seed
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray, Seed
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Loss, refuse_certainty

@@ -32,10 +32,16 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._random import Seed, as_generator, as_keys
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import (
+    ConvergenceWarning,
+    FloatArray,
+    Seed,
+    as_generator,
+    as_keys,
+    check_callback,
+    check_integer,
+)
 from logsuper.functions import Cut, Modular, SubmodularFunction
-from logsuper.functions._checks import FloatArray, check_callback
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import logistic
 from logsuper.learning._examples import Codes, Examples, Group
@@ -48,7 +54,6 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._score import score
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import units
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["clean_images", "corrupt_again", "is_pairwise", "resample"]
 

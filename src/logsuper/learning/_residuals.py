@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, minimum_filter
 
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
 
 __all__ = ["neighbour_correlation"]
 

@@ -7,10 +7,9 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._random import Seed, as_generator, as_key
-from logsuper.bounds._pairwise import as_pairwise
+from logsuper._base import FloatArray, IntArray, Seed, as_generator, as_key
+from logsuper.bounds import as_pairwise
 from logsuper.functions import Modular, SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
 from logsuper.learning._decoding import make_function
 from logsuper.learning._descent import descend
 from logsuper.learning._engines import FixedNoise, Partition, step_key

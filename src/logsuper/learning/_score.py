@@ -18,13 +18,11 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._random import Seed, as_generator, as_keys
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_integer
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._inputs import check_observed
 from logsuper.learning._observed_means import blocks, images
 from logsuper.learning._smooth import check_start
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["PART", "Score", "hidden_means", "log_predictive", "score"]
 

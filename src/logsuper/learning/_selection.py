@@ -10,14 +10,12 @@ import joblib
 import numpy as np
 from sklearn.model_selection import KFold
 
-from logsuper._random import Seed, as_key
-from logsuper.functions._checks import FloatArray, IntArray, as_list, check_choice
+from logsuper._base import FloatArray, IntArray, Seed, as_key, as_list, check_choice, check_integer
 from logsuper.learning._decoding import means, modes
 from logsuper.learning._examples import UNKNOWN, Examples
 from logsuper.learning._inputs import check_examples
 from logsuper.learning._learned import Learned
 from logsuper.learning._penalty import Penalty
-from logsuper.solvers._inputs import check_integer
 
 __all__ = ["SCORES", "Selection", "cross_validate", "path"]
 

@@ -13,14 +13,20 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 from scipy.optimize import minimize as _minimize
 
-from logsuper._warnings import ConvergenceWarning
-from logsuper.functions._checks import FloatArray, check_callback, check_number
+from logsuper._base import (
+    ConvergenceWarning,
+    FloatArray,
+    as_floats,
+    check_callback,
+    check_integer,
+    check_number,
+    refuse,
+)
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.solvers._inputs import as_floats, check_integer, refuse
 
 __all__ = ["Differentiable", "check_start", "minimize"]
 

@@ -19,8 +19,8 @@ import math
 
 import numpy as np
 
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
+from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense
 

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 
-from logsuper._random import Seed
-from logsuper.functions._checks import FloatArray, check_number
+from logsuper._base import FloatArray, Seed, check_number
 from logsuper.learning._decoding import SAMPLES, means
 from logsuper.learning._examples import UNKNOWN, Examples
 from logsuper.learning._inputs import check_examples

@@ -10,17 +10,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtrit
 
-from logsuper._random import Seed, as_generator, as_key
-from logsuper.bounds._draws import rare, unseen
-from logsuper.bounds._results import Bound
-from logsuper.functions._base import SubmodularFunction, check_function
-from logsuper.functions._checks import FloatArray, check_confidence
-from logsuper.functions._sum import split_modular
+from logsuper._base import FloatArray, Seed, as_generator, as_key, check_confidence, count_threads
+from logsuper.bounds import Bound, rare, unseen
+from logsuper.functions import SubmodularFunction, check_function, split_modular
 from logsuper.sampling._cftp import couple
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Scan, make_scan
-from logsuper.solvers._inputs import count_threads
-from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers import logistic_noise
 
 
 def log_partition(

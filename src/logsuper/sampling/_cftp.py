@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._random import Seed, as_key
-from logsuper.functions._base import SubmodularFunction, check_function
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray, Seed, as_key, count_threads, refuse
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._errors import NotCoalesced
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, Scan, make_scan
-from logsuper.solvers._inputs import check_theta, count_threads, refuse
+from logsuper.solvers import check_theta
 
 # From here on a sample is hard, and one goes ahead alone: if it fails, the others need not try.
 _HARD = 256

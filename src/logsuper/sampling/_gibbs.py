@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._random import Seed, as_generator, as_key
-from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper._base import Seed, as_generator, as_key, count_threads
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._inputs import Bits
 from logsuper.sampling._scan import make_scan
 from logsuper.sampling._walk import walk
-from logsuper.solvers._inputs import count_threads
 
 
 def sample(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._checks import check_binary
-from logsuper.solvers._inputs import check_integer
+from logsuper._base import check_binary, check_integer
 
 Bits = NDArray[np.uint8]
 

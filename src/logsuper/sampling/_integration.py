@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from logsuper._random import Seed, as_generator
-from logsuper.bounds._draws import hardly_any, is_modular, rare
-from logsuper.bounds._results import Bound
-from logsuper.functions._base import SubmodularFunction, check_function
-from logsuper.functions._checks import check_confidence
-from logsuper.functions._modular import Modular
-from logsuper.functions._sum import split_modular
+from logsuper._base import Seed, as_generator, check_confidence
+from logsuper.bounds import Bound, hardly_any, is_modular, rare
+from logsuper.functions import Modular, SubmodularFunction, check_function, split_modular
 from logsuper.sampling._inputs import check_count
 from logsuper.sampling._methods import sample
 

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, expit
 
-from logsuper._random import Seed, as_key
-from logsuper.bounds._draws import frequency_error
-from logsuper.bounds._results import Marginals
-from logsuper.functions._base import SubmodularFunction, check_function
-from logsuper.functions._checks import FloatArray, IntArray, check_confidence
+from logsuper._base import FloatArray, IntArray, Seed, as_key, check_confidence, count_threads
+from logsuper.bounds import Marginals, frequency_error
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._cftp import bracket
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._methods import SAMPLERS, sample
 from logsuper.sampling._scan import make_scan
-from logsuper.solvers._inputs import count_threads
 
 # Numbers in one batch of coupled chains.
 _BLOCK = 1 << 24

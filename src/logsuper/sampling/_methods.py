@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._random import Seed, as_generator
-from logsuper.bounds._methods import check_options
-from logsuper.bounds._results import Bound
-from logsuper.functions._base import SubmodularFunction, check_function
-from logsuper.functions._checks import check_choice
+from logsuper._base import Seed, as_generator, check_choice
+from logsuper.bounds import Bound, check_options
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._inputs import Bits, check_count
 
 

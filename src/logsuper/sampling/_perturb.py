@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper._random import Seed, as_key
-from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper._base import Seed, as_key
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import prepare
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper._random import Seed, as_key
-from logsuper.bounds._errors import TooLarge
-from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper._base import Seed, as_key
+from logsuper.bounds import TooLarge
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._inputs import Bits, check_count
-from logsuper.solvers import min_norm_point
-from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers import logistic_noise, min_norm_point
 
 # Numbers in one batch of tries.
 _BLOCK = 1 << 20

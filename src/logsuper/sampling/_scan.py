@@ -21,13 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from logsuper.bounds._pairwise import GridForm, Pairwise, as_grid, as_pairwise
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.functions._sum import split_modular
+from logsuper._base import FloatArray, IntArray
+from logsuper.bounds import GridForm, Pairwise, as_grid, as_pairwise
+from logsuper.functions import SubmodularFunction, split_modular
 from logsuper.sampling._inputs import Bits
-from logsuper.solvers._native import kernels
-from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers import kernels, logistic_noise
 
 # Numbers that NumPy holds at once.
 _BLOCK = 1 << 22

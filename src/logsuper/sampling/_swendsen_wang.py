@@ -18,16 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
-from logsuper._random import Seed, as_generator, as_key
-from logsuper.bounds._pairwise import Pairwise, need_pairwise
-from logsuper.functions._base import SubmodularFunction, check_function
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray, Seed, as_generator, as_key, count_threads
+from logsuper.bounds import Pairwise, need_pairwise
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, make_scan
 from logsuper.sampling._walk import walk
-from logsuper.solvers._inputs import count_threads
-from logsuper.solvers._native import kernels
-from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers import kernels, logistic_noise
 
 # Nodes and bonds that are held at once without kernels.
 _BLOCK = 1 << 20

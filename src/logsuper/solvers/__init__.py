@@ -1,9 +1,17 @@
 """Exact maximisers of ``theta'y - f(y)`` over ``y`` in ``{0, 1}^n``."""
 
+# for other rooms
+from logsuper.solvers._graph import Parts as Parts
+from logsuper.solvers._graph import split as split
+from logsuper.solvers._graph import union_of_edges as union_of_edges
+from logsuper.solvers._inputs import check_theta as check_theta
 from logsuper.solvers._maximize import maximize
 from logsuper.solvers._min_norm import MinNormPoint
+from logsuper.solvers._native import kernels as kernels
+from logsuper.solvers._noise import logistic_noise as logistic_noise
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared, prepare
 from logsuper.solvers._results import Perturbed
+from logsuper.solvers._wolfe import one_blas_thread as one_blas_thread
 
 __all__ = ["MinNormPoint", "Perturbed", "Prepared", "maximize", "min_norm_point", "prepare"]

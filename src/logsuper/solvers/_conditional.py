@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.special import expit
 
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
-from logsuper.functions._sum import Sum
+from logsuper._base import FloatArray, IntArray
+from logsuper.functions import SubmodularFunction, Sum
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._graph import Grid
 from logsuper.solvers._native import kernels

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions import Sum
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
-from logsuper.functions._sum import split_modular
+from logsuper._base import FloatArray
+from logsuper.functions import SubmodularFunction, Sum, split_modular
 from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
 from logsuper.solvers._min_norm import maximize_generic
 from logsuper.solvers._noise import logistic_noise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
 from logsuper.solvers._fallback import solve_pairwise
 from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._results import finite_dot

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions import Cut, PairwiseGraph, Sum
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
+from logsuper.functions import Cut, PairwiseGraph, SubmodularFunction, Sum
 from logsuper.solvers._fallback_kernel import FallbackKernel
 from logsuper.solvers._graph import (
     EdgeList,

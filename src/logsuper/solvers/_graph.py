@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from logsuper.functions import Cut, Modular, PairwiseGraph, Sum
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
+from logsuper.functions import Cut, Modular, PairwiseGraph, SubmodularFunction, Sum
 
 Step = tuple[int, int, int]
 

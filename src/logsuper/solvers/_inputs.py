@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._checks import FloatArray, as_numeric, entry, first_index
+from logsuper._base import FloatArray, as_floats, refuse
 
 TIES = (None, "min", "max")
-
-
-def as_floats(values: ArrayLike, name: str) -> FloatArray:
-    """Return a contiguous float64 array, not copied where it is one; any number may be in it."""
-    return np.asarray(as_numeric(values, name), dtype=np.float64, order="C")
-
-
-def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> None:
-    """Raise a ValueError that names the first entry marked as bad."""
-    if bad.any():
-        index = first_index(bad)
-        raise ValueError(f"{entry(name, index)} = {values[index]:g}: {why}")
 
 
 def check_theta(theta: ArrayLike, n: int, allow_nan: bool = False) -> tuple[FloatArray, bool]:
@@ -91,29 +76,6 @@ def check_tie(tie: str | None) -> None:
     """Refuse anything but None, "min" and "max"."""
     if tie not in TIES:
         raise ValueError(f"tie must be None, 'min' or 'max', got {tie!r}")
-
-
-def check_integer(value: Any, name: str, low: int, high: int) -> int:
-    """Return an integer in [low, high)."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    number = int(value)
-    if not low <= number < high:
-        raise ValueError(f"{name} must be at least {low} and below {high}, got {number}")
-    return number
-
-
-def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads: None is 1, -1 all processors, -2 all but one, and so on."""
-    if n_jobs is None:
-        return 1
-    number = check_integer(n_jobs, "n_jobs", -(2**31), 2**31)
-    if number == 0:
-        raise ValueError("n_jobs must not be 0; use -1 for all processors")
-    affinity = getattr(os, "sched_getaffinity", None)
-    available = len(affinity(0)) if affinity else (os.cpu_count() or 1)
-    # more threads than processors only cost memory
-    return min(number, available) if number > 0 else max(1, available + 1 + number)
 
 
 def check_numbers(numbers: ArrayLike | None, problems: int) -> NDArray[np.uint64]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper.functions._base import SubmodularFunction, check_function
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._prepare import Prepared
 
 

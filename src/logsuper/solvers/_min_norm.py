@@ -52,9 +52,9 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._warnings import ConvergenceWarning
+from logsuper._base import ConvergenceWarning, as_floats
 from logsuper.functions import SubmodularFunction
-from logsuper.solvers._inputs import as_floats, check_theta, check_tie
+from logsuper.solvers._inputs import check_theta, check_tie
 from logsuper.solvers._wolfe import Wolfe, one_blas_thread
 
 __all__ = ["MinNormPoint", "maximize_generic", "min_norm_point_wolfe"]

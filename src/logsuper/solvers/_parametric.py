@@ -9,13 +9,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._memory import check_limit
-from logsuper._warnings import ConvergenceWarning
-from logsuper.functions._base import SubmodularFunction, check_function
-from logsuper.functions._checks import FloatArray
+from logsuper._base import ConvergenceWarning, FloatArray, check_limit, count_threads, refuse
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
-from logsuper.solvers._inputs import check_theta, count_threads, refuse
+from logsuper.solvers._inputs import check_theta
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
 

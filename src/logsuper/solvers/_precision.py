@@ -13,9 +13,8 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._warnings import PrecisionWarning
-from logsuper.functions._checks import FloatArray
-from logsuper.functions._graph import PairwiseGraph
+from logsuper._base import FloatArray, PrecisionWarning
+from logsuper.functions import PairwiseGraph
 from logsuper.solvers._fallback import solve_pairwise
 
 # A loss beyond this share of the fields, in all, is reported.

@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._memory import check_limit
-from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._checks import FloatArray, as_list, check_flag
+from logsuper._base import (
+    FloatArray,
+    as_list,
+    check_flag,
+    check_integer,
+    check_limit,
+    count_threads,
+)
+from logsuper.functions import SubmodularFunction
 from logsuper.solvers._conditional import ROUNDS, adder, average
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
@@ -20,11 +26,9 @@ from logsuper.solvers._inputs import (
     check_alpha,
     check_batch,
     check_edge_weights,
-    check_integer,
     check_numbers,
     check_theta,
     check_tie,
-    count_threads,
     refuse_larger,
     refuse_nan,
 )

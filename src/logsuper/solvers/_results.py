@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper.functions._checks import FloatArray
+from logsuper._base import FloatArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from logsuper._memory import SMALL, as_text, require_memory
+from logsuper._base import SMALL, as_text, require_memory
 
 _REMEDY = (
     "solve fewer problems at a time, smaller images or tiles of them, on fewer threads (n_jobs), "

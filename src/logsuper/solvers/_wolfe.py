@@ -13,8 +13,8 @@ import numpy as np
 import scipy.linalg
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from logsuper._base import FloatArray, IntArray
 from logsuper.functions import SubmodularFunction
-from logsuper.functions._checks import FloatArray, IntArray
 
 __all__ = ["Corral", "Wolfe", "one_blas_thread"]
 

@@ -26,7 +26,7 @@ def available_memory() -> int | None:
 
     Examples
     --------
-    >>> from logsuper._memory import available_memory
+    >>> from logsuper._base._memory import available_memory
     >>> found = available_memory()
     >>> found is None or found > 0
     True
@@ -40,7 +40,7 @@ def check_limit(memory_limit: object) -> int | None:
 
     Examples
     --------
-    >>> from logsuper._memory import check_limit
+    >>> from logsuper._base._memory import check_limit
     >>> check_limit(2e9)
     2000000000
     """
@@ -88,7 +88,7 @@ def require_memory(
 
     Examples
     --------
-    >>> from logsuper._memory import require_memory
+    >>> from logsuper._base._memory import require_memory
     >>> require_memory(3e9, 1_000_000_000, "maximize", "use fewer threads")
     Traceback (most recent call last):
         ...
@@ -110,7 +110,7 @@ def as_text(size: float) -> str:
 
     Examples
     --------
-    >>> from logsuper._memory import as_text
+    >>> from logsuper._base._memory import as_text
     >>> as_text(13_700_000_000), as_text(0)
     ('13.7 GB', '0 bytes')
     """

@@ -17,7 +17,7 @@ class ConvergenceWarning(UserWarning):
     Turn every such warning into an error while debugging:
 
     >>> import warnings
-    >>> from logsuper._warnings import ConvergenceWarning
+    >>> from logsuper._base._warnings import ConvergenceWarning
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", ConvergenceWarning)
     ...     try:

@@ -1,4 +1,4 @@
-"""Input checks shared by the function families: one clear error, before any work."""
+"""Checks of what users hand in, shared by all rooms: one clear error, before any work."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from logsuper._base._types import FloatArray, IntArray
+
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -266,3 +266,25 @@ def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
 def entry(name: str, index: tuple[int, ...]) -> str:
     """Return how an entry of an argument is written, ``name[2, 3]``."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name
+
+
+def as_floats(values: ArrayLike, name: str) -> FloatArray:
+    """Return a contiguous float64 array, not copied where it is one; any number may be in it."""
+    return np.asarray(as_numeric(values, name), dtype=np.float64, order="C")
+
+
+def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> None:
+    """Raise a ValueError that names the first entry marked as bad."""
+    if bad.any():
+        index = first_index(bad)
+        raise ValueError(f"{entry(name, index)} = {values[index]:g}: {why}")
+
+
+def check_integer(value: Any, name: str, low: int, high: int) -> int:
+    """Return an integer in [low, high)."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    number = int(value)
+    if not low <= number < high:
+        raise ValueError(f"{name} must be at least {low} and below {high}, got {number}")
+    return number
