@@ -129,7 +129,7 @@ def test_bracket_hands_its_budget_to_exact_inference(monkeypatch):
         seen.append((method, options))
         return ls.Bound(0.0, "exact", method, certified=True)
 
-    monkeypatch.setattr("logsuper.bounds.log_partition", record)
+    monkeypatch.setattr("logsuper.bounds._methods.log_partition", record)
     ls.LogSupermodular(sum(ls.grid_cuts((40, 24)))).bracket(1e11)
     assert seen == [("exact", {"budget": 1e11})]
 

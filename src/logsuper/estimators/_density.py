@@ -113,7 +113,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     >>> import logsuper as ls
     >>> rng = np.random.default_rng(0)
     >>> X = (rng.random((200, 6)) < rng.choice([0.2, 0.8], (200, 1))).astype(int)
-    >>> density = ls.LogSupermodularDensity().fit(X)
+    >>> density = ls.LogSupermodularDensity("counts").fit(X)
     >>> density.score_samples([[1, 1, 1, 1, 1, 1], [1, 0, 1, 0, 1, 0]]).round()
     array([-2., -5.])
     >>> density.bracket_.width < 1e-9
