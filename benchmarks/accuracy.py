@@ -17,6 +17,7 @@ import numpy as np
 
 import logsuper as ls
 from benchmarks.images import load_silhouettes
+from logsuper.report import Table
 
 Row = list[str]
 ALPHA = (1.05, 2.2)
@@ -231,12 +232,6 @@ def unobserved_third(image: np.ndarray) -> str:
 # ----------------------------------------------------------------------------------------- the page
 
 
-def as_markdown(title: str, head: Row, rows: list[Row]) -> str:
-    lines = [f"### {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables, and write them if asked."""
     parse = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
@@ -247,7 +242,7 @@ def main(arguments: list[str] | None = None) -> int:
     pages = []
 
     def show(title: str, head: Row, rows: list[Row]) -> None:
-        pages.append(as_markdown(title, head, rows))
+        pages.append(f"### {title}\n\n{Table(title, head, rows).markdown()}\n")
         print(pages[-1], flush=True)
 
     if options.data and (options.data / "uai2014").is_dir():

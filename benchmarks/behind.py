@@ -22,7 +22,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GroupKFold
 
 import logsuper as ls
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
 from logsuper.learning import (
     Examples,
     Penalty,
@@ -32,6 +32,7 @@ from logsuper.learning import (
     means,
     soften,
 )
+from logsuper.report import Table
 
 SHAPE = (64, 80)
 # Pixels of each training image that trees learn from.
@@ -172,7 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
             ]
         )
     head = ["method", "error (%)", "log loss", "calibration error (%)"]
-    table = Measured(f"{len(masks)} colour horses, {args.seeds} halves", head, rows)
+    table = Table(f"{len(masks)} colour horses, {args.seeds} halves", head, rows)
     show([table])
     if args.markdown is not None:
         write_page(

@@ -21,7 +21,8 @@ import numpy as np
 import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.shapes import blobs, discs, ellipses, half_planes, polygons
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
+from logsuper.report import Table
 
 PENALTIES = (1e-3, 1e-1, 1e1, 1e3, 1e5)
 CONTEXTS = (0, 2)
@@ -92,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows.append(["mean", "", "", "", "", f"{ratios.mean():.3f}", ""])
     rows.append(["worst", "", "", "", "", f"{ratios.max():.3f}", ""])
     head = ["images, flips", "picked: penalty, context", "best", "error, %", "best, %", "ratio"]
-    table = Measured("Models picked by hidden pixels", [*head, "worst of the grid, %"], rows)
+    table = Table("Models picked by hidden pixels", [*head, "worst of the grid, %"], rows)
     show([table])
     if options.markdown is not None:
         text = (

@@ -16,8 +16,9 @@ import numpy as np
 import logsuper as ls
 from benchmarks.denoising import COUNT
 from benchmarks.images import load_silhouettes
-from benchmarks.tables import Measured, show
+from benchmarks.tables import show
 from logsuper.estimators._learners import LEARNERS
+from logsuper.report import Table
 
 RATES = (0.05, 0.1, 0.2)
 CHOICES = ((0, 30.0), (1, 30.0), (2, 3.0), (2, 30.0), (2, 300.0), (3, 30.0))
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         for (name, _, (radius, prior)), line in zip(cells[:: len(RATES)], errors, strict=True)
     ]
     head = ["learner", "radius", "prior", *(f"{100 * rate:g} %" for rate in RATES)]
-    show([Measured("Error in cross-validation, percent of the pixels", head, rows)])
+    show([Table("Error in cross-validation, percent of the pixels", head, rows)])
     return 0
 
 

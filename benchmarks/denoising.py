@@ -17,7 +17,8 @@ import numpy as np
 
 import logsuper as ls
 from benchmarks.images import load_silhouettes
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
+from logsuper.report import Table
 
 RATES = (0.01, 0.05, 0.10, 0.20)
 COUNT = 200
@@ -127,11 +128,11 @@ def main(arguments: list[str] | None = None) -> int:
         found.setdefault((name, rate), []).append(result)
     head = ["learner, decoding", *(f"{100 * rate:g} %" for rate in RATES), "fit, s", "decode, s"]
     lines = table(found, rows)
-    tables = [Measured("Error on test images, percent of the pixels", head, lines)]
+    tables = [Table("Error on test images, percent of the pixels", head, lines)]
     if UNKNOWN in rows:
         columns = ["true", "estimates, one a seed", "worst distance"]
         title = "Rate of the noise, from noisy images alone"
-        tables.append(Measured(title, columns, noise_lines(found)))
+        tables.append(Table(title, columns, noise_lines(found)))
     show(tables)
     if options.markdown:
         given = sys.argv[1:] if arguments is None else arguments

@@ -24,8 +24,9 @@ from PIL import Image
 import logsuper as ls
 from benchmarks.probabilities import score
 from benchmarks.shapes import blobs
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
 from logsuper.datasets import load_weizmann
+from logsuper.report import Table
 
 Images = list[NDArray[np.uint8]]
 
@@ -154,7 +155,7 @@ def measure(folder: Folder, rate: float, seeds: int, jobs: int) -> tuple[list[li
     return rows, good
 
 
-def times(data: Path | None, jobs: int) -> Measured:
+def times(data: Path | None, jobs: int) -> Table:
     """Return seconds of fits without labels: what is large must not take long."""
     large: dict[str, Images] = {
         "one smooth mask, 4000x4000": list(blobs(1, 0, (4000, 4000), scale=20.0)),
@@ -172,7 +173,7 @@ def times(data: Path | None, jobs: int) -> Measured:
         seconds = time.perf_counter() - start
         weights = ", ".join(f"{weight:.2f}" for weight in model.alpha_)
         rows.append([name, f"{seconds:.1f}", weights, f"{model.noise_:.4f}"])
-    return Measured(
+    return Table(
         "Seconds to fit without labels, 10 % flips", ["images", "seconds", "weights", "rate"], rows
     )
 
@@ -219,7 +220,7 @@ def main(arguments: list[str] | None = None) -> int:
             rows += found
             if not good:
                 missed.append(f"{folder.name}, {rate:.0%}")
-    table = Measured(f"Learning with labels and without, {options.seeds} seeds", HEAD, rows)
+    table = Table(f"Learning with labels and without, {options.seeds} seeds", HEAD, rows)
     show([table])
     for row in missed:
         print("misses a limit:", row)

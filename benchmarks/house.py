@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.tables import Measured, show
+from benchmarks.tables import show
+from logsuper.report import Table
 
 ROOT = Path(__file__).parent.parent / "src" / "logsuper"
 LONGEST = 450
@@ -69,7 +70,7 @@ def imports(file: Path) -> Iterator[tuple[str, bool]]:
         yield room, past
 
 
-def count() -> Measured:
+def count() -> Table:
     """Return the table of rooms."""
     rows, totals = [], np.zeros(5, dtype=int)
     files: dict[str, list[Path]] = collections.defaultdict(list)
@@ -90,7 +91,7 @@ def count() -> Measured:
         rows.append([room, *map(str, numbers)])
     rows.append(["all", *map(str, totals)])
     head = ["room", "files", "lines of code", f"files over {LONGEST}", "by the door", "past it"]
-    return Measured("src/logsuper", head, rows)
+    return Table("src/logsuper", head, rows)
 
 
 def trace(title: str, run: Callable[[], object]) -> list[str]:
@@ -117,7 +118,7 @@ def trace(title: str, run: Callable[[], object]) -> list[str]:
     return [title, str(len(modules)), str(calls), str(found.total()), listed]
 
 
-def traces() -> Measured:
+def traces() -> Table:
     """Return what two calls visit."""
     import logsuper as ls
 
@@ -136,7 +137,7 @@ def traces() -> Measured:
             ),
             trace("MaskDenoiser().fit, 20 pairs", lambda: ls.MaskDenoiser().fit(noisy, clean)),
         ]
-    return Measured("Calls", ["call", "modules", "calls", "recognitions", "of which"], rows)
+    return Table("Calls", ["call", "modules", "calls", "recognitions", "of which"], rows)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -18,7 +18,8 @@ from scipy.ndimage import gaussian_filter
 
 import logsuper as ls
 from benchmarks.memory import _peak, _reset_peak, _resident
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
+from logsuper.report import Table
 
 TEXT = (
     "Masks are thresholded smooth noise, one byte a pixel, one in ten flipped; a denoiser learns "
@@ -78,12 +79,12 @@ def main(arguments: list[str] | None = None) -> int:
         )
     wrong = [100.0 * float((images != clean).mean()) for images in (noisy, found)]
     tables = [
-        Measured(
+        Table(
             f"{options.count} images of {options.size} x {options.size}, {data / 2**20:.0f} MiB",
             ["", "time", "memory beyond the data", "times the bytes", "times the same as float64"],
             rows,
         ),
-        Measured(
+        Table(
             "Result",
             ["noise, true", "estimated", "wrong before", "wrong after"],
             [["0.1", f"{float(model.noise_):.4f}", *(f"{error:.2f} %" for error in wrong)]],

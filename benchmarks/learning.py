@@ -23,13 +23,14 @@ import numpy as np
 import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.peers import PEERS, version
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
 from benchmarks.workloads import Graph
 from logsuper._base._files import atomic_write
 from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
 from logsuper.learning._descent import Descent, logistic
 from logsuper.learning._engines import Partition, step_key
 from logsuper.learning._steps import make_steps, units
+from logsuper.report import Table
 from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._prepare import Prepared
 
@@ -167,11 +168,10 @@ def trace_all(problem: Problem, most: int, best: np.ndarray, samples: int) -> li
 
 def draw(curves: list[Curve]) -> bytes:
     """Return a picture of the curves."""
-    from logsuper.experiments._plot import as_png, new_figure, style
+    from logsuper.report import chart
 
-    with style():
-        figure = new_figure(6.0, 4.0)
-        axes = figure.add_subplot()
+    def paint(panels: Any) -> None:
+        axes = panels[0, 0]
         for curve in curves:
             kept = curve.errors > 0
             axes.loglog(curve.cuts[kept], curve.errors[kept], label=curve.method.name)
@@ -180,8 +180,8 @@ def draw(curves: list[Curve]) -> bytes:
         axes.loglog(ends, guide, color="0.6", linestyle=":", label="slope -1/2")
         axes.set_xlabel("cuts")
         axes.set_ylabel("relative suboptimality")
-        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        return as_png(figure)
+
+    return chart.draw(paint, (6.0, 4.0), legend=2)
 
 
 # ------------------------------------------------------------------------------- time of a fit
@@ -296,10 +296,10 @@ def time_steps(
 # ----------------------------------------------------------------------------------------- print
 
 
-def tell_curves(curves: list[Curve]) -> Measured:
+def tell_curves(curves: list[Curve]) -> Table:
     """Return the suboptimality at some numbers of cuts, and the slopes."""
     some = [0, 3, 6, 9]
-    return Measured(
+    return Table(
         "Relative suboptimality after so many cuts",
         ["steps", "rate", *(f"{curves[0].cuts[k]:.0f}" for k in some), "slope"],
         [
@@ -316,7 +316,7 @@ def tell_curves(curves: list[Curve]) -> Measured:
 
 def tell_times(
     problem: Problem, best: np.ndarray, steps: int, repeat: int, samples: int
-) -> tuple[Measured, bool]:
+) -> tuple[Table, bool]:
     """Return the time of a fit and the ratio to a peer, and whether all is as promised."""
     seconds, share, fit = time_fit(problem, repeat)
     error = problem.value(fit.theta, samples) / problem.value(best, samples) - 1.0
@@ -344,7 +344,7 @@ def tell_times(
             ratios[peer] = min(their for _, (their, _) in pairs) / min(our for (our, _), _ in pairs)
             rows.append([f"ratio to {peer}, {steps} steps", f"{ratios[peer]:.1f}x"])
         good = good and min(ratios.values()) >= LEAST_RATIO
-    return Measured("A fit of all images, on one thread", ["what", "measured"], rows), good
+    return Table("A fit of all images, on one thread", ["what", "measured"], rows), good
 
 
 def main(arguments: list[str] | None = None) -> int:

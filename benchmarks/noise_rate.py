@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.shapes import blobs, discs, for_training, half_planes, ising
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
 from logsuper.learning._flip_rates import clean_shares
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count
 from logsuper.learning._noise_level import _TEXTURE, _measure, _stack, estimate_noise
+from logsuper.report import Table
 
 RATES = (0.02, 0.05, 0.1, 0.2)
 LEAST, WIDEST = 0.9, 3.0
@@ -84,7 +85,7 @@ def draw(images: Images, rate: float, seed: list[int]) -> tuple[float, float, fl
     return found.on, found.error, found.texture
 
 
-def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Measured, bool]:
+def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Table, bool]:
     """Return the table of coverage, and whether every cell that must hold does."""
     rows, good = [], True
     with joblib.Parallel(n_jobs=jobs) as pool:
@@ -117,10 +118,10 @@ def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Measured, bool]:
                 )
                 print(" ".join(rows[-1]), file=sys.stderr, flush=True)
     title = f"Coverage of 95 % intervals, {draws} draws of the noise (a quarter on large images)"
-    return Measured(title, [*HEAD, "warned"], rows), good
+    return Table(title, [*HEAD, "warned"], rows), good
 
 
-def texture(draws: int) -> Measured:
+def texture(draws: int) -> Table:
     """Return how often a warning says that Ising fields are not smooth."""
     rows = []
     for coupling in COUPLINGS:
@@ -137,12 +138,10 @@ def texture(draws: int) -> Measured:
                 ]
             )
     head = ["coupling", "rate", "mean estimate", "mean statistic", "warned"]
-    return Measured(
-        f"Outside of the assumption: 40 Ising fields of 50x50, {draws} draws", head, rows
-    )
+    return Table(f"Outside of the assumption: 40 Ising fields of 50x50, {draws} draws", head, rows)
 
 
-def both_rates(draws: int) -> Measured:
+def both_rates(draws: int) -> Table:
     """Return the coverage of two rates on silhouettes."""
     rows = []
     for n in (40, 200):
@@ -166,12 +165,10 @@ def both_rates(draws: int) -> Measured:
                 ]
             rows.append(row)
     head = ["silhouettes", "on, off", "bias", "coverage", "half-width / rms"]
-    return Measured(
-        f"Two rates, {draws} draws", [*head, "bias", "coverage", "half-width / rms"], rows
-    )
+    return Table(f"Two rates, {draws} draws", [*head, "bias", "coverage", "half-width / rms"], rows)
 
 
-def speed() -> Measured:
+def speed() -> Table:
     """Return seconds for large images."""
     rows = []
     for size in SIZES:
@@ -183,10 +180,10 @@ def speed() -> Measured:
             rate = estimate_noise(noisy).rate
             best = min(best, time.perf_counter() - start)
         rows.append([f"{size}x{size}", f"{rate:.5f}", f"{best:.2f}"])
-    return Measured("Seconds for one image with flips of .1", ["image", "rate", "seconds"], rows)
+    return Table("Seconds for one image with flips of .1", ["image", "rate", "seconds"], rows)
 
 
-def training() -> Measured:
+def training() -> Table:
     """Return the clean shares of the patterns that the estimate weighs."""
     rows = []
     for name, images in for_training():
@@ -218,7 +215,7 @@ def training() -> Measured:
         "thin places / neighbours that differ",
         "patterns / thin places",
     ]
-    return Measured("Clean shares of patterns", head, rows)
+    return Table("Clean shares of patterns", head, rows)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -24,12 +24,13 @@ from scipy.special import expit
 
 import logsuper as ls
 from benchmarks.images import load_silhouettes
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
 from logsuper.estimators._images import read_images
 from logsuper.estimators._mask_decoder import _DOUBT
 from logsuper.estimators._mask_examples import gather
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._decoding import SAMPLES
+from logsuper.report import Table
 from logsuper.sampling import NotCoalesced
 from logsuper.solvers._conditional import ROUNDS
 
@@ -187,7 +188,7 @@ def fit(learner: str, noisy: np.ndarray, clean: np.ndarray) -> ls.MaskDenoiser:
 # --------------------------------------------------------------------------------------- choosing
 
 
-def choose(train: dict[str, np.ndarray], rates: tuple[float, ...]) -> tuple[list[Measured], bool]:
+def choose(train: dict[str, np.ndarray], rates: tuple[float, ...]) -> tuple[list[Table], bool]:
     """Return the tables of cross-validation, and whether the default is as good as the best."""
     parts = ("log_loss", "brier", "error", "calibration")
     found: dict[str, list[list[float]]] = {way: [] for way in WAYS}
@@ -216,7 +217,7 @@ def _is_cheap(way: str) -> bool:
     return way.startswith(("freq", "(k", "conditional"))
 
 
-def _compare(found: dict[str, Floats], title: str) -> tuple[Measured, bool]:
+def _compare(found: dict[str, Floats], title: str) -> tuple[Table, bool]:
     """Return the table of scores (settings, parts), and whether the default is good enough."""
     base = found[REFERENCE]
     rows, means = [], {}
@@ -232,7 +233,7 @@ def _compare(found: dict[str, Floats], title: str) -> tuple[Measured, bool]:
         row[0] += " (least log loss)" if way == best else ""
     head = ["probabilities", "log loss", "Brier", "error", "worst log loss", "calibration error, %"]
     name = f"Choice, {title}: as factors of {REFERENCE} (geometric means of {len(base)} settings)"
-    return Measured(name, head, rows), means[DEFAULT] <= SLACK * means[best]
+    return Table(name, head, rows), means[DEFAULT] <= SLACK * means[best]
 
 
 # ---------------------------------------------------------------------------------------- testing
@@ -334,7 +335,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.data is not None:
         horses = load_silhouettes(options.data, 200)
         sets["horses, 50x50"] = horses[:100], horses[100:]
-    tables: list[Measured] = []
+    tables: list[Table] = []
     good = True
     if options.only != "test":
         order = sorted(sets, key=lambda name: sets[name][0].shape[1])
@@ -349,7 +350,7 @@ def main(arguments: list[str] | None = None) -> int:
                     lines.append(line)
                     if learner == "logistic" and line[1] in ("10 %", "20 %"):
                         panels[f"{name}, {line[1]} flips"] = kept, images
-            tables.append(Measured(f"Test: {name}", HEAD, lines))
+            tables.append(Table(f"Test: {name}", HEAD, lines))
         if options.figure is not None:
             last = list(panels)[-2:]
             draw(options.figure, {title: panels[title] for title in last})

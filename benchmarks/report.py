@@ -11,12 +11,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rich import table as rich
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from benchmarks.measure import Settings, Spread
 from benchmarks.outcome import Accuracy, Limit, Outcome, Row
 from benchmarks.peers import PEERS, version
+from logsuper.report import Table
 
 HEAD = [
     "entry", "peer", "ours", "peer's", "ratio, 1 thread", "floor", "",
@@ -185,39 +187,35 @@ def show(console: Console, settings_: dict[str, str], outcome: Outcome) -> None:
     """Print everything to a terminal."""
     for key, value in settings_.items():
         console.print(f"{key:>10}  {value}", highlight=False, markup=False)
-    for head, cells in _tables(outcome):
-        table = Table(show_lines=False, header_style="bold")
-        for name in head:
-            table.add_column(name, overflow="fold")
+    for table in _tables(outcome):
+        shown = rich.Table(show_lines=False, header_style="bold")
+        for name in table.head:
+            shown.add_column(name, overflow="fold")
         last = ""
-        for line in cells:
-            if last and line[0] != last:
-                table.add_section()
-            shown = ["" if line[0] == last else line[0], *line[1:]]
-            last = line[0]
-            table.add_row(*[_coloured(cell) for cell in shown])
-        console.print(table)
+        for first, *others in table.rows:
+            if last and first != last:
+                shown.add_section()
+            shown.add_row(*map(_coloured, ["" if first == last else first, *others]))
+            last = first
+        console.print(shown)
     for paragraph in LEGEND:
         console.print(paragraph, style="dim", highlight=False, markup=False)
     for failure in outcome.failures:
         console.print(f"WRONG: {failure}", style="bold red", highlight=False, markup=False)
 
 
-def _coloured(cell: str) -> str:
-    style = {"pass": "green", "FAIL": "bold red", "below target": "yellow"}.get(cell)
-    escaped = cell.replace("[", "\\[")
-    return f"[{style}]{escaped}[/]" if style else escaped
+def _coloured(cell: str) -> Text:
+    style = {"pass": "green", "FAIL": "bold red", "below target": "yellow"}
+    return Text(cell, style.get(cell, ""))
 
 
-def _tables(outcome: Outcome) -> list[tuple[list[str], list[list[str]]]]:
-    tables = []
-    if outcome.rows:
-        tables.append((HEAD, [_cells(row) for row in outcome.rows]))
-    if outcome.accuracies:
-        tables.append((ACCURACY_HEAD, [_accuracy_cells(row) for row in outcome.accuracies]))
-    if outcome.limits:
-        tables.append((LIMIT_HEAD, [_limit_cells(limit) for limit in outcome.limits]))
-    return tables
+def _tables(outcome: Outcome) -> list[Table]:
+    tables = [
+        Table("Ratios", HEAD, [_cells(row) for row in outcome.rows]),
+        Table("Accuracies", ACCURACY_HEAD, [_accuracy_cells(row) for row in outcome.accuracies]),
+        Table("Limits", LIMIT_HEAD, [_limit_cells(limit) for limit in outcome.limits]),
+    ]
+    return [table for table in tables if table.rows]
 
 
 def markdown(settings_: dict[str, str], outcome: Outcome, command: list[str]) -> str:
@@ -225,13 +223,7 @@ def markdown(settings_: dict[str, str], outcome: Outcome, command: list[str]) ->
     printed = f"Printed by `{shlex.join(['python', '-m', 'benchmarks', *command])}`."
     lines = ["# Benchmark", "", f"{printed} {INTRODUCTION}", ""]
     lines += [*[f"- {key}: {value}" for key, value in settings_.items()], ""]
-    for head, cells in _tables(outcome):
-        lines.append("| " + " | ".join(head) + " |")
-        lines.append("|" + "---|" * len(head))
-        lines += [
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in cells
-        ]
-        lines.append("")
+    lines += [f"{table.markdown()}\n" for table in _tables(outcome)]
     for paragraph in [*LEGEND, MORE_PEERS]:
         lines += [paragraph, ""]
     lines += [f"**Wrong:** {failure}" for failure in outcome.failures]

@@ -28,7 +28,7 @@ import numpy as np
 import logsuper as ls
 from logsuper import learning
 from logsuper.cli import main as command_line
-from logsuper.experiments import _figure1_section, figure1
+from logsuper.experiments import figure1
 
 # Of one kill in so many the process is started anew and killed once more.
 _AGAIN = 3
@@ -107,8 +107,8 @@ def _timeless(path: Path) -> list[list[str]]:
 
 
 def _make_small() -> None:
-    figure1.run = functools.partial(figure1.run, points=4, samples=20)  # type: ignore[assignment]
-    _figure1_section.QUICK_COUNTS = (1, 2)
+    few = functools.partial(figure1.compute, points=4, samples=20)
+    figure1.compute, figure1.QUICK_COUNTS = few, (1, 2)  # type: ignore[assignment]
     importlib.import_module("matplotlib.figure")
     importlib.import_module("matplotlib.backends.backend_agg")
 

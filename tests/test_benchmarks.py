@@ -24,6 +24,7 @@ from benchmarks.outcome import Outcome
 from benchmarks.runs import ENTRIES, select
 from benchmarks.tuning import Setting, fastest
 from benchmarks.workloads import OFFSETS_4, grid_graph, noisy_silhouettes, row_marginals
+from logsuper.report import Table
 
 SETTINGS = Settings(repeat=1, chunk_seconds=0.001, clock="cpu", quick=True)
 
@@ -171,7 +172,7 @@ def test_slope_is_that_of_a_power():
 
 
 def test_page_names_its_command_but_no_folder(tmp_path):
-    table = tables.Measured("Times", ["what", "measured"], [["fit", "1 s"]])
+    table = Table("Times", ["what", "measured"], [["fit", "1 s"]])
     path = tmp_path / "page.md"
     given = ["--data", "/home/somebody", "--jobs", "2"]
     tables.write_page(path, "Page", "benchmarks.x", given, "Text.", [table])

@@ -1,6 +1,7 @@
 import csv
 import functools
 import os
+import re
 import sys
 import types
 
@@ -8,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 from objective_oracles import long
 
-from logsuper.cli import _reproduce, main
-from logsuper.experiments import _figure1_section, _setting, figure1
-from logsuper.experiments._section import Grid, Section
+from logsuper import experiments
+from logsuper.cli import main
+from logsuper.experiments import figure1
+from logsuper.report import Section, Table
 
 IMAGES = ("figure2", "table1", "table2", "calibration", "all")
 
@@ -22,10 +24,11 @@ def run(*arguments):
 @pytest.fixture
 def small(monkeypatch):
     """A tenth of the points, few and tiny images, so that a command takes seconds."""
-    monkeypatch.setattr(_figure1_section, "QUICK_COUNTS", (1, 5))
-    monkeypatch.setattr(figure1, "run", functools.partial(figure1.run, points=5, samples=20))
-    tiny = functools.partial(_setting.load_setting, train=12, test=4, shape=(20, 20))
-    monkeypatch.setattr(_setting, "load_setting", tiny)
+    monkeypatch.setattr(figure1, "QUICK_COUNTS", (1, 5))
+    few = functools.partial(figure1.compute, points=5, samples=20)
+    monkeypatch.setattr(figure1, "compute", few)
+    tiny = functools.partial(experiments.load_setting, train=12, test=4, shape=(20, 20))
+    monkeypatch.setattr(experiments, "load_setting", tiny)
 
 
 @pytest.fixture
@@ -34,12 +37,12 @@ def stand_ins(monkeypatch):
     calls = {}
 
     def stand_in(name):
-        def experiment(setting, **options):
-            calls[name] = {"setting": setting, **options}
-            options["progress"](0, 2)
-            options["progress"](2, 2)
-            grid = Grid(name, f"Errors of {name}", ("noise", "error"), (("1 %", "0.2"),))
-            return Section(name, f"The title of {name}", ("Text.",), (grid,), (), 65.0, (7,))
+        def experiment(setting, run):
+            calls[name] = {"setting": setting, "run": run}
+            run.progress(0, 2)
+            run.progress(2, 2)
+            table = Table(f"Errors of {name}", ("noise", "error"), (("1 %", "0.2"),), name=name)
+            return Section(name, f"The title of {name}", ("Text.",), (table,), seeds=(7,))
 
         module = types.ModuleType(f"logsuper.experiments.{name}")
         module.run = experiment
@@ -58,7 +61,7 @@ def test_figure1(small, tmp_path):
     assert "L-field" in result.stdout
     copy = (out / "report.md").read_text(encoding="utf-8")
     assert "seeds: 0, 1" in copy and "silhouettes" not in copy
-    assert len(list((out / "partial").iterdir())) == 2
+    assert len(list((out / "partial").iterdir())) == 4  # two data sets, two decays
     rows = list(csv.DictReader((out / "figure1.csv").read_text().splitlines()))
     assert {(row["decay"], row["k"]) for row in rows} == {(c, k) for c in "13" for k in "15"}
 
@@ -82,7 +85,7 @@ def test_all_in_one_report(small, stand_ins, tmp_path):
     assert result.exit_code == 0, result.output
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     copy = (tmp_path / "report.md").read_text(encoding="utf-8")
-    places = [page.index(f'<section id="{name}">') for name in _reproduce._SECTIONS]
+    places = [page.index(f'<section id="{name}">') for name in experiments.EXPERIMENTS]
     assert places == sorted(places)
     assert page.count("data:image/png;base64,") == 5
     command = f"logsuper reproduce all --out {tmp_path} --quick --seeds 2"
@@ -91,13 +94,15 @@ def test_all_in_one_report(small, stand_ins, tmp_path):
     for name in ("figure1", "figure1_c3", "figure1_order", "figure2", "table1", "calibration"):
         assert (tmp_path / f"{name}.csv").exists()
         assert f"[{name}.csv]({name}.csv)" in copy
-    assert "The title of table2" in result.stdout and "1 min 5 s" in result.stdout
+    assert "The title of table2" in result.stdout and re.search(r"\d ms │", result.stdout)
     assert "Errors of table1" in result.stdout
     assert str(tmp_path / "report.html") in result.stdout.splitlines()
-    for options in stand_ins.values():
-        assert list(options["seeds"]) == [0, 1]
-        assert options["quick"] is True and options["n_jobs"] == 1
-        assert options["partial"] == tmp_path / "partial"
+    assert "reproduced (quick run" in page and "reproduced (quick run" in copy
+    for call in stand_ins.values():
+        run_ = call["run"]
+        assert run_.seeds == (0, 1)
+        assert run_.quick is True and run_.n_jobs == 1
+        assert run_.partial == tmp_path / "partial"
 
 
 def test_a_second_run_does_nothing_again(small, stand_ins, tmp_path, monkeypatch):
@@ -134,8 +139,9 @@ def test_one_section_alone(small, stand_ins, tmp_path):
     result = run("table1", "--out", tmp_path, "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert set(stand_ins) == {"table1"}
-    assert list(stand_ins["table1"]["seeds"]) == [0, 1, 2, 3, 4]
-    assert not stand_ins["table1"]["quick"]
+    assert stand_ins["table1"]["run"].seeds == (0, 1, 2, 3, 4)
+    assert not stand_ins["table1"]["run"].quick
+    assert "quick" not in (tmp_path / "report.md").read_text().splitlines()[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "report.html",
         "report.md",
@@ -161,10 +167,10 @@ def test_images_from_a_folder(stand_ins, tmp_path, monkeypatch):
 
 def test_wide_tables_are_not_squeezed(stand_ins, small, tmp_path, monkeypatch):
     head = tuple(f"column{k}" for k in range(30))
-    grid = Grid("wide", "A wide one", head, (tuple(map(str, range(30))),))
-    section = Section("table1", "Table 1", (), (grid,))
+    table = Table("A wide one", head, (tuple(range(30)),), name="wide")
+    section = Section("table1", "Table 1", (), (table,))
     module = sys.modules["logsuper.experiments.table1"]
-    monkeypatch.setattr(module, "run", lambda setting, **options: section)
+    monkeypatch.setattr(module, "run", lambda setting, run: section)
     result = run("table1", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert "A wide one: too wide for this terminal, see wide.csv" in result.stdout
@@ -230,7 +236,7 @@ def test_a_picture_that_claims_to_be_huge_is_one_line(tmp_path):
 
 def test_many_processes_are_as_many_as_there_are_processors(stand_ins, small, tmp_path):
     run("table1", "--out", tmp_path, "--jobs", 1000)
-    assert 1 <= stand_ins["table1"]["n_jobs"] <= os.cpu_count()
+    assert 1 <= stand_ins["table1"]["run"].n_jobs <= os.cpu_count()
 
 
 def test_odd_names_in_a_report(stand_ins, small, tmp_path):

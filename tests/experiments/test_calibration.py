@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from logsuper.experiments import _calibration_report, calibration
-from logsuper.experiments._setting import load_setting
+from logsuper.experiments import Run, _calibration_report, calibration, load_setting
 from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=24, test=5, shape=(20, 20))
@@ -23,7 +22,7 @@ def folder(tmp_path_factory):
 def result(folder):
     if kernels() is None:
         pytest.skip("takes minutes without compiled kernels")
-    return calibration.compute(SETTING, seeds=[0], quick=True, partial=folder)
+    return calibration.compute(SETTING, Run((0,), True, folder))
 
 
 def same(one, two):
@@ -70,20 +69,20 @@ def test_lfield_is_the_worst(result):
 
 
 def test_section(folder, result):
-    section = calibration.run(SETTING, seeds=[0], quick=True, partial=folder)
-    (grid,) = section.grids
-    assert section.name == "calibration" and section.seconds > 0
+    section = calibration.run(SETTING, Run((0,), True, folder))
+    (grid,) = section.tables
+    assert section.name == "calibration" and section.seeds == (0,)
     assert grid.head == ("marginals", "10 %", "20 %")
     assert [row[0] for row in grid.rows] == ["exact", "logistic (recommended)", "Bethe", "L-field"]
     m = M["lfield"]
     assert grid.rows[m][1] == f"{result.error[0, 0, m]:.2f}"
-    assert len(grid.csv) == 1 + 2 * 4 * 20
-    assert all(len(row) == len(grid.csv[0]) for row in grid.csv)
+    assert len(grid.data) == 1 + 2 * 4 * 20
+    assert all(len(row) == len(grid.data[0]) for row in grid.data)
     (picture,) = section.pictures
     with Image.open(io.BytesIO(picture.png)) as image:
         assert image.format == "PNG" and image.width > image.height
     assert "10 % and 20 %" in picture.caption
-    assert picture.png == _calibration_report.draw(result)[0].png
+    assert picture.png == _calibration_report.draw(result)
 
 
 def test_done_is_not_done_again(folder, result, monkeypatch):
@@ -91,7 +90,7 @@ def test_done_is_not_done_again(folder, result, monkeypatch):
         raise AssertionError(arguments)
 
     monkeypatch.setattr(calibration, "_sums", refuse)
-    assert same(calibration.compute(SETTING, seeds=[0], quick=True, partial=folder), result)
+    assert same(calibration.compute(SETTING, Run((0,), True, folder)), result)
 
 
 def test_interrupted_gives_the_same(tmp_path, result):
@@ -100,11 +99,6 @@ def test_interrupted_gives_the_same(tmp_path, result):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        calibration.compute(SETTING, seeds=[0], quick=True, partial=tmp_path, progress=stop)
+        calibration.compute(SETTING, Run((0,), True, tmp_path, stop))
     assert len(list(tmp_path.iterdir())) == 1
-    assert same(calibration.compute(SETTING, seeds=[0], quick=True, partial=tmp_path), result)
-
-
-def test_no_seeds():
-    with pytest.raises(ValueError, match="seeds is empty"):
-        calibration.run(SETTING, seeds=[])
+    assert same(calibration.compute(SETTING, Run((0,), True, tmp_path)), result)

@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 
 from logsuper.datasets import gaussian_mixture_graph
-from logsuper.experiments import _figure1_report, _figure1_section, figure1
+from logsuper.experiments import Run, _figure1_report, figure1
+from logsuper.report import Finding
 
 SMALL = {"points": 6, "counts": [0, 1, 3, 6], "samples": 60}
 INDEX = {curve.key: i for i, curve in enumerate(figure1.CURVES)}
@@ -14,7 +15,7 @@ INDEX = {curve.key: i for i, curve in enumerate(figure1.CURVES)}
 
 @pytest.fixture(scope="module")
 def result():
-    return figure1.run([0, 1, 2], **SMALL)
+    return figure1.compute(Run((0, 1, 2)), **SMALL)
 
 
 def test_shapes(result):
@@ -67,14 +68,15 @@ def test_only_sampled_bounds_have_errors_and_take_the_samples(result):
 
 
 def test_curve_left_out_for_large_models():
-    found = figure1.run([0], decays=[3.0], counts=[1, 2], points=10, samples=20)
+    found = figure1.compute(Run((0,)), decays=[3.0], counts=[1, 2], points=10, samples=20)
     exact = found.value[0, 0, :, INDEX["exact"]]
     assert np.isnan(exact[0])  # 18 free elements
     assert np.isfinite(exact[1])
-    rows = list(csv.DictReader(io.StringIO(_figure1_report.table(found))))
+    first, *_, cost = _figure1_report.make_section(found).tables
+    rows = list(csv.DictReader(io.StringIO(first.csv())))
     assert [row["k"] for row in rows if row["method"] == "exact"] == ["2"]
-    exact = [row for row in _figure1_report.cost(found)[1] if row[0] == "exact"]
-    assert len(exact) == 1 and "nan" not in exact[0]
+    exact = [row for row in cost.rows if row[0] == "exact"]
+    assert len(exact) == 1 and "nan" not in exact[0] and "" not in exact[0]
 
 
 def test_band_is_students_interval(result):
@@ -84,7 +86,7 @@ def test_band_is_students_interval(result):
     radius = 4.302652729911275 * values.std(ddof=1) / np.sqrt(3)  # t quantile, 2 degrees
     assert low[at] == pytest.approx(values.mean() - radius)
     assert high[at] == pytest.approx(values.mean() + radius)
-    one = figure1.run([0], decays=[1.0], counts=[6], points=6)
+    one = figure1.compute(Run((0,)), decays=[1.0], counts=[6], points=6)
     assert np.array_equal(one.band()[0], one.mean)
 
 
@@ -116,11 +118,11 @@ def same(one, two):
 
 
 def test_same_seeds_same_numbers_whatever_the_processes(result):
-    assert same(result, figure1.run([0, 1, 2], **SMALL, n_jobs=2))
+    assert same(result, figure1.compute(Run((0, 1, 2), n_jobs=2), **SMALL))
 
 
 def test_numbers_of_a_data_set_do_not_depend_on_the_others(result):
-    alone = figure1.run([2], **{**SMALL, "counts": [1]})
+    alone = figure1.compute(Run((2,)), **{**SMALL, "counts": [1]})
     assert np.array_equal(alone.value[0, :, 0], result.value[2, :, 1])
 
 
@@ -129,41 +131,41 @@ def test_resumes_where_it_was_stopped(result, tmp_path, monkeypatch):
 
     def stop(count, total):
         done.append(count)
-        assert total == 24
-        if count == 11:
+        assert total == 6  # three data sets, two decays
+        if count == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        figure1.run([0, 1, 2], **SMALL, partial=tmp_path, progress=stop)
-    assert done == list(range(1, 12))
-    assert len(list(tmp_path.iterdir())) == 1
+        figure1.compute(Run((0, 1, 2), partial=tmp_path, progress=stop), **SMALL)
+    assert done == [0, 1, 2, 3]
+    assert len(list(tmp_path.iterdir())) == 3
 
     computed = []
     model = figure1._model
     monkeypatch.setattr(
         figure1, "_model", lambda *arguments: computed.append(arguments[1]) or model(*arguments)
     )
-    resumed = figure1.run([0, 1, 2], **SMALL, partial=tmp_path)
+    run = Run((0, 1, 2), partial=tmp_path)
+    resumed = figure1.compute(run, **SMALL)
     assert same(result, resumed)
-    assert computed == [1] * 8 + [2] * 8
-    again = figure1.run([0, 1, 2], **SMALL, partial=tmp_path)
-    assert len(computed) == 16
+    assert computed == [1] * 4 + [2] * 8
+    again = figure1.compute(run, **SMALL)
+    assert len(computed) == 12
     assert np.array_equal(again.seconds, resumed.seconds)
-    figure1.run([0], **{**SMALL, "samples": 61}, partial=tmp_path)
-    assert len(computed) == 24
+    figure1.compute(Run((0,), partial=tmp_path), **{**SMALL, "samples": 61})
+    assert len(computed) == 20
 
 
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def make_section(result, monkeypatch):
-    """Return the section of a report about a result that is there already."""
-    monkeypatch.setattr(figure1, "run", lambda *arguments, **options: result)
-    return _figure1_section.run(None, seeds=result.seeds)
+@pytest.fixture(scope="module")
+def section(result):
+    return _figure1_report.make_section(result)
 
 
-def test_picture(result, monkeypatch):
-    (picture,) = make_section(result, monkeypatch).pictures
+def test_picture(section):
+    (picture,) = section.pictures
     with Image.open(io.BytesIO(picture.png)) as image:
         assert min(image.info["dpi"]) > 199
         pixels = np.asarray(image.convert("RGB"))
@@ -171,8 +173,8 @@ def test_picture(result, monkeypatch):
     assert (pixels != 255).any(axis=2).mean() > 0.02
 
 
-def test_table_for_programs(result):
-    rows = list(csv.DictReader(io.StringIO(_figure1_report.table(result))))
+def test_table_for_programs(result, section):
+    rows = list(csv.DictReader(io.StringIO(section.tables[0].csv())))
     assert len(rows) == 2 * 4 * len(figure1.CURVES)
     assert list(rows[0]) == [
         *("decay", "k", "method", "side"),
@@ -191,41 +193,39 @@ def test_table_for_programs(result):
         assert (row["stderr"] != "") == sampled
 
 
-def test_section_for_people(result, monkeypatch):
-    section = make_section(result, monkeypatch)
-    assert [grid.name for grid in section.grids] == [
+def test_section_for_people(result, section):
+    assert [table.name for table in section.tables] == [
         *("figure1", "figure1_c3", "figure1_order", "figure1_exact", "figure1_cost")
     ]
     assert section.seeds == result.seeds
-    shown = " ".join(cell for grid in section.grids for row in grid.rows for cell in row)
+    shown = " ".join(cell for table in section.tables for row in table.rows for cell in row)
     for curve in figure1.CURVES:
         assert curve.label.replace("$", "") in shown
     assert "nan" not in shown and "-0.00 " not in shown
-    for grid in section.grids:
-        assert len(grid.rows) > 3
-        assert {len(row) for row in grid.rows} == {len(grid.head)}
+    for table in section.tables:
+        assert len(table.rows) > 3
+        assert {len(row) for row in table.rows} == {len(table.head)}
+    findings = [part for part in section.text if isinstance(part, Finding)]
+    assert len(findings) == 3 and all("nan" not in part.found for part in findings)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"seeds": []}, ValueError, "seeds is empty"),
-        ({"seeds": [0, 0]}, ValueError, "seeds has an entry twice"),
-        ({"seeds": [-1]}, ValueError, r"seeds\[0\] must be at least 0"),
-        ({"seeds": "01"}, TypeError, "seeds must be a list"),
-        ({"seeds": 3}, TypeError, "seeds must be a list"),
-        ({"seeds": [0], "decays": [-1.0]}, ValueError, r"decays\[0\] = -1 is negative"),
-        ({"seeds": [0], "decays": [float("nan")]}, ValueError, r"decays\[0\] must be finite"),
+        ({"decays": [-1.0]}, ValueError, r"decays\[0\] = -1 is negative"),
+        ({"decays": [float("nan")]}, ValueError, r"decays\[0\] must be finite"),
         (
-            {"seeds": [0], "counts": [51]},
+            {"counts": [51]},
             ValueError,
             r"counts\[0\] = 51, but a cluster has only 50",
         ),
-        ({"seeds": [0], "counts": [1.5]}, TypeError, r"counts\[0\] must be an integer"),
-        ({"seeds": [0], "points": 0, "counts": [0]}, ValueError, "points must be at least 1"),
-        ({"seeds": [0], "samples": 1}, ValueError, "samples must be at least 2"),
+        ({"counts": [1.5]}, TypeError, r"counts\[0\] must be an integer"),
+        ({"points": 0, "counts": [0]}, ValueError, "points must be at least 1"),
+        ({"samples": 1}, ValueError, "samples must be at least 2"),
+        ({"counts": [1, 1]}, ValueError, "counts has an entry twice"),
+        ({"decays": []}, ValueError, "decays is empty"),
     ],
 )
 def test_bad_arguments(options, error, words):
     with pytest.raises(error, match=words):
-        figure1.run(**options)
+        figure1.compute(Run(), **options)

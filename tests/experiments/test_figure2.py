@@ -6,8 +6,7 @@ import pytest
 from PIL import Image
 
 from logsuper.estimators import MaskDenoiser
-from logsuper.experiments import _section, figure2
-from logsuper.experiments._setting import Setting, load_setting
+from logsuper.experiments import Run, Setting, figure2, load_setting
 
 
 @pytest.fixture(scope="module")
@@ -20,27 +19,20 @@ def first(setting, tmp_path_factory):
     """The section of a quick run, and the folder with its parts."""
     folder = tmp_path_factory.mktemp("partial")
     told = []
-    section = figure2.run(
-        setting,
-        seeds=[3],
-        quick=True,
-        partial=folder,
-        progress=lambda done, total: told.append((done, total)),
-    )
+    section = figure2.run(setting, Run((3,), True, folder, lambda *done: told.append(done)))
     assert told[0] == (0, 3) and told[-1] == (3, 3)
     return section, folder
 
 
 def same(one, two):
-    assert one.grids == two.grids
+    assert one.tables == two.tables
     assert one.pictures == two.pictures
     assert one.text == two.text
 
 
 def test_section_has_every_picture_and_the_errors(first):
     section, _ = first
-    assert isinstance(section, _section.Section) and section.name == "figure2"
-    assert section.seconds > 0
+    assert section.name == "figure2" and section.seeds == (3,)
     names = [picture.name for picture in section.pictures]
     kinds = ("denoised", "uncertainty", "missing", "parameters")
     assert names == [f"figure2_10_{kind}" for kind in kinds]
@@ -51,26 +43,26 @@ def test_section_has_every_picture_and_the_errors(first):
             assert image.format == "PNG" and min(image.size) > 200
     missing = section.pictures[2].caption
     assert "exact" in missing and "approximate, by Swendsen and Wang" in missing
-    grid, weights = section.grids
+    grid, weights = section.tables
     assert len(weights.rows) == 3 and all(
         float(cell) >= 0 for row in weights.rows for cell in row[2:]
     )
-    assert [row[1] for row in grid.rows] == list(figure2._GAPS.values())
-    assert all(len(row) == len(grid.head) for row in (*grid.rows, *grid.csv))
-    observed, mode, mean, _ = map(float, grid.csv[1][2:6])
+    assert [row[1] for row in grid.rows] == list(figure2.GAPS.values())
+    assert all(len(row) == len(grid.head) for row in (*grid.rows, *grid.data))
+    observed, mode, mean, _ = map(float, grid.data[1][2:6])
     assert 8 < observed < 12 and mode < 0.6 * observed and mean < 0.6 * observed
     assert grid.rows[0][6:] == ("", "")
-    for row in grid.csv[2:]:
+    for row in grid.data[2:]:
         assert float(row[6]) > float(row[4])  # what is missing is harder
     text = io.StringIO()
-    csv.writer(text).writerows(grid.csv)
+    csv.writer(text).writerows(grid.data)
     assert text.getvalue().count("\n") == 4
 
 
 def test_finished_parts_are_not_done_again(setting, first, monkeypatch):
     section, folder = first
     monkeypatch.setattr(figure2, "_work", lambda **arguments: pytest.fail("done again"))
-    same(section, figure2.run(setting, seeds=[3], quick=True, partial=folder))
+    same(section, figure2.run(setting, Run((3,), True, folder)))
 
 
 def test_an_interrupted_run_ends_with_the_same_numbers(setting, first, monkeypatch, tmp_path):
@@ -85,16 +77,16 @@ def test_an_interrupted_run_ends_with_the_same_numbers(setting, first, monkeypat
 
     monkeypatch.setattr(figure2, "_work", stop)
     with pytest.raises(KeyboardInterrupt):
-        figure2.run(setting, seeds=[3], quick=True, partial=tmp_path)
+        figure2.run(setting, Run((3,), True, tmp_path))
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(figure2, "_work", work)
-    same(section, figure2.run(setting, seeds=[3], quick=True, partial=tmp_path))
+    same(section, figure2.run(setting, Run((3,), True, tmp_path)))
 
 
 def test_other_images_are_never_written_as_files(setting, first):
     _, folder = first
     private = Setting(setting.masks, setting.train, setting.test, "somewhere", shipped=False)
-    found = figure2.run(private, seeds=[3], quick=True, partial=folder)
+    found = figure2.run(private, Run((3,), True, folder))
     assert not any(picture.shipped for picture in found.pictures)
 
 

@@ -3,9 +3,9 @@ import pytest
 import scipy
 
 from logsuper._base._files import save_arrays
-from logsuper.experiments import _origin
+from logsuper.experiments import Run, _partial
 from logsuper.experiments._partial import Partial
-from logsuper.experiments._parts import Part, run_parts
+from logsuper.experiments._run import Part
 
 ARGUMENTS = {"decays": (1.0, 3.0), "points": 50}
 
@@ -27,12 +27,12 @@ def test_other_arguments_do_not_find_it(tmp_path, other):
 
 def test_other_source_does_not_find_it(tmp_path, monkeypatch):
     Partial(tmp_path, ARGUMENTS).store("part", np.zeros(3))
-    monkeypatch.setattr(_origin, "source", lambda: "another")
+    monkeypatch.setattr(_partial, "source", lambda: "another")
     assert Partial(tmp_path, ARGUMENTS).load("part", (3,)) is None
 
 
 def test_the_origin_is_all_code_that_numbers_depend_on(tmp_path, monkeypatch):
-    source = _origin.source.__wrapped__  # without what it remembers
+    source = _partial.source.__wrapped__  # without what it remembers
     package = tmp_path / "logsuper"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -40,13 +40,13 @@ def test_the_origin_is_all_code_that_numbers_depend_on(tmp_path, monkeypatch):
     kernel.write_bytes(b"compiled")
     module = type(np)("logsuper._kernels")
     module.__file__ = str(kernel)
-    monkeypatch.setattr(_origin.logsuper, "__file__", str(package / "__init__.py"))
-    monkeypatch.setattr(_origin, "kernels", lambda: module)
+    monkeypatch.setattr(_partial.logsuper, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(_partial, "kernels", lambda: module)
     found = [source(), source()]
     assert found[0] == found[1]
     kernel.write_bytes(b"Compiled")
     found.append(source())
-    monkeypatch.setattr(_origin, "kernels", lambda: None)
+    monkeypatch.setattr(_partial, "kernels", lambda: None)
     found.append(source())
     for library in (np, scipy):
         monkeypatch.setattr(library, "__version__", "0.0")
@@ -79,13 +79,13 @@ def test_a_changed_byte_is_never_believed(tmp_path):
 
 
 def test_a_damaged_part_is_computed_again(tmp_path):
-    part = Part("two", np.array, {"object": [1.0, 2.0]}, 2)
-    run_parts([part], {}, partial=tmp_path)
+    part = Part("two", np.array, {"object": [1.0, 2.0]}, (2,))
+    Run(partial=tmp_path).do([part], {})
     [path] = tmp_path.iterdir()
     whole = path.read_bytes()
     path.write_bytes(whole.replace(np.float64(2.0).tobytes(), np.float64(3.0).tobytes()))
     with pytest.warns(RuntimeWarning, match="computed again"):
-        found = run_parts([part], {}, partial=tmp_path)
+        found = Run(partial=tmp_path).do([part], {})
     assert found["two"].tolist() == [1.0, 2.0]
     assert path.read_bytes() == whole
 

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from logsuper.experiments import _table2_report, table2
-from logsuper.experiments._setting import NOISES, load_setting
+from logsuper.experiments import Run, load_setting, table2
+from logsuper.experiments._setting import NOISES
+from logsuper.experiments._table2_report import make_section
 from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=24, test=5, shape=(20, 20))
@@ -31,12 +32,12 @@ def folder(tmp_path_factory):
 def result(folder):
     if kernels() is None:
         pytest.skip("takes minutes without compiled kernels")
-    return table2.compute(SETTING, seeds=[0], quick=True, partial=folder)
+    return table2.compute(SETTING, Run((0,), True, folder))
 
 
 @pytest.fixture(scope="module")
 def section(folder, result):
-    return table2.run(SETTING, seeds=[0], quick=True, partial=folder)
+    return table2.run(SETTING, Run((0,), True, folder))
 
 
 def made_up(noises=NOISES, seeds=(0, 1), **changes):
@@ -50,6 +51,15 @@ def made_up(noises=NOISES, seeds=(0, 1), **changes):
         "converged": np.ones(shape),
     }
     return table2.Result(noises, seeds, 1e-3, **{**arrays, **changes})
+
+
+def words(section):
+    """Return all words of a section."""
+    return " ".join(str(tuple(part)) if isinstance(part, tuple) else part for part in section.text)
+
+
+def told(result, setting=SETTING):
+    return words(make_section(result, setting))
 
 
 def test_paper_as_printed():
@@ -110,69 +120,69 @@ def test_boundary():
 
 
 def test_sections(section):
-    assert section.name == "table2" and section.seconds > 0
-    known, unknown, rate, boundary = section.grids
-    for grid in section.grids:
+    assert section.name == "table2" and section.seeds == (0,)
+    known, unknown, rate, boundary = section.tables
+    for grid in section.tables:
         assert all(len(row) == len(grid.head) for row in grid.rows)
-        assert all(len(row) == len(grid.csv[0]) for row in grid.csv)
+        assert all(len(row) == len(grid.data[0]) for row in grid.data)
     assert len(known.rows) == len(unknown.rows) == 8
-    assert len(known.csv) == 1 + 4 * 2 * 2
+    assert len(known.data) == 1 + 4 * 2 * 2
     assert len(rate.rows) == 2 and len(boundary.rows) == 16
     assert all(column >= 2 for _, column in known.best | unknown.best)
-    assert all("nan" not in words for words in section.text)
+    assert "nan" not in words(section)
 
 
 def test_mean_deviation_and_difference():
     error = made_up().error.copy()
     error[0, 2, :, 0] = 1.5, 2.5  # the paper's objective, noise known, 10 %, MAP
     error[1, 3, :, 1] = 0.01
-    grid, other = _table2_report.grids(made_up(error=error), OTHERS)[:2]
+    grid, other = make_section(made_up(error=error), OTHERS).tables[:2]
     assert grid.rows[0] == ("paper", "MAP", "0.5", "0.9", "1.9", "5.3")
     assert other.rows[1] == ("paper", "mean", "1.0", "3.6", "7.0", "20.0")
     assert grid.rows[2][:2] == ("paper's objective", "MAP")
     assert grid.rows[2][4] == "2.00 ± 0.50 (+0.10)"
     assert (5, 5) in grid.best  # moments, mean, 20 %
     assert len(grid.best) == 4
+    assert grid.quoted == {(i, j) for i in range(2) for j in range(6)}
 
 
 @pytest.mark.parametrize(
-    ("lengths", "words"),
+    ("lengths", "answer"),
     [((0.8, 0.9), "smooths more"), ((1.0, 0.9), "does smooth less"), ((0.9, 0.9), "neither")],
 )
-def test_answer_on_oversmoothing(lengths, words):
+def test_answer_on_oversmoothing(lengths, answer):
     length = np.broadcast_to(np.array(lengths), made_up().length.shape)
-    told = _table2_report.text(made_up(length=length), SETTING)[-1]
-    assert words in told
-    assert "short a boundary in 8 of 8 cells" in told
+    finding = make_section(made_up(length=length), SETTING).text[-1]
+    assert "oversmooths" in finding.paper and answer in finding.found
+    assert "short a boundary in 8 of 8 cells" in finding.found
 
 
 def test_tells_where_the_papers_objective_keeps_the_noise():
     error = np.full_like(made_up().error, 0.5)
     (latent,) = made_up().of(known=False, latent=True)
     error[latent, 3] = 19.0
-    assert "removes less" not in _table2_report.text(made_up(error=error), SETTING)[1]
+    assert "removes less" not in told(made_up(error=error))
     rate = 0.1 * made_up().rate
-    told = _table2_report.text(made_up(error=error, rate=rate), SETTING)[1]
-    assert "at 20 % the paper's objective removes less" in told
+    assert "at 20 %, the paper's objective removes less" in told(made_up(error=error, rate=rate))
     error[latent, 3] = 5.0
-    assert "removes less" not in _table2_report.text(made_up(error=error, rate=rate), SETTING)[1]
+    assert "removes less" not in told(made_up(error=error, rate=rate))
 
 
 def test_nothing_is_compared_with_the_paper_s_numbers_on_other_images():
-    grid = _table2_report.grids(made_up(), SETTING)[0]
+    grid = make_section(made_up(), SETTING).tables[0]
     assert grid.rows[0][0] == "paper's objective" and "(" not in "".join(grid.rows[0])
-    told = " ".join(_table2_report.text(made_up(), SETTING))
-    assert (
-        "cannot be compared" in told and "cells (the" not in told and "of the paper 0" not in told
-    )
-    told = " ".join(_table2_report.text(made_up(), OTHERS))
-    assert "cells (the" in told and "that of the paper 0.5/0.9/1.9/5.3 %" in told
+    assert not grid.quoted
+    text = told(made_up())
+    assert "cannot be compared" in text
+    assert "cells (diff" not in text and "of the paper 0" not in text
+    text = told(made_up(), OTHERS)
+    assert "cells (differences from" in text and "that of the paper 0.5/0.9/1.9/5.3 %" in text
 
 
 def test_tells_how_many_converged():
     converged = made_up().converged.copy()
     converged[0, 0, 0] = 0
-    assert "15 of 16 fits" in _table2_report.text(made_up(converged=converged), SETTING)[0]
+    assert "15 of 16 fits" in told(made_up(converged=converged))
 
 
 def test_done_is_not_done_again(folder, result, monkeypatch):
@@ -181,9 +191,7 @@ def test_done_is_not_done_again(folder, result, monkeypatch):
 
     monkeypatch.setattr(table2, "_fit", refuse)
     seen = []
-    again = table2.compute(
-        SETTING, seeds=[0], quick=True, partial=folder, progress=lambda *done: seen.append(done)
-    )
+    again = table2.compute(SETTING, Run((0,), True, folder, lambda *done: seen.append(done)))
     assert seen == [(16, 16)]
     for name in ("error", "length", "rate", "converged"):
         assert np.array_equal(getattr(again, name), getattr(result, name))
@@ -195,13 +203,8 @@ def test_interrupted_gives_the_same(tmp_path, result):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        table2.compute(SETTING, seeds=[0], quick=True, partial=tmp_path, progress=stop)
+        table2.compute(SETTING, Run((0,), True, tmp_path, stop))
     assert len(list(tmp_path.iterdir())) == 5
-    again = table2.compute(SETTING, seeds=[0], quick=True, partial=tmp_path)
+    again = table2.compute(SETTING, Run((0,), True, tmp_path))
     assert np.array_equal(again.error, result.error)
     assert np.array_equal(again.length, result.length)
-
-
-def test_no_seeds():
-    with pytest.raises(ValueError, match="seeds is empty"):
-        table2.run(SETTING, seeds=[])

@@ -21,10 +21,11 @@ from typing import Any
 
 from click.testing import CliRunner
 
+from logsuper import experiments
 from logsuper.bounds._methods import METHODS
 from logsuper.cli import _demo, main
-from logsuper.experiments import _figure1_section, _setting, figure1
-from logsuper.experiments._section import Grid, Section
+from logsuper.experiments import figure1
+from logsuper.report import Section, Table
 from tests.fuzzing.files import _EVIDENCE, _UAI, _pictures
 from tests.fuzzing.hostile import Rng, pick
 from tests.fuzzing.outcomes import CLEAR, OPAQUE, RESULT, WRONG, Verdict, judge, shorten
@@ -51,10 +52,11 @@ _FLAGS = ("--json", "--quick", "--marginals", "--nonsense", "-h", "--version", "
 def _stand_in(name: str) -> None:
     """Put an experiment that takes no time in the place of one."""
 
-    def run(setting: Any, **options: Any) -> Section:
-        options["progress"](1, 1)
-        grid = Grid(name, f"Errors of {name}", ("noise", "error"), (("1 %", "0.2"),))
-        return Section(name, f"The title of {name}", ("Text.",), (grid,), (), 65.0, (7,))
+    def run(setting: Any, run: experiments.Run) -> Section:
+        assert run.progress is not None
+        run.progress(1, 1)
+        table = Table(f"Errors of {name}", ("noise", "error"), (("1 %", "0.2"),), name=name)
+        return Section(name, f"The title of {name}", ("Text.",), (table,), seeds=(7,))
 
     module = types.ModuleType(f"logsuper.experiments.{name}")
     module.run = run  # type: ignore[attr-defined]
@@ -66,10 +68,10 @@ def _make_small() -> None:
     """Let every command take less than a second, in this process and for good."""
     for name in ("figure2", "table1", "table2", "calibration"):
         _stand_in(name)
-    figure1.run = functools.partial(figure1.run, points=3, samples=20)  # type: ignore[assignment]
-    _figure1_section.QUICK_COUNTS = (1, 2)
-    _setting.load_setting = functools.partial(  # type: ignore[assignment]
-        _setting.load_setting, train=2, test=1, shape=(16, 16)
+    few = functools.partial(figure1.compute, points=3, samples=20)
+    figure1.compute, figure1.QUICK_COUNTS = few, (1, 2)  # type: ignore[assignment]
+    experiments.load_setting = functools.partial(  # type: ignore[assignment]
+        experiments.load_setting, train=2, test=1, shape=(16, 16)
     )
     _demo._TRAIN = 20
 

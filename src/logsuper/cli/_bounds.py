@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
-from logsuper.cli._console import console, one_line
+from logsuper.cli._console import console, one_line, print_table
 from logsuper.cli._inputs import SEED, FiniteRange, TextPath
 
 if TYPE_CHECKING:
@@ -243,15 +243,10 @@ def _decimal(value: float) -> float:
 def _print(
     file: Path, model: LogSupermodular, rows: Iterable[_Row[Bound]], bracket: Bracket | None
 ) -> None:
-    from rich.table import Table
+    from logsuper.report import Table
 
     fixed = f", {len(model.fixed)} of them fixed" if model.fixed else ""
-    table = Table(title=f"{file.name}: {model.n} variables{fixed}")
-    table.add_column("method", no_wrap=True)
-    table.add_column("side")
-    for name in ("ln Z", "log10 Z", "standard\nerror", "seconds"):
-        table.add_column(name, justify="right", overflow="fold")
-    left_out = []
+    cells, left_out = [], []
     for row in rows:
         bound = row.found
         if bound is None:
@@ -259,10 +254,11 @@ def _print(
             continue
         error = "" if bound.stderr is None else f"{bound.stderr:.2g}"
         digits = f"{bound.value:.6f}", f"{_decimal(bound.value):.6f}"
-        table.add_row(bound.method, bound.target, *digits, error, f"{row.seconds:.3f}")
+        cells.append((bound.method, bound.target, *digits, error, f"{row.seconds:.3f}"))
+    if cells:
+        head = ["method", "side", "ln Z", "log10 Z", "standard error", "seconds"]
+        print_table(Table(f"{file.name}: {model.n} variables{fixed}", head, cells))
     screen = console()
-    if table.rows:
-        screen.print(table)
     for row in left_out:
         screen.print(f"{row.method}: left out, {row.reason}", soft_wrap=True)
     if bracket is not None:
@@ -275,17 +271,13 @@ def _print(
 
 
 def _print_marginals(model: LogSupermodular, rows: Sequence[_Row[Marginals]]) -> None:
-    from rich.table import Table
+    from logsuper.report import Table
 
-    columns = {row.method: row.found for row in rows if row.found is not None}
-    table = Table(title="P(x_d = 1)")
-    for name in ("d", *columns):
-        table.add_column(name, justify="right")
-    for d in range(model.n):
-        table.add_row(str(d), *(f"{column.values[d]:.4f}" for column in columns.values()))
-    screen = console()
+    columns = {row.method: row.found.values for row in rows if row.found is not None}
+    cells = [(d, *(f"{values[d]:.4f}" for values in columns.values())) for d in range(model.n)]
     if columns:
-        screen.print(table)
+        print_table(Table("P(x_d = 1)", ["d", *columns], cells))
     for row in rows:
         if row.found is None:
-            screen.print(f"Marginals by {row.method}: left out, {row.reason}", soft_wrap=True)
+            reason = f"Marginals by {row.method}: left out, {row.reason}"
+            console().print(reason, soft_wrap=True)

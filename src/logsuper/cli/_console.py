@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "is_plain", "one_line", "tolerate_encodings"]
+    from logsuper.report import Table
+
+__all__ = ["console", "is_plain", "one_line", "print_table", "tolerate_encodings"]
 
 
 def console(stderr: bool = False) -> Console:
@@ -18,6 +20,30 @@ def console(stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def print_table(table: Table) -> None:
+    """Print a table, or where to find it if the terminal is too narrow."""
+    from rich import table as rich
+    from rich.text import Text
+
+    screen, shown, needed = console(), rich.Table(title=table.title), 1
+    for j, (name, right) in enumerate(zip(table.head, table.numeric, strict=True)):
+        # words stay whole, and so do numbers with their units and errors
+        cells = [row[j] for row in table.rows]
+        whole = [*name.split(), *(cells if right else " ".join(cells).split())]
+        width = max(map(len, whole), default=0)
+        shown.add_column(
+            Text(name), justify="right" if right else "left", min_width=width, overflow="fold"
+        )
+        needed += width + 3
+    for i, row in enumerate(table.rows):
+        bold = ("bold" if (i, j) in table.best else "" for j in range(len(row)))
+        shown.add_row(*map(Text, row, bold))
+    if needed > screen.width and table.name:
+        screen.print(f"{table.title}: too wide for this terminal, see {table.name}.csv")
+    else:
+        screen.print(shown)
 
 
 def is_plain(text: str) -> bool:

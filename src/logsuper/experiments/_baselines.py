@@ -13,17 +13,7 @@ from logsuper._base import FloatArray
 from logsuper.functions import grid_cuts
 from logsuper.solvers import prepare
 
-__all__ = [
-    "ALPHAS",
-    "WEIGHTS",
-    "boosting",
-    "cut",
-    "held_out",
-    "median",
-    "smooth",
-    "total_variation",
-    "tune",
-]
+__all__ = ["boosting", "cut", "held_out", "median", "total_variation"]
 
 Bits = NDArray[np.uint8]
 

@@ -1,183 +1,177 @@
-"""The tables of figure 1: one for programs (CSV) and a page for people (Markdown)."""
+"""Figure 1 in words, tables and a picture."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from logsuper.experiments.figure1 import Result
+from logsuper._base import FloatArray
+from logsuper.experiments.figure1 import CURVES, Result
+from logsuper.report import Picture, Section, Table, Words, chart
 
-_COLUMNS = (
-    "decay",
-    "k",
-    "method",
-    "side",
-    "mean",
-    "low",
-    "high",
-    "stderr",
-    "seconds",
-    "solves",
-)
-SHOWN = (1, 5, 10, 25, 50)
-"""The numbers of given points in the tables for people."""
+__all__ = ["draw", "make_section"]
+
+# The numbers of given points in the tables for people.
+_SHOWN = (1, 5, 10, 25, 50)
+# Colour (Okabe and Ito's, safe for colour-blind readers), dashes and marker; each alone tells the
+# curves apart, so that a print in grey does too.
+_STYLES: dict[str, tuple[str, Any, str]] = {
+    "lfield": ("#000000", "-", "s"),
+    "logistic_plain": ("#56b4e9", (0, (1, 1.2)), "x"),
+    "logistic": ("#0072b2", "-", "o"),
+    "power": ("#cc79a7", (0, (5, 1.5, 1, 1.5)), "D"),
+    "trw": ("#e69f00", (0, (5, 1.5)), "^"),
+    "bethe": ("#009e73", "-", "v"),
+    "superdifferential": ("#d55e00", (0, (3, 1.5)), "P"),
+}
+# Their noise hides their distance from the best lower bound: points there, not lines and bands.
+_NOISY = ("logistic_plain", "power")
+_LINEAR = 1e-2  # nats around zero that the lower panels show on a linear scale
+_LABELS = [curve.label.replace("$", "") for curve in CURVES]
+_INDEX = {curve.key: i for i, curve in enumerate(CURVES)}
+_EXACT = _INDEX["exact"]
+_SAMPLED = {curve.key: i for i, curve in enumerate(CURVES) if curve.sampled}
 
 
-def table(result: Result) -> str:
-    """Return the CSV: one row for each decay, k and curve; a field that is not known is empty.
+def make_section(result: Result) -> Section:
+    """Return what figure 1 says."""
+    said = Words("logsuper.experiments", "figure1", result=result, **_numbers(result))
+    values = [_values(result, c, said) for c in range(len(result.decays))]
+    picture = Picture("figure1", draw(result), said["caption"])
+    parts = {"tables": (*values, *_tables(result, said)), "pictures": (picture,)}
+    return said.section("figure1", **parts, seeds=result.seeds, images=False)
+
+
+def _numbers(result: Result) -> dict[str, Any]:
+    """Return the numbers that are compared with what the paper says in section 3.3."""
+    value = {key: result.value[..., i] for key, i in _INDEX.items()}
+    error = {key: np.sqrt(np.nanmean(result.stderr[..., i] ** 2)) for key, i in _SAMPLED.items()}
+    return {
+        "distance": {key: np.mean(value[key] - result.best_lower) for key in value},
+        "excess": np.max(value["logistic"] - value["lfield"]),
+        "below": np.mean(result.crossing(_INDEX["logistic_plain"])[0] > 0),
+        "error": error,
+        "levels": result.solves[..., _INDEX["lfield"]],
+        "known": int(_known(result).sum()),
+        "largest": CURVES[_EXACT].largest,
+    }
+
+
+def _known(result: Result) -> NDArray[np.bool_]:
+    """Return the models with the exact value, but for those in which everything is fixed."""
+    free = np.array(result.counts) < result.points
+    return np.isfinite(result.value[..., _EXACT]) & free
+
+
+def _values(result: Result, c: int, said: Words) -> Table:
+    """Return the mean bounds for the decay with index c; all numbers go with the first table."""
+    shown = [k for k in _SHOWN if k in result.counts] or list(result.counts)
+    places = [result.counts.index(k) for k in shown]
+    low, high = result.band()
+    radius = (high - low) / 2
+    several = len(result.seeds) > 1
+    rows = []
+    for i, curve in enumerate(CURVES):
+        mean = result.mean[c, places, i]
+        if np.isfinite(mean).any():
+            cells = zip(mean, radius[c, places, i], strict=True) if several else mean
+            rows.append([_LABELS[i], curve.side, *cells])
+    return Table(
+        f"Bounds on log Z in nats, c = {result.decays[c]:g}",
+        ["bound", "side", *(f"k = {k}" for k in shown)],
+        rows,
+        said["values"],
+        f"figure1_c{result.decays[c]:g}" if c else "figure1",
+        data=() if c else list(full(result)),
+    )
+
+
+def full(result: Result) -> Iterator[tuple[Any, ...]]:
+    """Yield one row for each decay, k and curve, the head first; what is not known is NaN.
 
     `mean`, `low` and `high` are the mean over the data sets and its 95 % interval, `stderr` the
     root mean square of the standard errors of single estimates, `seconds` and `solves` means.
     """
-    low, high = result.band()
+    numbers = ("mean", "low", "high", "stderr", "seconds", "solves")
+    yield "decay", "k", "method", "side", *numbers
     error = np.sqrt((result.stderr**2).mean(axis=0))
-    seconds, solves = result.seconds.mean(axis=0), result.solves.mean(axis=0)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for c, k, i in np.ndindex(result.mean.shape):
-        if np.isnan(result.mean[c, k, i]):
-            continue
-        curve = result.curves[i]
-        numbers = (
-            float(part[c, k, i]) for part in (result.mean, low, high, error, seconds, solves)
-        )
-        writer.writerow(
-            [
-                f"{result.decays[c]:g}",
-                result.counts[k],
-                curve.key,
-                curve.side,
-                *map(_digits, numbers),
-            ]
-        )
-    return text.getvalue()
+    means = result.seconds.mean(axis=0), result.solves.mean(axis=0)
+    found = np.stack([result.mean, *result.band(), error, *means], axis=-1)
+    for c, k, i in np.argwhere(np.isfinite(result.mean)):
+        key, side = CURVES[i].key, CURVES[i].side
+        yield result.decays[c], result.counts[k], key, side, *found[c, k, i]
 
 
-def _digits(number: float) -> str:
-    return "" if math.isnan(number) else f"{number:.9g}"
-
-
-def values(result: Result, c: int, band: bool = True) -> list[list[str]]:
-    """Return a table of mean values for the decay with index c, the head first."""
-    shown = [k for k in SHOWN if k in result.counts] or list(result.counts)
-    places = [result.counts.index(k) for k in shown]
-    low, high = result.band()
-    rows = [["bound", "side", *(f"k = {k}" for k in shown)]]
-    for i, curve in enumerate(result.curves):
-        cells = []
-        for k in places:
-            mean, radius = result.mean[c, k, i], (high - low)[c, k, i] / 2
-            spread = f" ± {radius:.2f}" if band else ""
-            cells.append("" if np.isnan(mean) else f"{_fixed(mean)}{spread}")
-        if any(cells):
-            rows.append([_plain(curve.label), curve.side, *cells])
-    return rows
-
-
-def _fixed(number: float, digits: int = 2) -> str:
-    """Return a number with some digits after the point, and never a negative zero."""
-    return f"{round(number, digits) + 0.0:.{digits}f}"
-
-
-def _plain(label: str) -> str:
-    return label.replace("$", "")
-
-
-def crossings(result: Result) -> tuple[list[str], list[list[str]]]:
-    """Return a table of how often upper bounds lie below lower ones: its head and its rows."""
-    rows = []
-    for i, curve in enumerate(result.curves):
-        if curve.side == "lower":
-            continue
-        nats, errors = result.crossing(i)
-        models = int(np.isfinite(result.value[..., i]).sum())
-        in_errors = f"{errors.max():.1f}" if curve.sampled else ""
-        rows.append(
-            [
-                _plain(curve.label),
-                str(models),
-                str(int((nats > 0).sum())),
-                f"{nats.max():.3g}",
-                in_errors,
-            ]
-        )
-    return ["bound", "models", "crossings", "largest (nats)", "largest (standard errors)"], rows
-
-
-def against_exact(result: Result) -> tuple[str, list[str], list[list[str]]] | None:
-    """Return a table on the models that are small enough for the exact value, if there are any.
-
-    That is what it is about, its head and its rows.
-    """
-    exact = next(i for i, curve in enumerate(result.curves) if curve.side == "exact")
-    truth = result.value[..., exact]
-    known = np.isfinite(truth) & (np.array(result.counts) < result.points)
-    if not known.any():
-        return None
-    rows = []
-    for i, curve in enumerate(result.curves):
-        if i != exact:
-            error = (result.value[..., i] - truth)[known]
-            rows.append(
-                [
-                    _plain(curve.label),
-                    *(f"{x:.3g}" for x in (error.min(), error.mean(), error.max())),
-                ]
-            )
-    words = (
-        f"Bound less exact value in the {int(known.sum())} models with at most "
-        f"{result.curves[exact].largest} free elements."
-    )
-    head = ["bound", "least (nats)", "mean (nats)", "largest (nats)"]
-    return words, head, rows
-
-
-def cost(result: Result) -> tuple[list[str], list[list[str]]]:
-    """Return a table of means of time and of solves: its head and its rows."""
+def _tables(result: Result, said: Words) -> Iterator[Table]:
+    """Yield how often bounds cross, how far they are from exact values, and what they cost."""
+    rows: list[list[Any]] = []
+    for i, curve in enumerate(CURVES):
+        if curve.side != "lower":
+            nats, errors = result.crossing(i)
+            models, crossed = int(np.isfinite(result.value[..., i]).sum()), int((nats > 0).sum())
+            most = f"{errors.max():.1f}" if curve.sampled else ""
+            rows.append([_LABELS[i], models, crossed, nats.max(), most])
+    head = ["bound", "models", "crossings", "largest (nats)", "largest (standard errors)"]
+    yield said.table("figure1_order", head, rows, format=".3g")
+    known = _known(result)
+    if known.any():
+        error = (result.value - result.value[..., [_EXACT]])[known]
+        three = np.stack([error.min(axis=0), error.mean(axis=0), error.max(axis=0)], axis=-1)
+        rows = [[_LABELS[i], *three[i]] for i in range(len(CURVES)) if i != _EXACT]
+        head = ["bound", "least (nats)", "mean (nats)", "largest (nats)"]
+        yield said.table("figure1_exact", head, rows, format=".3g")
     free = np.array(result.counts) < result.points
+    cost = np.stack([1e3 * result.seconds[:, :, free], result.solves[:, :, free]], axis=-1)
     rows = []
-    for i, curve in enumerate(result.curves):
-        seconds, solves = (part[:, :, free, i] for part in (result.seconds, result.solves))
-        done = np.isfinite(seconds)
+    for i, label in enumerate(_LABELS):
+        done = np.isfinite(cost[..., i, 0])
         if done.any():
-            rows.append(
-                [
-                    _plain(curve.label),
-                    f"{1e3 * seconds[done].mean():.1f}",
-                    f"{solves[done].mean():.1f}",
-                ]
-            )
-    return ["bound", "milliseconds", "solves"], rows
+            rows.append([label, *cost[..., i, :][done].mean(axis=0)])
+    yield said.table("figure1_cost", ["bound", "milliseconds", "solves"], rows, format=".1f")
 
 
-def remarks(result: Result) -> list[str]:
-    """Return what the paper says in section 3.3, each with what was found."""
-    index = {curve.key: i for i, curve in enumerate(result.curves)}
-    value = {key: result.value[..., i] for key, i in index.items()}
-    distance = {key: np.mean(value[key] - result.best_lower) for key in ("lfield", "logistic")}
-    excess = np.max(value["logistic"] - value["lfield"])
-    below, _ = result.crossing(index["logistic_plain"])
-    noise, reduced = (
-        np.sqrt(np.nanmean(result.stderr[..., index[key]] ** 2))
-        for key in ("logistic_plain", "logistic")
-    )
-    levels = result.solves[..., index["lfield"]]
-    return [
-        "The logistic bound is significantly lower than the L-field bound (proposition 1). "
-        f"Found: on average {distance['lfield']:.2f} nats from L-field to the best lower bound, "
-        f"{distance['logistic']:.2f} from the logistic bound; the latter less the former is at "
-        f"most {excess:.2g}.",
-        "The logistic bound is close to the superdifferential lower bound. Found: an estimate "
-        f"from {result.samples} plain samples has a standard error of {noise:.2f} nats, and lies "
-        f"below the best lower bound in {np.mean(below > 0):.0%} of the models; with reduced "
-        f"variance its standard error is {reduced:.2f}.",
-        "L-field takes O(|V|) minimisations, the logistic bound one a sample, about the same. "
-        f"Found: from {levels.min():.0f} to {levels.max():.0f}, as all parts of a level are solved "
-        f"at once, and {result.samples}.",
-    ]
+def draw(result: Result) -> bytes:
+    """Return the picture: for each decay the bounds, and how far above the best lower one."""
+    distances = result.value - result.best_lower[..., None]
+    order = np.argsort(result.counts)
+    counts = np.array(result.counts)[order]
+    # markers far apart, and not at the same k for all curves, where they would hide each other
+    every = max(1, len(counts) // 8)
+
+    def curve(axis: Any, values: FloatArray, key: str, place: int, dots: bool = False) -> None:
+        """Draw the mean of one curve, values (seeds, counts), and its band; or dots alone."""
+        colour, dashes, marker = _STYLES[key]
+        line = {
+            "linestyle": dashes, "linewidth": 1.4, "markersize": 4.5,
+            "markevery": (place % every, every), "label": CURVES[_INDEX[key]].label,
+        }  # fmt: skip
+        style = {"linestyle": "", "markersize": 2.8, "zorder": 1.5} if dots else line
+        shared = {"color": colour, "marker": marker, "markerfacecolor": "white"}
+        axis.plot(counts, values.mean(axis=0)[order], **shared, **style)
+        if not dots:
+            low, high = (end[order] for end in result.band(values))
+            axis.fill_between(counts, low, high, color=colour, alpha=0.15, linewidth=0)
+
+    def paint(axes: Any) -> None:
+        for c, decay in enumerate(result.decays):
+            above, below = axes[:, c]
+            for place, key in enumerate(_STYLES):
+                at = (slice(None), c, slice(None), _INDEX[key])
+                curve(above, result.value[at], key, place)
+                curve(below, distances[at], key, place, dots=key in _NOISY)
+            above.set_title(f"c = {decay:g}")
+            below.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
+            below.set_xlabel("points given in each cluster, k")
+            for axis in (above, below):
+                axis.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)
+        axes[0, 0].set_ylabel("log Z (nats)")
+        axes[1, 0].set_ylabel("distance above the best lower bound (nats)")
+        axes[0, 0].figure.align_ylabels(axes[:, 0])
+
+    columns = len(result.decays)
+    size = (1.0 + 4.1 * columns, 7.2)
+    options: dict[str, Any] = {"sharex": True, "sharey": "row", "height_ratios": (1.15, 1)}
+    return chart.draw(paint, size, (2, columns), **options)

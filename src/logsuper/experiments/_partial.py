@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -11,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
+import sklearn
 
+import logsuper
 from logsuper._base import FloatArray, load_arrays, save_arrays
-from logsuper.experiments import _origin
+from logsuper.solvers import kernels
+
+__all__ = ["Partial", "source"]
 
 _KIND, _VERSION = "part", 1
 
@@ -26,12 +32,12 @@ class Partial:
     folder : path
     arguments : mapping
         All that the arrays depend on, as JSON can hold it. What computes them is added (see
-        `_origin.source`), so that numbers of different code never meet in one table.
+        `source`), so that numbers of different code never meet in one table.
     """
 
     def __init__(self, folder: str | os.PathLike[str], arguments: Mapping[str, Any]) -> None:
         # once through JSON, so that tuples compare equal to what is read back
-        self._arguments = json.loads(json.dumps({**arguments, "source": _origin.source()}))
+        self._arguments = json.loads(json.dumps({**arguments, "source": source()}))
         text = json.dumps(self._arguments, sort_keys=True)
         self._folder = Path(folder)
         self._tag = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -64,3 +70,22 @@ class Partial:
         """Write the array of a finished part, with a checksum."""
         header = {"arguments": self._arguments}
         save_arrays(self.path(name), _KIND, _VERSION, header, {"result": result})
+
+
+@functools.cache
+def source() -> str:
+    """Return a checksum of all code that numbers depend on.
+
+    That is the Python source of the package, its compiled kernels if they are in use, and the
+    versions of the libraries that compute. A number that was stored under another one is computed
+    again.
+    """
+    libraries = {library.__name__: library.__version__ for library in (np, scipy, sklearn)}
+    total = hashlib.sha256(repr(libraries).encode())
+    module = kernels()
+    compiled = [] if module is None else [Path(str(module.__file__))]
+    for file in [*sorted(Path(logsuper.__file__).parent.rglob("*.py")), *compiled]:
+        content = file.read_bytes()
+        # each with its name and length, so that no two trees look the same
+        total.update(f"{file.name} {file.parent.name} {len(content)}\0".encode() + content)
+    return total.hexdigest()[:12]

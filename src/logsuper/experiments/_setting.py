@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from logsuper._base import FloatArray
 from logsuper.channels import Flips
 from logsuper.datasets import Masks, corrupt, load_weizmann, make_silhouettes
 
-__all__ = ["NOISES", "Setting", "check_seeds", "load_setting"]
+__all__ = ["NOISES", "Setting", "at", "load_setting", "percent", "spread_note"]
 
 NOISES = (0.01, 0.05, 0.1, 0.2)
 """The shares of flipped pixels in the paper's tables."""
@@ -59,13 +59,26 @@ class Setting:
         return {"fingerprint": self.masks.fingerprint, "train": self.train, "test": self.test}
 
 
-def check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds of a run."""
-    if not len(seeds):
-        raise ValueError("seeds is empty; give at least one")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds = {list(seeds)} has one of them twice")
-    return tuple(seeds)
+def percent(noise: float) -> str:
+    """Return a noise level as it is shown."""
+    return f"{100.0 * noise:g} %"
+
+
+def at(found: Iterable[bool], noises: Sequence[float]) -> str:
+    """Return in words at which of the noise levels something was found."""
+    listed = [percent(noise) for noise, hit in zip(noises, found, strict=True) if hit]
+    if not listed:
+        return "at no noise level"
+    if len(listed) == len(noises):
+        return "at every noise level"
+    return f"at {', '.join(listed)} noise only"
+
+
+def spread_note(seeds: Sequence[int]) -> str:
+    """Return what the cells of a table show for the numbers of some seeds."""
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    return f"mean ± standard deviation over {len(seeds)} seeds of the noise"
 
 
 def load_setting(
@@ -91,7 +104,7 @@ def load_setting(
 
     Examples
     --------
-    >>> from logsuper.experiments._setting import load_setting
+    >>> from logsuper.experiments import load_setting
     >>> setting = load_setting(train=3, test=2, shape=(20, 20))
     >>> setting.clean[1].shape, setting.shipped
     ((2, 20, 20), True)

@@ -1,239 +1,133 @@
-"""Table 2 in words and tables."""
+"""Table 2 in words and tables; sentences are chosen by the numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
-from logsuper._base import FloatArray
-from logsuper.experiments._section import Grid, spread, spread_note
-from logsuper.experiments._setting import Setting
+from logsuper.experiments._setting import Setting, percent, spread_note
 from logsuper.experiments.table2 import DECODINGS, METHODS, Result
+from logsuper.learning import SAMPLES
+from logsuper.report import Section, Table, Words, least, show
 
-__all__ = ["grids", "text"]
+__all__ = ["make_section"]
+
+_WORDS = {True: "known", False: "unknown"}
 
 
-def grids(result: Result, setting: Setting) -> tuple[Grid, ...]:
+def make_section(result: Result, setting: Setting) -> Section:
     """Return the errors with the noise known and unknown, the rates found, and the boundaries."""
-    errors = (_errors(result, known, not setting.shipped) for known in (True, False))
-    return (*errors, _rates(result), _boundaries(result))
-
-
-def text(result: Result, setting: Setting) -> tuple[str, ...]:
-    """Return what the numbers say, in paragraphs."""
-    against = "The paper's numbers are about horses: they cannot be compared with."
-    if not setting.shipped:
-        against = _against_the_paper(result)
-    return (
-        _what_was_done(result, setting),
-        " ".join([against, *_failures(result)]),
-        _others(result, not setting.shipped),
-        _oversmoothing(result),
-    )
+    compared = not setting.shipped
+    said = Words(
+        "logsuper.experiments", "table2", result=result, setting=setting, compared=compared,
+        samples=SAMPLES, spread=spread_note(result.seeds).capitalize(), **_findings(result),
+    )  # fmt: skip
+    errors = (_errors(result, known, compared, said) for known in (True, False))
+    tables = (*errors, *_others(result, said))
+    return said.section("table2", tables=tables, seeds=result.seeds)
 
 
 # ------------------------------------------------------------------------------------------ tables
 
 
-def _errors(result: Result, known: bool, compared: bool) -> Grid:
+def _errors(result: Result, known: bool, compared: bool, said: Words) -> Table:
     """Return the errors, beside the paper's where these are about the same images."""
-    rows = [
-        ("paper", name, *(f"{number:.1f}" for number in result.paper(known, name)))
-        for name in (DECODINGS if compared else ())
-    ]
+    rows: list[tuple[Any, ...]] = []
+    if compared:
+        rows += [("paper", x, *(f"{y:.1f}" for y in result.paper(known, x))) for x in DECODINGS]
     above = len(rows)
     ours = [i for i, method in enumerate(METHODS) if method.known == known]
     for i in ours:
         for d, name in enumerate(DECODINGS):
-            cells = _spread(result.error[i, :, :, d])
+            cells: Iterable[Any] = result.error[i, ..., d]
             if compared:
-                change = result.error[i, :, :, d].mean(axis=1) - result.paper(known, name)
-                cells = [f"{x} ({by + 0.0:+.2f})" for x, by in zip(cells, change, strict=True)]
+                change = result.error[i, ..., d].mean(axis=1) - result.paper(known, name)
+                pairs = zip(cells, change, strict=True)
+                cells = [f"{show(errors)} ({by:+z.2f})" for errors, by in pairs]
             rows.append((METHODS[i].label, name, *cells))
-    found = np.concatenate([result.error[i].mean(axis=1).T for i in ours])  # (rows, noises)
-    best = {(above + int(np.argmin(column)), 2 + c) for c, column in enumerate(found.T)}
-    word = _word(known)
-    brackets = "; in brackets the difference from the paper" if compared else ""
-    return Grid(
-        f"table2_{word}",
-        f"Percent of wrong pixels, noise {word}",
-        ("learned by", "decoding", *_percents(result)),
-        tuple(rows),
-        f"{_sentence(spread_note(result.seeds))}{brackets}. MAP is one cut, mean 100 "
-        "perturbations.",
-        _csv(result, ours),
-        frozenset(best),
+    means = result.error[ours].mean(axis=2)  # (methods, noises, decodings)
+    return said.table(
+        f"table2_{_WORDS[known]}",
+        ["learned by", "decoding", *map(percent, result.noises)],
+        rows,
+        data=list(_full(result, ours)),
+        best=least(np.concatenate(means.transpose(0, 2, 1)), above, 2),
+        quoted=frozenset(np.ndindex(above, len(result.noises) + 2)),
     )
 
 
-def _rates(result: Result) -> Grid:
-    (latent,) = result.of(known=False, latent=True)
-    free = result.of(known=False, latent=False)[0]
-    rows = (
-        ("without a model", *_spread(100.0 * result.rate[free])),
-        ("paper's objective", *_spread(100.0 * result.rate[latent])),
-    )
-    return Grid(
+def _others(result: Result, said: Words) -> Iterator[Table]:
+    """Yield the rates found, and the boundaries."""
+    noises = [percent(noise) for noise in result.noises]
+    (latent,), free = result.of(known=False, latent=True), result.of(False, False)[0]
+    rates = {"without a model": free, "paper's objective": latent}
+    yield said.table(
         "table2_rate",
-        "Noise level found, in percent of pixels",
-        ("estimated", *_percents(result)),
-        rows,
-        "Without a model: from pixels that differ from all of their neighbours, before anything is "
-        "learned; moments and resampling use it where the noise is unknown.",
-        _csv(result, [free, latent]),
+        ["estimated", *noises],
+        [(label, *(100.0 * result.rate[i])) for label, i in rates.items()],
+        data=list(_full(result, [free, latent])),
     )
-
-
-def _boundaries(result: Result) -> Grid:
-    rows = tuple(
-        (method.label, _word(method.known), name, *_spread(length))
-        for i, method in enumerate(METHODS)
-        for name, length in zip(DECODINGS, np.moveaxis(result.length[i], -1, 0), strict=True)
-    )
-    return Grid(
+    yield said.table(
         "table2_boundary",
-        "Boundary of the decoded masks, as a multiple of that of the true ones",
-        ("learned by", "noise", "decoding", *_percents(result)),
-        rows,
-        "Pairs of neighbouring pixels that differ, over all test images. Below 1 is too smooth.",
-        _csv(result, range(len(METHODS))),
+        ["learned by", "noise", "decoding", *noises],
+        [
+            (method.label, _WORDS[method.known], name, *result.length[i, ..., d])
+            for i, method in enumerate(METHODS)
+            for d, name in enumerate(DECODINGS)
+        ],
+        data=list(_full(result, range(len(METHODS)))),
     )
 
 
-def _csv(result: Result, methods: Iterable[int]) -> tuple[tuple[str, ...], ...]:
-    """Return every single number of some methods."""
-    head = ("method", "noise known", "decoding", "noise", "seed")
-    lines: list[tuple[str, ...]] = [
-        (*head, "percent wrong", "boundary ratio", "noise level", "converged")
-    ]
+def _full(result: Result, methods: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+    """Yield every single number of some methods, the head first."""
+    yield (
+        "method", "noise known", "decoding", "noise", "seed",
+        "percent wrong", "boundary ratio", "noise level", "converged",
+    )  # fmt: skip
     for i in methods:
+        method = (METHODS[i].label, "yes" if METHODS[i].known else "no")
         for n, s, d in np.ndindex(*result.error.shape[1:]):
-            numbers = (
-                100.0 * result.noises[n],
-                result.seeds[s],
-                result.error[i, n, s, d],
-                result.length[i, n, s, d],
-                result.rate[i, n, s],
-                int(result.converged[i, n, s]),
-            )
-            noise, *others = (f"{number:.9g}" for number in numbers)
-            known = "yes" if METHODS[i].known else "no"
-            lines.append((METHODS[i].label, known, DECODINGS[d], f"{noise} %", *others))
-    return tuple(lines)
-
-
-def _percents(result: Result) -> Iterable[str]:
-    return (f"{100.0 * noise:g} %" for noise in result.noises)
-
-
-def _spread(numbers: FloatArray) -> list[str]:
-    """Return mean ± standard deviation over the last axis."""
-    return [spread(of_seeds) for of_seeds in numbers]
+            case = (DECODINGS[d], percent(result.noises[n]), result.seeds[s])
+            numbers = (result.error[i, n, s, d], result.length[i, n, s, d], result.rate[i, n, s])
+            yield *method, *case, *numbers, int(result.converged[i, n, s])
 
 
 # ------------------------------------------------------------------------------------------- words
 
 
-def _what_was_done(result: Result, setting: Setting) -> str:
-    paper = [i for i, method in enumerate(METHODS) if method.latent]
-    fits = result.converged[paper]
-    seeds = f"seed{'s' * (len(result.seeds) > 1)} {', '.join(map(str, result.seeds))}"
-    return (
-        f"Learned from {setting.train} noisy images alone, and counted on {setting.test} others; "
-        f"{seeds}. The paper's objective is the difference of two logistic bounds (section "
-        "4.4), with horizontal and vertical cuts, a modular term for each pixel and a regulariser "
-        "of 0.01 on all of them, by stochastic subgradients. It runs until the second half of its "
-        f"steps has changed the objective by less than {result.tol:g} of it, which "
-        f"{int(fits.sum())} of {fits.size} fits reached. Where the noise is unknown it starts from "
-        "a rate of 30 % and is learned beside the other parameters. Moments solve the convex "
-        "supervised problem with unbiased estimates of the clean statistics, and learn the weight "
-        "of the observations too; the filter looks at the observations around a pixel. Resampling "
-        "proposes clean images, corrupts them again and learns from these pairs, round by round."
-    )
-
-
-def _against_the_paper(result: Result) -> str:
-    parts = []
+def _findings(result: Result) -> dict[str, Any]:
+    """Return what the words of the section are about."""
+    noises, mean = (
+        np.array(result.noises),
+        result.error.mean(axis=2),
+    )  # (methods, noises, decodings)
+    sides = []
     for known in (True, False):
-        (i,) = result.of(known, latent=True)
+        (latent,), others = result.of(known, latent=True), result.of(known, latent=False)
         paper = np.stack([result.paper(known, name) for name in DECODINGS], axis=-1)
-        more = result.error[i].mean(axis=1) - paper
-        parts.append(
-            f"With the noise {_word(known)}, the paper's own method is at most 0.1 points above "
-            f"the printed number in {int(np.sum(more <= 0.1))} of {more.size} cells (the "
-            f"differences go from {more.min():+.2f} to {more.max():+.2f})."
-        )
-    return " ".join(parts)
-
-
-def _failures(result: Result) -> list[str]:
-    """Say where the paper's objective does next to nothing."""
-    (i,) = result.of(known=False, latent=True)
-    poor = result.error[i].mean(axis=1).min(axis=1) > 80.0 * np.array(result.noises)
-    poor &= result.rate[i].mean(axis=1) < result.noises
-    if not poor.any():
-        return []
-    where = _list(f"{100.0 * n:g} %" for n, hit in zip(result.noises, poor, strict=True) if hit)
-    return [
-        f"With unknown noise at {where} the paper's objective removes less than a fifth of the "
-        "noise, and finds too small a rate of it: a difference of two upper bounds bounds nothing."
-    ]
-
-
-def _others(result: Result, compared: bool) -> str:
-    words, ours = [], {}
-    for known in (True, False):
-        others = result.of(known, latent=False)
-        ours[known] = result.error[others].mean(axis=2).min(axis=(0, 2))
-        paper = np.min([result.paper(known, name) for name in DECODINGS], axis=0)
-        (i,) = result.of(known, latent=True)
-        objective = result.error[i].mean(axis=1).min(axis=1)
-        of_paper = f"that of the paper {_list(f'{x:.1f}' for x in paper)} %, " if compared else ""
-        words.append(
-            f"With the noise {_word(known)} their best is "
-            f"{_list(f'{x:.2f}' for x in ours[known])} %, {of_paper}and that of the "
-            f"paper's objective here {_list(f'{x:.2f}' for x in objective)} %."
-        )
+        side = {
+            "word": _WORDS[known],
+            "more": mean[latent] - paper,
+            "paper": paper.min(axis=1),
+            "latent": mean[latent].min(axis=1),
+            "ours": mean[others].min(axis=(0, 2)),
+        }
+        sides.append(side)
     free = result.of(known=False, latent=False)[0]
-    off = 100.0 * np.abs(result.rate[free] - np.array(result.noises)[:, None]).max()
-    return (
-        f"Moments and resampling need no clean image either. {' '.join(words)} The noise level "
-        f"found beforehand is off by at most {off:.2f} points, and not knowing the noise changes "
-        f"their best by at most {np.abs(ours[False] - ours[True]).max():.2f} points."
-    )
-
-
-def _oversmoothing(result: Result) -> str:
-    """Answer the paper's last remark on its table."""
-    paper = [i for i, method in enumerate(METHODS) if method.latent]
-    length, error = result.length[paper].mean(axis=2), result.error[paper].mean(axis=2)
-    cells = error[..., 0].size
-    short = [int(np.sum(length[..., d] < 1.0)) for d in range(2)]
-    sides = np.sign(length[..., 0] - length[..., 1])
-    better = int(np.sum(error[..., 0] < error[..., 1]))
-    verdicts = {
-        -1: "It smooths more, not less, and corrects no oversmoothing.",
-        0: "So neither of them is the smoother one.",
-        1: "So it does smooth less.",
+    poor = (sides[1]["latent"] > 80.0 * noises) & (result.rate[latent].mean(axis=1) < noises)
+    papers = [i for i, method in enumerate(METHODS) if method.latent]
+    length, error = result.length[papers].mean(axis=2), mean[papers]
+    return {
+        "sides": sides,
+        "fits": result.converged[papers],
+        "poor": [percent(noise) for noise in noises[poor]],
+        "off": 100.0 * np.abs(result.rate[free] - noises[:, None]).max(),
+        "change": np.abs(sides[1]["ours"] - sides[0]["ours"]).max(),
+        "cells": error[..., 0].size,
+        "short": (length < 1.0).sum(axis=(0, 1)),
+        "better": (error[..., 0] < error[..., 1]).sum(),
+        "signs": np.sign(length[..., 0] - length[..., 1]),
     }
-    return (
-        "The paper explains why MAP is the better decoding in its table: the unsupervised learner "
-        "oversmooths, and MAP corrects this a bit. Is it so? Of the masks that its objective "
-        f"gives, those of mean decoding have too short a boundary in {short[1]} of {cells} cells, "
-        f"those of MAP in {short[0]}, and MAP has fewer wrong pixels in {better}. The boundary of "
-        f"MAP is the shorter of the two in {int(np.sum(sides < 0))} cells and the longer in "
-        f"{int(np.sum(sides > 0))}. {verdicts[int(np.sign(sides.sum()))]}"
-    )
-
-
-def _word(known: bool) -> str:
-    return "known" if known else "unknown"
-
-
-def _sentence(words: str) -> str:
-    return words[0].upper() + words[1:]
-
-
-def _list(words: Iterable[str]) -> str:
-    return "/".join(words)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import time
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from logsuper._base import FloatArray
 from logsuper.channels import Flips
 from logsuper.estimators import MaskDenoiser
-from logsuper.experiments._parts import Part, Progress, run_parts
-from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting, check_seeds
+from logsuper.experiments._run import Run
+from logsuper.experiments._setting import NOISES, Setting
 from logsuper.functions import grid_cuts
 from logsuper.learning import Examples, make_examples, make_model, means
+from logsuper.report import Section
 
-__all__ = ["BINS", "METHODS", "RECOMMENDED", "SAMPLES", "Result", "run"]
+__all__ = ["BINS", "METHODS", "RECOMMENDED", "SAMPLES", "Result", "compute", "run"]
 
 BINS = 20
 """Of equal width, on [0, 1]."""
@@ -34,8 +32,6 @@ SAMPLES = 1000
 
 _QUICK_NOISES = (0.1, 0.2)
 _CONTEXT = 2
-# Of each bin: how many pixels, the sum of their probabilities, and how many of them are 1.
-_SUMS = 3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,29 +63,14 @@ class Result:
         return np.asarray(100.0 * off / self.count.sum(axis=-1))
 
 
-def run(
-    setting: Setting,
-    *,
-    seeds: Sequence[int],
-    quick: bool = False,
-    partial: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    n_jobs: int = 1,
-) -> Section:
+def run(setting: Setting, run: Run) -> Section:
     """Compare probabilities with what is true of test pixels, for four ways of inference.
 
     Parameters
     ----------
     setting : Setting
-    seeds : sequence of int
-        Of the noise, the learner and the perturbations.
-    quick : bool
-        The first seed at two rates only.
-    partial : path, optional
-        The folder where finished parts are kept.
-    progress : callable, optional
-    n_jobs : int
-        Processes; the numbers do not depend on them.
+    run : Run
+        Its seeds are of the noise, the learner and the perturbations; a quick one has two rates.
 
     Returns
     -------
@@ -101,74 +82,34 @@ def run(
     >>> calibration.METHODS, calibration.RECOMMENDED
     (('exact', 'logistic', 'bethe', 'lfield'), 'logistic')
     """
-    from logsuper.experiments._calibration_report import draw, grids, text
+    from logsuper.experiments._calibration_report import make_section
 
-    begun = time.perf_counter()
-    result = compute(
-        setting, seeds=seeds, quick=quick, partial=partial, progress=progress, n_jobs=n_jobs
-    )
-    return Section(
-        "calibration",
-        "Calibration: can the probabilities be trusted?",
-        text(result, setting),
-        grids(result),
-        draw(result),
-        seconds=time.perf_counter() - begun,
-        seeds=result.seeds,
-    )
+    return make_section(compute(setting, run), setting)
 
 
-def compute(
-    setting: Setting,
-    *,
-    seeds: Sequence[int],
-    quick: bool = False,
-    partial: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    n_jobs: int = 1,
-) -> Result:
+def compute(setting: Setting, run: Run) -> Result:
     """Return the sums; see `run`."""
-    kept = check_seeds(seeds)
-    noises = _QUICK_NOISES if quick else NOISES
-    shape = (len(METHODS), _SUMS, BINS)
-    parts = [
-        Part(
-            f"calibration-{noise:.2f}-{seed}",
-            _sums,
-            {"setting": setting, "noise": noise, "seed": seed},
-            int(np.prod(shape)),
-        )
-        for noise in noises
-        for seed in kept
-    ]
+    noises = _QUICK_NOISES if run.quick else NOISES
+    axes, shape = {"noise": noises, "seed": run.seeds}, (len(METHODS), 3, BINS)
     depends = {**setting.arguments(), "bins": BINS, "samples": SAMPLES, "methods": METHODS}
-    found = run_parts(parts, depends, partial=partial, progress=progress, n_jobs=n_jobs)
-    table = np.stack([found[part.name] for part in parts]).reshape(len(noises), len(kept), *shape)
-    return Result(noises, kept, *np.moveaxis(table, -2, 0))
+    table = run.grid("calibration", _sums, axes, shape, depends, setting=setting)
+    return Result(noises, run.seeds, *np.moveaxis(table, -2, 0))
 
 
 # ------------------------------------------------------------------------------------------ inside
 
 
 def _sums(setting: Setting, noise: float, seed: int) -> FloatArray:
-    """Learn from pairs, and return the sums of every method and bin, flattened."""
+    """Learn from pairs, and return the sums of every method, of shape (methods, 3, bins)."""
     train, test = setting.noisy(noise, seed)
     clean_train, clean_test = setting.clean
-    denoiser = MaskDenoiser(
-        noise, "logistic", modular="pixel", context=_CONTEXT, random_state=seed, n_jobs=1
-    ).fit(train, clean_train)
-    examples = make_examples(
-        grid_cuts,
-        observed=test,
-        channel=Flips(noise),
-        modular="pixel",
-        context=_CONTEXT,
-        scale=True,
-    )
+    shared: dict[str, Any] = {"modular": "pixel", "context": _CONTEXT}
+    denoiser = MaskDenoiser(noise, "logistic", random_state=seed, n_jobs=1, **shared)
+    denoiser.fit(train, clean_train)
+    examples = make_examples(grid_cuts, observed=test, channel=Flips(noise), scale=True, **shared)
     theta = examples.layout.pack(denoiser.parameters_)
-    return np.concatenate(
-        [_bin(_marginals(examples, theta, method, seed), clean_test) for method in METHODS]
-    )
+    found = (_marginals(examples, theta, method, seed) for method in METHODS)
+    return np.stack([_bin(probabilities, clean_test) for probabilities in found])
 
 
 def _marginals(examples: Examples, theta: FloatArray, method: str, seed: int) -> FloatArray:
@@ -188,8 +129,7 @@ def _marginals(examples: Examples, theta: FloatArray, method: str, seed: int) ->
 
 
 def _bin(probabilities: FloatArray, truth: np.ndarray) -> FloatArray:
-    """Return count, sum of probabilities and number of ones of each bin, flattened."""
+    """Return count, sum of probabilities and number of ones of each bin, of shape (3, bins)."""
     p = np.clip(probabilities.ravel(), 0.0, 1.0)
     place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    weights = (None, p, truth.ravel())
-    return np.concatenate([np.bincount(place, weight, BINS) for weight in weights])
+    return np.stack([np.bincount(place, weight, BINS) for weight in (None, p, truth.ravel())])

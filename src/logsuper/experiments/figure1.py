@@ -9,23 +9,26 @@ being 1 and k points of the second being 0. More bounds are compared than in the
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.stats import t as student
 
-from logsuper._base import FloatArray, check_natural, check_number
+from logsuper._base import FloatArray, check_integer, check_natural, check_number
 from logsuper.bounds import Bound
 from logsuper.datasets import gaussian_mixture_graph
-from logsuper.experiments._partial import Partial
+from logsuper.experiments._run import Run, check_list
+from logsuper.experiments._setting import Setting
 from logsuper.functions import Modular
 from logsuper.model import LogSupermodular
+from logsuper.report import Section
 
-__all__ = ["CURVES", "Curve", "Result", "run"]
+__all__ = ["CURVES", "QUICK_COUNTS", "Curve", "Result", "compute", "run"]
+
+QUICK_COUNTS = (1, 2, 5, 10, 25, 45, 50)
+"""Numbers of given points in a quick run."""
 
 # Noise of the last digits, when bounds that are equal in theory are compared.
 _ROUNDING = 1e-6
@@ -70,16 +73,10 @@ class Curve:
         return model.log_partition(self.method, **options)
 
 
+_PLAIN = {"variance_reduction": "none"}
 CURVES = (
     Curve("lfield", "upper", "L-field", "lfield"),
-    Curve(
-        "logistic_plain",
-        "upper",
-        "logistic, plain",
-        "logistic",
-        {"variance_reduction": "none"},
-        sampled=True,
-    ),
+    Curve("logistic_plain", "upper", "logistic, plain", "logistic", _PLAIN, sampled=True),
     Curve("logistic", "upper", "logistic, low variance", "logistic", sampled=True),
     Curve("power", "upper", "power $U_a$", "power", sampled=True),
     Curve("trw", "upper", "tree-reweighted", "trw"),
@@ -89,51 +86,9 @@ CURVES = (
 )
 """The curves, upper bounds first; the paper has the first two and the superdifferential."""
 
-_FIELDS = ("value", "stderr", "seconds", "solves")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Settings:
-    """The checked arguments of a run."""
-
-    seeds: tuple[int, ...]
-    decays: tuple[float, ...]
-    counts: tuple[int, ...]
-    points: int
-    samples: int
-
-    def __post_init__(self) -> None:
-        if self.points < 1:
-            raise ValueError(f"points must be at least 1, got {self.points}")
-        if self.samples < 2:
-            raise ValueError(f"samples must be at least 2, got {self.samples}")
-        for i, decay in enumerate(self.decays):
-            if decay < 0:
-                raise ValueError(f"decays[{i}] = {decay:g} is negative")
-        for i, count in enumerate(self.counts):
-            if count > self.points:
-                raise ValueError(
-                    f"counts[{i}] = {count}, but a cluster has only {self.points} points"
-                )
-
-    @property
-    def models(self) -> int:
-        """Number of models of a data set."""
-        return len(self.decays) * len(self.counts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the results of a data set."""
-        return len(self.decays), len(self.counts), len(CURVES), len(_FIELDS)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return what the results of a data set depend on, the data set apart."""
-        arguments = {key: value for key, value in vars(self).items() if key != "seeds"}
-        return {**arguments, "curves": [(c.key, dict(c.options), c.largest) for c in CURVES]}
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Result(_Settings):
+class Result:
     """Bounds on log Z for each data set, decay, number of given pairs, and curve.
 
     Attributes
@@ -146,13 +101,16 @@ class Result(_Settings):
         Numbers k of points that are given in each cluster.
     points, samples : int
         Points in a cluster, and samples of an estimate.
-    curves : tuple of Curve
     value, stderr, seconds, solves : ndarray of shape (seeds, decays, counts, curves)
         The bound, its standard error by sampling (NaN where nothing is sampled), how long it took,
         and how many submodular minimisations that were. All NaN where a curve is left out.
     """
 
-    curves: tuple[Curve, ...]
+    seeds: tuple[int, ...]
+    decays: tuple[float, ...]
+    counts: tuple[int, ...]
+    points: int
+    samples: int
     value: FloatArray
     stderr: FloatArray
     seconds: FloatArray
@@ -185,7 +143,7 @@ class Result(_Settings):
     @property
     def best_lower(self) -> FloatArray:
         """Best lower bound of each model, shape (seeds, decays, counts)."""
-        lower = [i for i, curve in enumerate(self.curves) if curve.side == "lower"]
+        lower = [i for i, curve in enumerate(CURVES) if curve.side == "lower"]
         return np.asarray(self.value[..., lower].max(axis=-1))
 
     def crossing(self, curve: int) -> tuple[FloatArray, FloatArray]:
@@ -212,16 +170,32 @@ class Result(_Settings):
         return nats, errors
 
 
-def run(
-    seeds: Iterable[int] = range(10),
+def run(setting: Setting | None, run: Run) -> Section:
+    """Compare bounds on log Z of a graph cut.
+
+    Parameters
+    ----------
+    setting : Setting
+        Not used: the figure is about points in the plane.
+    run : Run
+        With one seed for each data set; a quick one has fewer numbers of given points.
+
+    Returns
+    -------
+    Section
+    """
+    from logsuper.experiments._figure1_report import make_section
+
+    return make_section(compute(run, counts=QUICK_COUNTS if run.quick else ()))
+
+
+def compute(
+    run: Run,
     *,
     decays: Iterable[float] = (1.0, 3.0),
-    counts: Iterable[int] | None = None,
+    counts: Sequence[int] = (),
     points: int = 50,
     samples: int = 100,
-    partial: str | os.PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    n_jobs: int | None = None,
 ) -> Result:
     r"""Compute every bound on every conditional model.
 
@@ -231,22 +205,15 @@ def run(
 
     Parameters
     ----------
-    seeds : iterable of int, default range(10)
-        One a data set: the seed of `gaussian_mixture_graph`, and of the noise of sampled bounds.
+    run : Run
+        With one seed for each data set: that of `gaussian_mixture_graph`, and of sampled bounds.
     decays : iterable of float, default (1.0, 3.0)
-    counts : iterable of int, default 1, ..., points
+    counts : sequence of int, default 1, ..., points
         The numbers k, each from 0 to `points`.
     points : int, default 50
         In each cluster.
     samples : int, default 100
         Of each sampled bound.
-    partial : path, optional
-        Folder for the results of finished data sets. Those found there under the same arguments are
-        not computed again.
-    progress : callable, optional
-        Called with the number of models that are done, and that of all.
-    n_jobs : int, optional
-        Processes, as in joblib; the values do not depend on it.
 
     Returns
     -------
@@ -254,88 +221,50 @@ def run(
 
     Examples
     --------
-    >>> from logsuper.experiments import figure1
-    >>> result = figure1.run([0, 1], decays=[1.0], counts=[1, 4], points=4)
+    >>> from logsuper.experiments import Run, figure1
+    >>> result = figure1.compute(Run((0, 1)), decays=[1.0], counts=[1, 4], points=4)
     >>> result.value.shape == (2, 1, 2, len(figure1.CURVES))
     True
     >>> lfield, exact = result.mean[0, 0, 0], result.mean[0, 0, -1]
     >>> bool(lfield > exact)
     True
     """
-    each = check_natural(points, "points")
-    settings = _Settings(
-        _listed(seeds, "seeds", check_natural),
-        _listed(decays, "decays", check_number),
-        _listed(range(1, each + 1) if counts is None else counts, "counts", check_natural),
-        each,
-        check_natural(samples, "samples"),
-    )
-    store = None if partial is None else Partial(partial, settings.arguments())
-    done = 0
-
-    def advance(models: int) -> None:
-        nonlocal done
-        done += models
-        if progress is not None:
-            progress(done, len(settings.seeds) * settings.models)
-
-    parts = []
-    for seed in settings.seeds:
-        name = f"figure1-{seed}"
-        part = None if store is None else store.load(name, settings.shape)
-        if part is not None:
-            advance(settings.models)
-        else:
-            part = _data_set(settings, seed, n_jobs, advance)
-            if store is not None:
-                store.store(name, part)
-        parts.append(part)
-    fields = np.moveaxis(np.stack(parts), -1, 0)
-    arrays = dict(zip(_FIELDS, fields, strict=True))
-    return Result(**vars(settings), curves=CURVES, **arrays)
+    points = check_integer(points, "points", 1, 2**31)
+    samples = check_integer(samples, "samples", 2, 2**31)
+    rates = check_list(decays, "decays", check_number)
+    given = check_list(counts or range(1, points + 1), "counts", check_natural)
+    for i, decay in enumerate(rates):
+        if decay < 0:
+            raise ValueError(f"decays[{i}] = {decay:g} is negative")
+    for i, count in enumerate(given):
+        if count > points:
+            raise ValueError(f"counts[{i}] = {count}, but a cluster has only {points} points")
+    fixed: dict[str, Any] = {"counts": given, "points": points, "samples": samples}
+    depends = {**fixed, "curves": [(c.key, dict(c.options), c.largest) for c in CURVES]}
+    axes = {"seed": run.seeds, "decay": rates}
+    numbers = run.grid("figure1", _models, axes, (len(given), len(CURVES), 4), depends, **fixed)
+    return Result(run.seeds, rates, given, points, samples, *np.moveaxis(numbers, -1, 0))
 
 
-def _listed(
-    values: Iterable[Any], name: str, check: Callable[[object, str], Any]
-) -> tuple[Any, ...]:
-    """Return the checked entries of a list, at least one and none twice."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} must be a list of numbers, got {type(values).__name__}")
-    entries = tuple(check(value, f"{name}[{i}]") for i, value in enumerate(values))
-    if not entries:
-        raise ValueError(f"{name} is empty; give at least one")
-    if len(set(entries)) < len(entries):
-        raise ValueError(f"{name} has an entry twice, got {list(entries)}")
-    return entries
-
-
-def _data_set(
-    settings: _Settings, seed: int, n_jobs: int | None, advance: Callable[[int], None]
+def _models(
+    seed: int, decay: float, counts: Sequence[int], points: int, samples: int
 ) -> FloatArray:
-    """Return the fields of all models of a data set."""
-    tasks = (
-        delayed(_model)(settings, seed, decay, count)
-        for decay in settings.decays
-        for count in settings.counts
-    )
-    rows = []
-    for row in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
-        rows.append(row)
-        advance(1)
-    return np.array(rows).reshape(settings.shape)
+    """Return value, error, seconds and solves of each curve for the models of a graph."""
+    graph = gaussian_mixture_graph(points, decay, seed=seed)
+    return np.array([_model(graph, seed, count, samples) for count in counts])
 
 
-def _model(settings: _Settings, seed: int, decay: float, count: int) -> FloatArray:
-    """Return the fields of each curve, shape (curves, 4), for one conditional model."""
-    graph = gaussian_mixture_graph(settings.points, decay, seed=seed)
-    given = [*range(count), *range(settings.points, settings.points + count)]
+def _model(graph: Any, seed: int, count: int, samples: int) -> FloatArray:
+    """Return those of one conditional model, shape (curves, 4)."""
+    points = len(graph.labels) // 2
+    given = [*range(count), *range(points, points + count)]
     model = LogSupermodular(graph.cut).condition({i: int(graph.labels[i]) for i in given})
     # the first call loads every method, which is no part of the first one's time
     LogSupermodular(Modular([0.0])).log_partition("lfield")
-    rows = np.full((len(CURVES), len(_FIELDS)), np.nan)
+    rows = np.full((len(CURVES), 4), np.nan)
     for row, curve in zip(rows, CURVES, strict=True):
         start = time.perf_counter()
-        bound = curve.bound(model, settings.samples, [seed, count])
+        bound = curve.bound(model, samples, [seed, count])
         seconds = time.perf_counter() - start
         if bound is not None:
             stderr = np.nan if bound.stderr is None else bound.stderr

@@ -7,29 +7,35 @@ learn from the same pairs of images, and what anyone would try without it.
 from __future__ import annotations
 
 import dataclasses
-import os
-import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from logsuper._base import FloatArray
-from logsuper.experiments._parts import Part, Progress, run_parts
-from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting, check_seeds
-from logsuper.experiments._table1_columns import FITS, Pair, pairs, select, work
-from logsuper.experiments._table1_report import Outcome, make_section
+from logsuper.experiments._run import Part, Run
+from logsuper.experiments._setting import NOISES, Setting
+from logsuper.experiments._table1_fits import FITS, Pair, select, work
+from logsuper.report import Section
 
-__all__ = ["Plan", "make_plan", "run", "run_plan"]
+__all__ = ["PAPER", "Plan", "Result", "compute", "make_plan", "run"]
+
+PAPER = {"map": (0.4, 1.1, 2.1, 4.2), "mean": (0.4, 1.1, 2.0, 4.1), "svm": (0.6, 1.5, 2.8, 6.0)}
+"""Percent of wrong pixels as printed there, by column, at the rates `NOISES`."""
+
+
+def _pairs(alphas: tuple[float, ...], modulars: tuple[float, ...]) -> list[Pair]:
+    """Return all pairs as a path whose neighbours are near, the strongest first."""
+    ways = (modulars, modulars[::-1])
+    return [(alpha, t) for i, alpha in enumerate(alphas) for t in ways[i % 2]]
 
 
 _PATHS = {
-    "plain": pairs((100.0, 30.0, 10.0, 3.0, 1.0), (0.3, 0.1, 0.03, 0.01)),
-    "svm": pairs((0.3, 0.1, 0.03, 0.01, 0.003), (1.0, 0.3, 0.1, 0.03)),
+    "plain": _pairs((100.0, 30.0, 10.0, 3.0, 1.0), (0.3, 0.1, 0.03, 0.01)),
+    "svm": _pairs((0.3, 0.1, 0.03, 0.01, 0.003), (1.0, 0.3, 0.1, 0.03)),
 }
 _QUICK_PATHS = {
-    "plain": pairs((30.0, 3.0), (0.1, 0.03)),
-    "svm": pairs((0.1, 0.01), (0.3, 0.1)),
+    "plain": _pairs((30.0, 3.0), (0.1, 0.03)),
+    "svm": _pairs((0.1, 0.01), (0.3, 0.1)),
 }
 
 
@@ -39,75 +45,108 @@ class Plan:
 
     Attributes
     ----------
-    seeds : tuple of int
-        Of the noise. Regularisers are selected, and slow fits are done, with the first.
     noises : tuple of float
     fits : tuple of str
     paths : mapping
-        By fit: the weights of the regularisers of alpha and of t that are tried, in nats an image.
+        By fit: the weights of the regularisers of alpha and of t that are tried, in nats per image.
     folds : int
         Of the cross-validation that selects among them.
     pixels : int
         On which trees are grown.
     """
 
-    seeds: tuple[int, ...]
     noises: tuple[float, ...] = NOISES
     fits: tuple[str, ...] = tuple(FITS)
     paths: Mapping[str, list[Pair]] = dataclasses.field(default_factory=lambda: dict(_PATHS))
     folds: int = 5
     pixels: int = 150_000
 
-    def arguments(self) -> dict[str, object]:
-        """Return what the numbers of a part depend on besides its name."""
-        return {
-            "experiment": "table1",
-            "selected with": self.seeds[0],
-            "paths": self.paths,
-            "folds": self.folds,
-            "pixels": self.pixels,
-        }
 
-
-def make_plan(seeds: Sequence[int], quick: bool = False) -> Plan:
+def make_plan(quick: bool = False) -> Plan:
     """Return the whole plan, or a small one: two noise levels and no slow fit."""
-    kept = check_seeds(seeds)
     if not quick:
-        return Plan(kept)
-    return Plan(
-        kept,
-        noises=(0.1, 0.2),
-        fits=tuple(key for key, fit in FITS.items() if not fit.once),
-        paths=_QUICK_PATHS,
-        folds=2,
-        pixels=30_000,
-    )
+        return Plan()
+    fits = tuple(key for key, fit in FITS.items() if not fit.once)
+    return Plan((0.1, 0.2), fits, _QUICK_PATHS, folds=2, pixels=30_000)
 
 
-def run(
-    setting: Setting,
-    *,
-    seeds: Sequence[int],
-    quick: bool = False,
-    partial: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    n_jobs: int = 1,
-) -> Section:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+    """All numbers of the table.
+
+    Attributes
+    ----------
+    setting : Setting
+    plan : Plan
+    seeds : tuple of int
+    selections : mapping
+        By fit: the error of each pair of regularisers in cross-validation, and seconds, of shape
+        (noises, pairs + 1).
+    numbers : mapping
+        By fit: errors of its columns, seconds, convergence and details, of shape (noises, seeds,
+        numbers); slow fits have the first seed only.
+    """
+
+    setting: Setting
+    plan: Plan
+    seeds: tuple[int, ...]
+    selections: Mapping[str, FloatArray]
+    numbers: Mapping[str, FloatArray]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that were filled, and their names in tables."""
+        return {key: label for fit in self.numbers for key, label in FITS[fit].columns.items()}
+
+    def errors(self, column: str) -> FloatArray:
+        """Return the errors of a column (%), of shape (noises, seeds)."""
+        fit = next(fit for fit in self.numbers if column in FITS[fit].columns)
+        return self.numbers[fit][..., list(FITS[fit].columns).index(column)]
+
+    def mean(self, column: str) -> FloatArray:
+        """Return the mean errors of a column (%), of shape (noises,)."""
+        return np.asarray(self.errors(column).mean(axis=1))
+
+    def paper(self, column: str) -> FloatArray:
+        """Return the paper's numbers at these rates."""
+        return np.array([PAPER[column][NOISES.index(noise)] for noise in self.plan.noises])
+
+    def seconds(self, fit: str) -> FloatArray:
+        """Return the mean seconds of a fit with its decoding, of shape (noises,)."""
+        return np.asarray(self.numbers[fit][..., len(FITS[fit].columns)].mean(axis=1))
+
+    def detail(self, fit: str, name: str) -> FloatArray:
+        """Return the mean of a number of interest, of shape (noises,)."""
+        place = len(FITS[fit].columns) + 2 + FITS[fit].details.index(name)
+        return np.asarray(self.numbers[fit][..., place].mean(axis=1))
+
+    def chosen(self, fit: str) -> FloatArray:
+        """Return the regularisers with the least error in cross-validation, shape (noises, 2)."""
+        best = self.selections[fit][:, :-1].argmin(axis=1)
+        return np.asarray(np.array(self.plan.paths[fit])[best])
+
+    def at_the_edge(self, fit: str) -> FloatArray:
+        """Return where a chosen regulariser is the strongest or weakest that was tried."""
+        tried, chosen = np.array(self.plan.paths[fit]), self.chosen(fit)
+        edge = (chosen == tried.min(axis=0)) | (chosen == tried.max(axis=0))
+        return np.asarray(edge.any(axis=1))
+
+    @property
+    def converged(self) -> FloatArray:
+        """Whether each fit has converged, 1 or 0."""
+        flags = [x[..., len(FITS[fit].columns) + 1].ravel() for fit, x in self.numbers.items()]
+        return np.concatenate(flags)
+
+
+def run(setting: Setting, run: Run) -> Section:
     """Measure the errors of all columns on the test images.
 
     Parameters
     ----------
     setting : Setting
-    seeds : sequence of int
-        Of the noise, on training and test images; the split stays.
-    quick : bool, default False
-        A look in half a minute for a seed: 10 % and 20 % noise, no exact likelihood.
-    partial : path, optional
-        A folder for finished parts, which are not done again.
-    progress : callable, optional
-        Called with the number of finished parts and of all.
-    n_jobs : int
-        Processes; the numbers do not depend on it.
+    run : Run
+        Its seeds are of the noise, on training and test images; the split stays. A quick one takes
+        half a minute for a seed: 10 % and 20 % noise, no exact likelihood.
 
     Returns
     -------
@@ -115,116 +154,64 @@ def run(
 
     Examples
     --------
-    >>> from logsuper.experiments import table1
-    >>> from logsuper.experiments._setting import load_setting
+    >>> from logsuper.experiments import Run, load_setting, table1
     >>> setting = load_setting(train=8, test=4, shape=(16, 16))
-    >>> section = table1.run(setting, seeds=[0], quick=True)
-    >>> [grid.name for grid in section.grids]
+    >>> section = table1.run(setting, Run(quick=True))
+    >>> [table.name for table in section.tables]
     ['table1', 'table1_methods', 'table1_selection', 'table1_seconds']
     """
-    return run_plan(
-        setting, make_plan(seeds, quick), partial=partial, progress=progress, n_jobs=n_jobs
-    )
+    from logsuper.experiments._table1_report import make_section
+
+    return make_section(compute(setting, make_plan(run.quick), run))
 
 
-def run_plan(
-    setting: Setting,
-    plan: Plan,
-    *,
-    partial: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    n_jobs: int = 1,
-) -> Section:
+def compute(setting: Setting, plan: Plan, run: Run) -> Result:
     """Run a plan: the selection with what does not need its outcome, then the rest."""
-    start = time.perf_counter()
-    depends = {**setting.arguments(), **plan.arguments()}
-    selections = {
-        (fit, noise): _selection(setting, plan, fit, noise)
-        for fit in plan.fits
-        if FITS[fit].search is not None
-        for noise in plan.noises
-    }
-    # slow parts first, so that no process is left alone with one at the end
-    free = [
-        _part(setting, plan, fit, noise, seed)
-        for fit in sorted(reversed(plan.fits), key=lambda fit: not FITS[fit].once)
-        for noise, seed in _cells(plan, fit)
-        if FITS[fit].search is None
+    first, noises, found = run.seeds[0], plan.noises, dict[str, FloatArray]()
+    depends = {"selected with": first, "paths": plan.paths, "folds": plan.folds}
+    depends |= {"pixels": plan.pixels, **setting.arguments()}
+    seeds = {fit: run.seeds[:1] if FITS[fit].once else run.seeds for fit in plan.fits}
+    searched = [fit for fit in plan.fits if FITS[fit].search is not None]
+    total = len(noises) * (len(searched) + sum(map(len, seeds.values())))
+
+    def do(parts: Sequence[Part]) -> None:
+        def show(done: int, _: int) -> None:
+            if run.progress is not None:
+                run.progress(len(found) + done, total)
+
+        found.update(dataclasses.replace(run, progress=show).do(parts, depends))
+
+    def part(fit: str, noise: float, seed: int, pair: Pair | None = None) -> Part:
+        given = {"fit": fit, "noise": noise, "seed": seed, "pair": pair, "pixels": plan.pixels}
+        name, shape = f"table1-{fit}-{noise}-{seed}", (FITS[fit].size,)
+        return Part(name, work, {"setting": setting, **given}, shape)
+
+    def selection(fit: str, noise: float) -> Part:
+        given = {"fit": fit, "noise": noise, "seed": first, "folds": plan.folds}
+        name, shape = f"table1-{fit}-selection-{noise}-{first}", (len(plan.paths[fit]) + 1,)
+        return Part(name, select, {"setting": setting, "path": plan.paths[fit], **given}, shape)
+
+    # slow parts first, so that no process is left alone with one: high noise takes longer
+    loud = sorted(noises, reverse=True)
+    free = sorted(plan.fits[::-1], key=lambda fit: not FITS[fit].once)
+    selections = {fit: [selection(fit, noise) for noise in noises] for fit in searched}
+    others = [
+        part(fit, noise, seed)
+        for fit in free
+        if fit not in searched
+        for noise in loud
+        for seed in seeds[fit]
     ]
-    total = len(selections) + sum(len(_cells(plan, fit)) for fit in plan.fits)
-
-    def show(done: int, _: int) -> None:
-        if progress is not None:
-            progress(len(found) + done, total)
-
-    def do(parts: Sequence[Part]) -> Mapping[str, FloatArray]:
-        return run_parts(parts, depends, partial=partial, progress=show, n_jobs=n_jobs)
-
-    found: dict[str, FloatArray] = {}
-    found |= do([*selections.values(), *free])
-    chosen = {
-        (fit, noise): plan.paths[fit][int(np.argmin(found[part.name][:-1]))]
-        for (fit, noise), part in selections.items()
+    do([*(one for parts in selections.values() for one in parts), *others])
+    errors = {fit: np.array([found[one.name] for one in selections[fit]]) for fit in searched}
+    pairs = {
+        (fit, noise): plan.paths[fit][int(errors[fit][i, :-1].argmin())]
+        for fit in searched
+        for i, noise in enumerate(noises)
     }
-    found |= do(
-        [
-            _part(setting, plan, fit, noise, seed, chosen[fit, noise])
-            for fit in plan.fits
-            for noise, seed in _cells(plan, fit)
-            if FITS[fit].search is not None
-        ]
-    )
+    do([part(*cell, seed, pairs[cell]) for cell in pairs for seed in seeds[cell[0]]])
     numbers = {
-        fit: {cell: found[_name(fit, *cell)] for cell in _cells(plan, fit)} for fit in plan.fits
+        fit: np.array([[found[part(fit, n, seed).name] for seed in seeds[fit]] for n in noises])
+        for fit in plan.fits
     }
-    outcome = Outcome(
-        setting=setting,
-        seeds=plan.seeds,
-        noises=plan.noises,
-        folds=plan.folds,
-        pixels=min(plan.pixels, setting.train * setting.masks.images[0].size),
-        paths=plan.paths,
-        selections={cell: found[part.name] for cell, part in selections.items()},
-        numbers=numbers,
-    )
-    return make_section(outcome, time.perf_counter() - start)
-
-
-# ------------------------------------------------------------------------------------------ inside
-
-
-def _cells(plan: Plan, fit: str) -> list[tuple[float, int]]:
-    """Return the noise levels and seeds of a fit, high noise first: it takes longer."""
-    seeds = plan.seeds[:1] if FITS[fit].once else plan.seeds
-    return [(noise, seed) for noise in sorted(plan.noises, reverse=True) for seed in seeds]
-
-
-def _name(fit: str, noise: float, seed: int) -> str:
-    return f"table1-{fit}-{noise:.2f}-{seed}"
-
-
-def _part(
-    setting: Setting, plan: Plan, fit: str, noise: float, seed: int, pair: Pair | None = None
-) -> Part:
-    arguments = {
-        "setting": setting,
-        "fit": fit,
-        "noise": noise,
-        "seed": seed,
-        "pair": pair,
-        "pixels": plan.pixels,
-    }
-    return Part(_name(fit, noise, seed), work, arguments, FITS[fit].size)
-
-
-def _selection(setting: Setting, plan: Plan, fit: str, noise: float) -> Part:
-    arguments = {
-        "setting": setting,
-        "fit": fit,
-        "noise": noise,
-        "seed": plan.seeds[0],
-        "path": plan.paths[fit],
-        "folds": plan.folds,
-    }
-    name = _name(f"{fit}-selection", noise, plan.seeds[0])
-    return Part(name, select, arguments, len(plan.paths[fit]) + 1)
+    return Result(setting, plan, run.seeds, errors, numbers)

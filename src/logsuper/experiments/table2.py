@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -15,11 +13,11 @@ from numpy.typing import NDArray
 
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.estimators import MaskDenoiser
-from logsuper.experiments._parts import Part, Progress, run_parts
-from logsuper.experiments._section import Section
-from logsuper.experiments._setting import NOISES, Setting, check_seeds
+from logsuper.experiments._run import Run
+from logsuper.experiments._setting import NOISES, Setting
+from logsuper.report import Section
 
-__all__ = ["DECODINGS", "METHODS", "PAPER", "Method", "Result", "run"]
+__all__ = ["DECODINGS", "METHODS", "PAPER", "Method", "Result", "boundary", "compute", "run"]
 
 DECODINGS = ("MAP", "mean")
 """What the paper calls max-marginals and mean-marginals."""
@@ -42,8 +40,6 @@ _START = 0.3
 # has changed it by less than this share.
 _PENALTY = 1e-2
 _TOL, _QUICK_TOL = 2e-4, 1e-3
-# What each fit gives.
-_FIELDS = ("MAP error", "mean error", "MAP length", "mean length", "rate", "converged")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,29 +135,14 @@ class Result:
         return np.array([PAPER[known, decoding][NOISES.index(noise)] for noise in self.noises])
 
 
-def run(
-    setting: Setting,
-    *,
-    seeds: Sequence[int],
-    quick: bool = False,
-    partial: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    n_jobs: int = 1,
-) -> Section:
+def run(setting: Setting, run: Run) -> Section:
     """Learn from noisy images alone in all ways, and compare with the paper.
 
     Parameters
     ----------
     setting : Setting
-    seeds : sequence of int
-        Of the noise, and of the learners.
-    quick : bool
-        The first seed at two rates only, with a paper's objective that is not quite converged.
-    partial : path, optional
-        The folder where finished fits are kept.
-    progress : callable, optional
-    n_jobs : int
-        Processes; the numbers do not depend on them.
+    run : Run
+        A quick one has two rates only, and a paper's objective that is not quite converged.
 
     Returns
     -------
@@ -173,56 +154,30 @@ def run(
     >>> table2.PAPER[False, "MAP"]  # what it is compared with, where the noise is unknown
     (1.0, 3.5, 6.8, 20.0)
     """
-    from logsuper.experiments._table2_report import grids, text
+    from logsuper.experiments._table2_report import make_section
 
-    begun = time.perf_counter()
-    result = compute(
-        setting, seeds=seeds, quick=quick, partial=partial, progress=progress, n_jobs=n_jobs
-    )
-    return Section(
-        "table2",
-        "Table 2: denoising without clean images",
-        text(result, setting),
-        grids(result, setting),
-        seconds=time.perf_counter() - begun,
-        seeds=result.seeds,
-    )
+    return make_section(compute(setting, run), setting)
 
 
-def compute(
-    setting: Setting,
-    *,
-    seeds: Sequence[int],
-    quick: bool = False,
-    partial: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    n_jobs: int = 1,
-) -> Result:
+def compute(setting: Setting, run: Run) -> Result:
     """Return the numbers; see `run`."""
-    kept = check_seeds(seeds)
-    noises, tol = (_QUICK_NOISES, _QUICK_TOL) if quick else (NOISES, _TOL)
-    cells = [(m, noise, seed) for m in METHODS for noise in noises for seed in kept]
-    parts = [
-        Part(
-            _name(method, noise, seed),
-            _fit,
-            {"setting": setting, "method": method, "noise": noise, "seed": seed, "tol": tol},
-            len(_FIELDS),
-        )
-        # the slowest first, so that no process is left alone with one at the end
-        for method, noise, seed in sorted(cells, key=lambda cell: (not cell[0].latent, cell[1]))
-    ]
-    found = run_parts(
-        parts,
+    noises, tol = (_QUICK_NOISES, _QUICK_TOL) if run.quick else (NOISES, _TOL)
+    table = run.grid(
+        "table2",
+        _fit,
+        {"method": [method.key for method in METHODS], "noise": noises, "seed": run.seeds},
+        (6,),
         {**setting.arguments(), "tol": tol},
-        partial=partial,
-        progress=progress,
-        n_jobs=n_jobs,
+        order=lambda cell: (not cell[0].startswith("latent"), cell[1]),
+        setting=setting,
+        tol=tol,
     )
-    table = np.array([found[_name(*cell)] for cell in cells]).reshape(
-        len(METHODS), len(noises), len(kept), len(_FIELDS)
+    error, length, (rate, converged) = (
+        table[..., :2],
+        table[..., 2:4],
+        np.moveaxis(table[..., 4:], -1, 0),
     )
-    return Result(noises, kept, tol, table[..., :2], table[..., 2:4], table[..., 4], table[..., 5])
+    return Result(noises, run.seeds, tol, error, length, rate, converged)
 
 
 def boundary(masks: NDArray[Any]) -> int:
@@ -233,17 +188,14 @@ def boundary(masks: NDArray[Any]) -> int:
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _name(method: Method, noise: float, seed: int) -> str:
-    return f"table2-{method.key}-{noise:.2f}-{seed}"
-
-
-def _fit(setting: Setting, method: Method, noise: float, seed: int, tol: float) -> FloatArray:
-    """Return the `_FIELDS` of one fit."""
+def _fit(setting: Setting, method: str, noise: float, seed: int, tol: float) -> FloatArray:
+    """Return errors and boundaries of both decodings, the rate, and whether the fit converged."""
     train, test = setting.noisy(noise, seed)
     clean = setting.clean[1]
+    (chosen,) = (one for one in METHODS if one.key == method)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told by one of the fields
-        denoiser = method.denoiser(noise, tol, seed).fit(train)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by one of the numbers
+        denoiser = chosen.denoiser(noise, tol, seed).fit(train)
     masks = [denoiser.set_params(decode=name.lower()).predict(test) for name in DECODINGS]
     errors = [100.0 * float(np.mean(found != clean)) for found in masks]
     lengths = [boundary(found) / boundary(clean) for found in masks]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._base import FloatArray
 
-__all__ = ["Panel", "Row", "doubt", "draw", "grey", "judged", "signed"]
+__all__ = ["Panel", "doubt", "draw", "grey", "judged", "signed"]
 
 _INK, _PAPER, _GROUND = (34, 40, 49), (255, 255, 255), "#e4e8ec"
 _UNSEEN = (230, 172, 60)  # pixels without an observation
@@ -40,13 +40,11 @@ class Panel:
     scale: tuple[str, ...] = ()
     bar: NDArray[np.uint8] | None = None
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Row:
-    """Panels side by side, under a line of text if there is one."""
-
-    panels: Sequence[Panel]
-    text: str = ""
+    @property
+    def zoom(self) -> int:
+        """How many times larger it is on the sheet: a whole number, so that pixels stay pixels."""
+        longest: int = max(self.pixels.shape[:2])
+        return max(1, round(_BOX / longest))
 
 
 def grey(values: ArrayLike, title: str = "") -> Panel:
@@ -94,73 +92,60 @@ def _blend(
     )
 
 
-def draw(rows: Sequence[Row]) -> bytes:
-    """Return the rows, one below the other, as a PNG; the same rows give the same bytes.
+def draw(rows: Sequence[Sequence[Panel]], texts: Sequence[str] = ()) -> bytes:
+    """Return rows of panels, one below the other, as a PNG; the same rows give the same bytes.
 
     Titles are shown where they differ from those of the row above. Images of less than 220 pixels
     are enlarged by a whole number, so that pixels stay pixels.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of Panel
+    texts : sequence of str
+        A line of text above each row, where it is not empty; none by default.
+
+    Returns
+    -------
+    bytes
     """
     from PIL import Image
 
-    box = max(_enlarged(panel)[0] for row in rows for panel in row.panels)
-    width = _GAP + max(len(row.panels) for row in rows) * (box + _GAP)
-    sheet = Image.new("RGB", (width, sum(_heights(rows, box))), _GROUND)
-    top, above = 0, [""]
-    for row, height in zip(rows, _heights(rows, box), strict=True):
-        titles = [panel.title for panel in row.panels]
-        _draw_row(sheet, top, box, row, titles != above)
-        top, above = top + height, titles
+    box = max(panel.zoom * max(panel.pixels.shape[:2]) for row in rows for panel in row)
+    width = _GAP + max(map(len, rows)) * (box + _GAP)
+    strips, above = [], [""]
+    for row, text in zip(rows, texts or [""] * len(rows), strict=True):
+        titles = [panel.title for panel in row]
+        strips.append(_draw_row(row, text, width, box, titles != above and any(titles)))
+        above = titles
+    sheet = Image.new("RGB", (width, sum(strip.height for strip in strips) + _GAP), _GROUND)
+    top = 0
+    for strip in strips:
+        sheet.paste(strip, (0, top))
+        top += strip.height
     buffer = io.BytesIO()
     sheet.save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()
 
 
-def _enlarged(panel: Panel) -> tuple[int, int]:
-    """Return the longer side on the sheet, and how much larger that is than in the image."""
-    longest = max(panel.pixels.shape[:2])
-    zoom = max(1, round(_BOX / longest))
-    return longest * zoom, zoom
-
-
-def _heights(rows: Sequence[Row], box: int) -> list[int]:
-    """Return the heights of the rows."""
-    heights, above = [], [""]
-    for row in rows:
-        titles = [panel.title for panel in row.panels]
-        lines = bool(row.text) + (titles != above and any(titles))
-        lines += any(panel.bar is not None for panel in row.panels)
-        heights.append(_GAP + lines * _LINE + box)
-        above = titles
-    heights[-1] += _GAP
-    return heights
-
-
-def _draw_row(sheet: Any, top: int, box: int, row: Row, titled: bool) -> None:
-    """Draw one row on the sheet."""
+def _draw_row(row: Sequence[Panel], text: str, width: int, box: int, titled: bool) -> Any:
+    """Return a row as an image: a gap, its text, titles, panels, and bars."""
     from PIL import Image, ImageDraw, ImageFont
 
-    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(17)
-    top += _GAP
-    if row.text:
-        pen.text((_GAP, top + _LINE / 2), row.text, _INK, font, anchor="lm")
-        top += _LINE
-    shown = titled and any(panel.title for panel in row.panels)
-    for place, panel in enumerate(row.panels):
-        left, y = _GAP + place * (box + _GAP), top
-        if shown:
-            pen.text((left + box / 2, y + _LINE / 2), panel.title, _INK, font, anchor="mm")
-            y += _LINE
-        zoom = _enlarged(panel)[1]
-        height, width = (zoom * side for side in panel.pixels.shape[:2])
-        picture = Image.fromarray(panel.pixels).resize((width, height), Image.Resampling.NEAREST)
-        sheet.paste(picture, (left + (box - width) // 2, y + (box - height) // 2))
+    lines = bool(text) + titled + any(panel.bar is not None for panel in row)
+    strip = Image.new("RGB", (width, _GAP + lines * _LINE + box), _GROUND)
+    pen, font = ImageDraw.Draw(strip), ImageFont.load_default(17)
+    top = _GAP + bool(text) * _LINE
+    pen.text((_GAP, _GAP + _LINE / 2), text, _INK, font, anchor="lm")
+    for place, panel in enumerate(row):
+        left, y = _GAP + place * (box + _GAP), top + titled * _LINE
+        if titled:
+            pen.text((left + box / 2, top + _LINE / 2), panel.title, _INK, font, anchor="mm")
+        height, wide = (panel.zoom * side for side in panel.pixels.shape[:2])
+        picture = Image.fromarray(panel.pixels).resize((wide, height), Image.Resampling.NEAREST)
+        strip.paste(picture, (left + (box - wide) // 2, y + (box - height) // 2))
         if panel.bar is not None:
-            y += box + 8
-            sheet.paste(Image.fromarray(panel.bar).resize((box // 2, 12)), (left + box // 4, y))
-            for text, x, anchor in zip(
-                (panel.scale[0], panel.scale[-1]),
-                (left + box // 4 - 6, left + box // 4 + box // 2 + 6),
-                ("rm", "lm"),
-                strict=True,
-            ):
-                pen.text((x, y + 6), text, _INK, font, anchor=anchor)
+            start, y = left + box // 4, y + box + 8
+            strip.paste(Image.fromarray(panel.bar).resize((box // 2, 12)), (start, y))
+            pen.text((start - 6, y + 6), panel.scale[0], _INK, font, anchor="rm")
+            pen.text((start + box // 2 + 6, y + 6), panel.scale[-1], _INK, font, anchor="lm")
+    return strip

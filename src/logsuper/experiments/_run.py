@@ -1,0 +1,174 @@
+"""Long runs in parts: side by side, with progress, and not done again when they are done."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from logsuper._base import FloatArray, check_natural
+from logsuper.experiments._partial import Partial
+
+__all__ = ["Part", "Run", "check_list"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """A piece of work that gives an array of numbers.
+
+    Attributes
+    ----------
+    name : str
+        Unique in a run, fit for a file name.
+    work : callable
+        Called with `arguments`, in any process; returns an array.
+    arguments : mapping
+        What it is called with.
+    shape : tuple of int
+        The shape of what it returns.
+    """
+
+    name: str
+    work: Callable[..., FloatArray]
+    arguments: Mapping[str, Any]
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How an experiment is run.
+
+    Attributes
+    ----------
+    seeds : tuple of int
+        Seeds of the data sets of figure 1, and of the noise and the learners elsewhere.
+    quick : bool
+        Whether smaller settings will do, for a look.
+    partial : path, optional
+        The folder where finished parts are kept.
+    progress : callable, optional
+        Called with the number of finished parts and of all.
+    n_jobs : int
+        Processes; the numbers do not depend on it.
+
+    Examples
+    --------
+    >>> from logsuper.experiments import Run
+    >>> Run((0, 1)).grid("power", pow, {"base": (2, 3), "exp": (1, 2)}, (), {}).tolist()
+    [[2.0, 4.0], [3.0, 9.0]]
+    """
+
+    seeds: tuple[int, ...] = (0,)
+    quick: bool = False
+    partial: str | os.PathLike[str] | None = None
+    progress: Callable[[int, int], None] | None = None
+    n_jobs: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seeds", check_list(self.seeds, "seeds", check_natural))
+
+    def do(self, parts: Sequence[Part], depends: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Do all parts that are not done yet, and return their numbers by name.
+
+        Parameters
+        ----------
+        parts : sequence of Part
+        depends : mapping
+            What the numbers depend on besides the name of a part, as JSON can hold it: a part is
+            found again only under the same.
+
+        Returns
+        -------
+        dict
+        """
+        store = None if self.partial is None else Partial(self.partial, depends)
+        found: dict[str, FloatArray] = {}
+        if store is not None:
+            stored = {part.name: store.load(part.name, part.shape) for part in parts}
+            found = {name: numbers for name, numbers in stored.items() if numbers is not None}
+        tell = self.progress or (lambda done, total: None)
+        tell(len(found), len(parts))
+        left = (delayed(_do)(part) for part in parts if part.name not in found)
+        for name, numbers in Parallel(self.n_jobs, return_as="generator_unordered")(left):
+            found[name] = numbers
+            if store is not None:
+                store.store(name, numbers)
+            tell(len(found), len(parts))
+        return found
+
+    def grid(
+        self,
+        name: str,
+        work: Callable[..., FloatArray],
+        axes: Mapping[str, Sequence[Any]],
+        shape: tuple[int, ...],
+        depends: Mapping[str, Any],
+        *,
+        order: Callable[[tuple[Any, ...]], Any] = lambda cell: 0,
+        **fixed: Any,
+    ) -> FloatArray:
+        """Do the same work for all combinations of some arguments.
+
+        Parameters
+        ----------
+        name : str
+            The first word of the names of the parts.
+        work : callable
+        axes : mapping
+            The values of each argument.
+        shape : tuple of int
+            The shape of what `work` returns.
+        depends : mapping
+            See `do`.
+        order : callable
+            Sorts the combinations: the slowest first, so that no process is left alone with one.
+        **fixed
+            Arguments that are the same for all.
+
+        Returns
+        -------
+        ndarray
+            With one axis for each argument, before those of `shape`.
+        """
+        cells = list(itertools.product(*axes.values()))
+        parts = {
+            cell: Part(
+                "-".join([name, *map(str, cell)]),
+                work,
+                {**fixed, **dict(zip(axes, cell, strict=True))},
+                shape,
+            )
+            for cell in cells
+        }
+        found = self.do([parts[cell] for cell in sorted(cells, key=order)], depends)
+        numbers = [found[parts[cell].name] for cell in cells]
+        return np.array(numbers).reshape(*map(len, axes.values()), *shape)
+
+
+def check_list(
+    values: Iterable[Any], name: str, check: Callable[[object, str], Any]
+) -> tuple[Any, ...]:
+    """Return the checked entries of a list, at least one and none twice."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a list of numbers, got {type(values).__name__}")
+    entries = tuple(check(value, f"{name}[{i}]") for i, value in enumerate(values))
+    if not entries:
+        raise ValueError(f"{name} is empty; give at least one")
+    if len(set(entries)) < len(entries):
+        raise ValueError(f"{name} has an entry twice, got {list(entries)}")
+    return entries
+
+
+def _do(part: Part) -> tuple[str, FloatArray]:
+    """Work on one thread of linear algebra: parts run side by side."""
+    with threadpool_limits(1):
+        numbers = np.asarray(part.work(**part.arguments), dtype=np.float64)
+    if numbers.shape != part.shape:
+        raise ValueError(f"{part.name} returned shape {numbers.shape}, not {part.shape}")
+    return part.name, numbers

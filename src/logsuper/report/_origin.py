@@ -1,0 +1,64 @@
+"""What a page was made with, and how long it took."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+import logsuper
+from logsuper.solvers import kernels
+
+__all__ = ["commit", "duration", "versions"]
+
+
+def versions() -> str:
+    """Return what a result may depend on, in one line."""
+    found = commit()
+    return (
+        f"logsuper {logsuper.__version__}{f' (commit {found[:12]})' if found else ''}, "
+        f"{'with' if kernels() else 'without'} compiled kernels; Python "
+        f"{platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}; "
+        f"{os.cpu_count()} processors"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 0.1:
+        return f"{1e3 * seconds:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def commit(package: Path | None = None) -> str | None:
+    """Return the commit that is checked out where the package lies; None outside of a clone.
+
+    Parameters
+    ----------
+    package : path, optional
+        The folder of the package; that of this one by default.
+
+    Returns
+    -------
+    str or None
+        Forty hexadecimal digits. Changes that are not committed are not seen.
+    """
+    start = (Path(logsuper.__file__).parent if package is None else package).resolve()
+    for root in start.parents:
+        # an environment within a clone is fine, one within somebody else's repository is not
+        if (root / ".git").exists() and (root / "src" / "logsuper" / "__init__.py").exists():
+            # nothing is run or believed there but where HEAD points, so the owner does not matter
+            command = ["git", "-C", str(root), "-c", "safe.directory=*", "rev-parse", "HEAD"]
+            with contextlib.suppress(OSError, subprocess.CalledProcessError):
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                return done.stdout.strip()
+            return None
+    return None

@@ -1,0 +1,178 @@
+"""Pages: what there is to say, written as one page of HTML that needs nothing else, or Markdown."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+from markupsafe import Markup
+
+from logsuper._base import atomic_write
+from logsuper.report._table import Table, as_markdown
+
+__all__ = ["Finding", "Page", "Picture", "Section", "write_files"]
+
+
+class Finding(NamedTuple):
+    """What the paper says, and what was found here."""
+
+    paper: str
+    found: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A PNG with its caption.
+
+    Attributes
+    ----------
+    name : str
+        Name of its file, without the ending.
+    png : bytes
+    caption : str
+    shipped : bool
+        Whether it shows nothing but what ships with the package, so that it may be published.
+    """
+
+    name: str
+    png: bytes
+    caption: str
+    shipped: bool = True
+
+    @property
+    def source(self) -> str:
+        """The picture as an address that holds all of it."""
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of a page.
+
+    Attributes
+    ----------
+    name : str
+        "table1", for instance.
+    title : str
+    text : tuple of str or Finding
+        Paragraphs of plain text, before the tables.
+    tables : tuple of Table
+    pictures : tuple of Picture
+    seeds : tuple of int
+        The seeds of the numbers in it.
+    seconds : float
+        How long they took in this run; those that were done before take no time.
+    images : bool
+        Whether it is about the images of the setting.
+    """
+
+    name: str
+    title: str
+    text: tuple[str | Finding, ...] = ()
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    seeds: tuple[int, ...] = ()
+    seconds: float = 0.0
+    images: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """Sections under one title.
+
+    Attributes
+    ----------
+    title : str
+    lead : str
+        The first paragraph.
+    facts : tuple of (str, str)
+        How it was made: names and values. A value named "command" is set as code.
+    sections : tuple of Section
+
+    Examples
+    --------
+    >>> from logsuper.report import Page, Section
+    >>> page = Page("Fish & chips", "A test.", (("command", "cook"),), (Section("one", "One"),))
+    >>> "<h1>Fish &amp; chips</h1>" in page.html()
+    True
+    >>> print(page.markdown())
+    # Fish & chips
+    <BLANKLINE>
+    A test.
+    <BLANKLINE>
+    - command: `cook`
+    <BLANKLINE>
+    ## One
+    <BLANKLINE>
+    """
+
+    title: str
+    lead: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+
+    def html(self) -> str:
+        """Return the page with its pictures inside: no other file, no script, no network."""
+        return _environment(autoescape=True).get_template("page.html").render(page=self)
+
+    def markdown(self) -> str:
+        """Return the page as GitHub shows it; its pictures and CSVs are files next to it."""
+        environment = _environment(finalize=_escape)
+        environment.filters["code"] = _code
+        text = environment.get_template("page.md").render(page=self)
+        return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n"
+
+    def files(self) -> dict[str, bytes]:
+        """Return ``report.html``, ``report.md``, a CSV for each table, and pictures for Markdown.
+
+        Pictures that show more than what ships with the package are in the HTML page alone.
+        """
+        files: dict[str, bytes] = {}
+        for section in self.sections:
+            named = [(f"{table.name}.csv", table.csv().encode()) for table in section.tables]
+            named += [(f"{p.name}.png", p.png) for p in section.pictures if p.shipped]
+            for name, content in named:
+                if name in files:
+                    raise ValueError(f"two parts of the report would be written to {name}")
+                files[name] = content
+        return {"report.html": self.html().encode(), "report.md": self.markdown().encode(), **files}
+
+
+def write_files(files: Mapping[str, bytes], out: str | os.PathLike[str]) -> list[Path]:
+    """Write files into a folder, which is made if it is not there; each is whole or absent."""
+    paths = [Path(out) / name for name in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        with atomic_write(path) as file:
+            file.write(content)
+    return paths
+
+
+def _environment(**options: Any) -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("logsuper.report"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **options,
+    )
+
+
+def _escape(value: Any) -> str:
+    """Return what a template of Markdown shows, escaped unless it is Markdown already."""
+    return value if isinstance(value, Markup) else as_markdown(str(value))
+
+
+def _code(text: str) -> Markup:
+    """Return text as code in Markdown, between more backticks than it has anywhere in a row."""
+    line = " ".join(text.splitlines())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    # Markdown takes off one space at both ends, which keeps backticks there apart from the fence
+    space = " " * (len(fence) > 1)
+    return Markup(f"{fence}{space}{line}{space}{fence}")

@@ -1,0 +1,64 @@
+"""Words with numbers in them: templates of plain text, which are no business of the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jinja2
+
+from logsuper.report._page import Finding, Section
+from logsuper.report._table import Table
+
+__all__ = ["Words"]
+
+
+class Words:
+    """The texts of a template, filled in.
+
+    A template names its texts by ``{% set name %} ... {% endset %}``. Empty lines divide
+    paragraphs; ``=>`` divides what the paper says from what was found. A value that is missing is
+    an error.
+
+    Parameters
+    ----------
+    package : str
+        The package with the folder ``words``.
+    template : str
+        The name of a file there, without its ending ``.txt``.
+    **values
+        What the template may use. Numbers are written as ``{{ value | form(".2f") }}``.
+    """
+
+    def __init__(self, package: str, template: str, **values: Any) -> None:
+        # plain text: what becomes a page is escaped there, whatever it was made of
+        environment = jinja2.Environment(
+            loader=jinja2.PackageLoader(package, "words"),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters["form"] = format
+        self._texts = vars(environment.get_template(f"{template}.txt").make_module(values))
+
+    def __getitem__(self, name: str) -> str:
+        """Return a text of one line."""
+        return " ".join(str(self._texts[name]).split())
+
+    def section(self, name: str, **parts: Any) -> Section:
+        """Return the section with the title and the text of this template."""
+        return Section(name, self["title"], self.paragraphs("text"), **parts)
+
+    def table(self, name: str, head: Sequence[str], rows: Sequence[Any], **options: Any) -> Table:
+        """Return the table with the texts ``name_title`` and ``name_note`` of this template."""
+        title, note = self[f"{name}_title"], self[f"{name}_note"]
+        return Table(title, head, rows, note, name, **options)
+
+    def paragraphs(self, name: str) -> tuple[str | Finding, ...]:
+        """Return the paragraphs of a text."""
+        found: list[str | Finding] = []
+        for paragraph in re.split(r"\n\s*\n", str(self._texts[name]).strip()):
+            words, _, answer = " ".join(paragraph.split()).partition(" => ")
+            found.append(Finding(words, answer) if answer else words)
+        return tuple(found)
