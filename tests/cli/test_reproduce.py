@@ -37,10 +37,10 @@ def stand_ins(monkeypatch):
     calls = {}
 
     def stand_in(name):
-        def experiment(setting, run):
-            calls[name] = {"setting": setting, "run": run}
-            run.progress(0, 2)
-            run.progress(2, 2)
+        def experiment(setting, job):
+            calls[name] = {"setting": setting, "job": job}
+            job.progress(0, 2)
+            job.progress(2, 2)
             table = Table(f"Errors of {name}", ("noise", "error"), (("1 %", "0.2"),), name=name)
             return Section(name, f"The title of {name}", ("Text.",), (table,), seeds=(7,))
 
@@ -88,7 +88,7 @@ def test_all_in_one_report(small, stand_ins, tmp_path):
     places = [page.index(f'<section id="{name}">') for name in experiments.EXPERIMENTS]
     assert places == sorted(places)
     assert page.count("data:image/png;base64,") == 5
-    command = f"logsuper reproduce all --out {tmp_path} --quick --seeds 2"
+    command = f"logsuper reproduce all --out {tmp_path} --seeds 2 --quick"
     assert command in page and command in copy
     assert "seeds: figure1 0, 1; figure2 0; table1 7; table2 7; calibration 7" in copy
     for name in ("figure1", "figure1_c3", "figure1_order", "figure2", "table1", "calibration"):
@@ -99,10 +99,10 @@ def test_all_in_one_report(small, stand_ins, tmp_path):
     assert str(tmp_path / "report.html") in result.stdout.splitlines()
     assert "reproduced (quick run" in page and "reproduced (quick run" in copy
     for call in stand_ins.values():
-        run_ = call["run"]
-        assert run_.seeds == (0, 1)
-        assert run_.quick is True and run_.n_jobs == 1
-        assert run_.partial == tmp_path / "partial"
+        job = call["job"]
+        assert job.seeds == (0, 1)
+        assert job.quick is True and job.n_jobs == 1
+        assert job.partial == tmp_path / "partial"
 
 
 def test_a_second_run_does_nothing_again(small, stand_ins, tmp_path, monkeypatch):
@@ -139,8 +139,8 @@ def test_one_section_alone(small, stand_ins, tmp_path):
     result = run("table1", "--out", tmp_path, "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert set(stand_ins) == {"table1"}
-    assert stand_ins["table1"]["run"].seeds == (0, 1, 2, 3, 4)
-    assert not stand_ins["table1"]["run"].quick
+    assert stand_ins["table1"]["job"].seeds == (0, 1, 2, 3, 4)
+    assert not stand_ins["table1"]["job"].quick
     assert "quick" not in (tmp_path / "report.md").read_text().splitlines()[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "report.html",
@@ -170,7 +170,7 @@ def test_wide_tables_are_not_squeezed(stand_ins, small, tmp_path, monkeypatch):
     table = Table("A wide one", head, (tuple(range(30)),), name="wide")
     section = Section("table1", "Table 1", (), (table,))
     module = sys.modules["logsuper.experiments.table1"]
-    monkeypatch.setattr(module, "run", lambda setting, run: section)
+    monkeypatch.setattr(module, "run", lambda setting, job: section)
     result = run("table1", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert "A wide one: too wide for this terminal, see wide.csv" in result.stdout
@@ -236,7 +236,7 @@ def test_a_picture_that_claims_to_be_huge_is_one_line(tmp_path):
 
 def test_many_processes_are_as_many_as_there_are_processors(stand_ins, small, tmp_path):
     run("table1", "--out", tmp_path, "--jobs", 1000)
-    assert 1 <= stand_ins["table1"]["run"].n_jobs <= os.cpu_count()
+    assert 1 <= stand_ins["table1"]["job"].n_jobs <= os.cpu_count()
 
 
 def test_odd_names_in_a_report(stand_ins, small, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from logsuper.experiments import Run, _calibration_report, calibration, load_setting
+from logsuper.experiments import Job, _calibration_report, calibration, load_setting
 from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=24, test=5, shape=(20, 20))
@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 def result(folder):
     if kernels() is None:
         pytest.skip("takes minutes without compiled kernels")
-    return calibration.compute(SETTING, Run((0,), True, folder))
+    return calibration.compute(SETTING, Job((0,), True, folder))
 
 
 def same(one, two):
@@ -69,7 +69,7 @@ def test_lfield_is_the_worst(result):
 
 
 def test_section(folder, result):
-    section = calibration.run(SETTING, Run((0,), True, folder))
+    section = calibration.run(SETTING, Job((0,), True, folder))
     (grid,) = section.tables
     assert section.name == "calibration" and section.seeds == (0,)
     assert grid.head == ("marginals", "10 %", "20 %")
@@ -90,7 +90,7 @@ def test_done_is_not_done_again(folder, result, monkeypatch):
         raise AssertionError(arguments)
 
     monkeypatch.setattr(calibration, "_sums", refuse)
-    assert same(calibration.compute(SETTING, Run((0,), True, folder)), result)
+    assert same(calibration.compute(SETTING, Job((0,), True, folder)), result)
 
 
 def test_interrupted_gives_the_same(tmp_path, result):
@@ -99,6 +99,6 @@ def test_interrupted_gives_the_same(tmp_path, result):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        calibration.compute(SETTING, Run((0,), True, tmp_path, stop))
+        calibration.compute(SETTING, Job((0,), True, tmp_path, stop))
     assert len(list(tmp_path.iterdir())) == 1
-    assert same(calibration.compute(SETTING, Run((0,), True, tmp_path)), result)
+    assert same(calibration.compute(SETTING, Job((0,), True, tmp_path)), result)

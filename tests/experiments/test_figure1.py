@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from logsuper.datasets import gaussian_mixture_graph
-from logsuper.experiments import Run, _figure1_report, figure1
+from logsuper.experiments import Job, _figure1_report, figure1
 from logsuper.report import Finding
 
 SMALL = {"points": 6, "counts": [0, 1, 3, 6], "samples": 60}
@@ -15,7 +15,7 @@ INDEX = {curve.key: i for i, curve in enumerate(figure1.CURVES)}
 
 @pytest.fixture(scope="module")
 def result():
-    return figure1.compute(Run((0, 1, 2)), **SMALL)
+    return figure1.compute(Job((0, 1, 2)), **SMALL)
 
 
 def test_shapes(result):
@@ -68,7 +68,7 @@ def test_only_sampled_bounds_have_errors_and_take_the_samples(result):
 
 
 def test_curve_left_out_for_large_models():
-    found = figure1.compute(Run((0,)), decays=[3.0], counts=[1, 2], points=10, samples=20)
+    found = figure1.compute(Job((0,)), decays=[3.0], counts=[1, 2], points=10, samples=20)
     exact = found.value[0, 0, :, INDEX["exact"]]
     assert np.isnan(exact[0])  # 18 free elements
     assert np.isfinite(exact[1])
@@ -86,7 +86,7 @@ def test_band_is_students_interval(result):
     radius = 4.302652729911275 * values.std(ddof=1) / np.sqrt(3)  # t quantile, 2 degrees
     assert low[at] == pytest.approx(values.mean() - radius)
     assert high[at] == pytest.approx(values.mean() + radius)
-    one = figure1.compute(Run((0,)), decays=[1.0], counts=[6], points=6)
+    one = figure1.compute(Job((0,)), decays=[1.0], counts=[6], points=6)
     assert np.array_equal(one.band()[0], one.mean)
 
 
@@ -118,11 +118,11 @@ def same(one, two):
 
 
 def test_same_seeds_same_numbers_whatever_the_processes(result):
-    assert same(result, figure1.compute(Run((0, 1, 2), n_jobs=2), **SMALL))
+    assert same(result, figure1.compute(Job((0, 1, 2), n_jobs=2), **SMALL))
 
 
 def test_numbers_of_a_data_set_do_not_depend_on_the_others(result):
-    alone = figure1.compute(Run((2,)), **{**SMALL, "counts": [1]})
+    alone = figure1.compute(Job((2,)), **{**SMALL, "counts": [1]})
     assert np.array_equal(alone.value[0, :, 0], result.value[2, :, 1])
 
 
@@ -136,7 +136,7 @@ def test_resumes_where_it_was_stopped(result, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        figure1.compute(Run((0, 1, 2), partial=tmp_path, progress=stop), **SMALL)
+        figure1.compute(Job((0, 1, 2), partial=tmp_path, progress=stop), **SMALL)
     assert done == [0, 1, 2, 3]
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -145,14 +145,14 @@ def test_resumes_where_it_was_stopped(result, tmp_path, monkeypatch):
     monkeypatch.setattr(
         figure1, "_model", lambda *arguments: computed.append(arguments[1]) or model(*arguments)
     )
-    run = Run((0, 1, 2), partial=tmp_path)
-    resumed = figure1.compute(run, **SMALL)
+    job = Job((0, 1, 2), partial=tmp_path)
+    resumed = figure1.compute(job, **SMALL)
     assert same(result, resumed)
     assert computed == [1] * 4 + [2] * 8
-    again = figure1.compute(run, **SMALL)
+    again = figure1.compute(job, **SMALL)
     assert len(computed) == 12
     assert np.array_equal(again.seconds, resumed.seconds)
-    figure1.compute(Run((0,), partial=tmp_path), **{**SMALL, "samples": 61})
+    figure1.compute(Job((0,), partial=tmp_path), **{**SMALL, "samples": 61})
     assert len(computed) == 20
 
 
@@ -228,4 +228,4 @@ def test_section_for_people(result, section):
 )
 def test_bad_arguments(options, error, words):
     with pytest.raises(error, match=words):
-        figure1.compute(Run(), **options)
+        figure1.compute(Job(), **options)

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from logsuper.estimators import MaskDenoiser
-from logsuper.experiments import Run, Setting, figure2, load_setting
+from logsuper.experiments import Job, Setting, figure2, load_setting
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def first(setting, tmp_path_factory):
     """The section of a quick run, and the folder with its parts."""
     folder = tmp_path_factory.mktemp("partial")
     told = []
-    section = figure2.run(setting, Run((3,), True, folder, lambda *done: told.append(done)))
+    section = figure2.run(setting, Job((3,), True, folder, lambda *done: told.append(done)))
     assert told[0] == (0, 3) and told[-1] == (3, 3)
     return section, folder
 
@@ -62,7 +62,7 @@ def test_section_has_every_picture_and_the_errors(first):
 def test_finished_parts_are_not_done_again(setting, first, monkeypatch):
     section, folder = first
     monkeypatch.setattr(figure2, "_work", lambda **arguments: pytest.fail("done again"))
-    same(section, figure2.run(setting, Run((3,), True, folder)))
+    same(section, figure2.run(setting, Job((3,), True, folder)))
 
 
 def test_an_interrupted_run_ends_with_the_same_numbers(setting, first, monkeypatch, tmp_path):
@@ -77,16 +77,16 @@ def test_an_interrupted_run_ends_with_the_same_numbers(setting, first, monkeypat
 
     monkeypatch.setattr(figure2, "_work", stop)
     with pytest.raises(KeyboardInterrupt):
-        figure2.run(setting, Run((3,), True, tmp_path))
+        figure2.run(setting, Job((3,), True, tmp_path))
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(figure2, "_work", work)
-    same(section, figure2.run(setting, Run((3,), True, tmp_path)))
+    same(section, figure2.run(setting, Job((3,), True, tmp_path)))
 
 
 def test_other_images_are_never_written_as_files(setting, first):
     _, folder = first
     private = Setting(setting.masks, setting.train, setting.test, "somewhere", shipped=False)
-    found = figure2.run(private, Run((3,), True, folder))
+    found = figure2.run(private, Job((3,), True, folder))
     assert not any(picture.shipped for picture in found.pictures)
 
 

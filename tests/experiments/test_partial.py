@@ -3,9 +3,9 @@ import pytest
 import scipy
 
 from logsuper._base._files import save_arrays
-from logsuper.experiments import Run, _partial
+from logsuper.experiments import Job, _partial
+from logsuper.experiments._job import Part
 from logsuper.experiments._partial import Partial
-from logsuper.experiments._run import Part
 
 ARGUMENTS = {"decays": (1.0, 3.0), "points": 50}
 
@@ -80,12 +80,12 @@ def test_a_changed_byte_is_never_believed(tmp_path):
 
 def test_a_damaged_part_is_computed_again(tmp_path):
     part = Part("two", np.array, {"object": [1.0, 2.0]}, (2,))
-    Run(partial=tmp_path).do([part], {})
+    Job(partial=tmp_path).do([part], {})
     [path] = tmp_path.iterdir()
     whole = path.read_bytes()
     path.write_bytes(whole.replace(np.float64(2.0).tobytes(), np.float64(3.0).tobytes()))
     with pytest.warns(RuntimeWarning, match="computed again"):
-        found = Run(partial=tmp_path).do([part], {})
+        found = Job(partial=tmp_path).do([part], {})
     assert found["two"].tolist() == [1.0, 2.0]
     assert path.read_bytes() == whole
 

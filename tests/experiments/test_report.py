@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from logsuper.experiments import EXPERIMENTS, Run, load_setting, make_page, run_experiment
+from logsuper.experiments import EXPERIMENTS, Job, load_setting, make_page, run_experiment
 from logsuper.report import Section
 
 SECTIONS = (
@@ -45,7 +45,7 @@ def test_a_quick_run_says_so_in_its_title(setting):
 
 def test_an_experiment_is_timed(setting):
     assert EXPERIMENTS == ("figure1", "figure2", "table1", "table2", "calibration")
-    section = run_experiment("figure2", setting, Run((3, 4), quick=True))
+    section = run_experiment("figure2", setting, Job((3, 4), quick=True))
     assert section.name == "figure2" and section.seeds == (3,) and section.seconds > 0
 
 
@@ -62,4 +62,4 @@ def test_an_experiment_is_timed(setting):
 )
 def test_seeds_are_checked(seeds, error, words):
     with pytest.raises(error, match=words):
-        Run(seeds)
+        Job(seeds)

@@ -1,10 +1,11 @@
 import dataclasses
 import itertools
+import re
 
 import numpy as np
 import pytest
 
-from logsuper.experiments import Run, _table1_fits, load_setting, table1
+from logsuper.experiments import Job, _table1_fits, load_setting, table1
 from logsuper.experiments._setting import NOISES
 from logsuper.experiments._table1_fits import FITS
 from logsuper.experiments._table1_report import make_section
@@ -42,8 +43,8 @@ def calls():
 
 @pytest.fixture(scope="module")
 def section(folder, calls):
-    run = Run((0, 1), partial=folder, progress=lambda *done: calls.append(done))
-    return make_section(table1.compute(OTHERS, PLAN, run))
+    job = Job((0, 1), partial=folder, progress=lambda *done: calls.append(done))
+    return make_section(table1.compute(OTHERS, PLAN, job))
 
 
 def grid(section, name):
@@ -121,22 +122,22 @@ def test_a_second_run_does_nothing_and_says_the_same(section, folder, calls, mon
     assert calls == sorted(calls)
     monkeypatch.setattr(table1, "work", fail)
     monkeypatch.setattr(table1, "select", fail)
-    again = make_section(table1.compute(OTHERS, PLAN, Run((0, 1), partial=folder)))
+    again = make_section(table1.compute(OTHERS, PLAN, Job((0, 1), partial=folder)))
     assert again == section
 
 
 def test_an_interrupted_run_gives_the_same_numbers(tmp_path):
-    whole = make_section(table1.compute(SETTING, SMALL, Run()))
+    whole = make_section(table1.compute(SETTING, SMALL, Job()))
 
     def stop(done, total):
         if done == 4:
             raise Stop
 
     with pytest.raises(Stop):
-        table1.compute(SETTING, SMALL, Run(partial=tmp_path, progress=stop))
+        table1.compute(SETTING, SMALL, Job(partial=tmp_path, progress=stop))
     first = []
-    run = Run(partial=tmp_path, progress=lambda *done: first.append(done), n_jobs=2)
-    resumed = make_section(table1.compute(SETTING, SMALL, run))
+    job = Job(partial=tmp_path, progress=lambda *done: first.append(done), n_jobs=2)
+    resumed = make_section(table1.compute(SETTING, SMALL, job))
     assert first[0][0] == 4
     for name in ("table1", "table1_methods", "table1_selection"):
         assert grid(resumed, name) == grid(whole, name)
@@ -155,7 +156,7 @@ def test_other_images_or_regularisers_are_not_taken_for_these(section, folder):
             raise Stop
 
         with pytest.raises(Stop):
-            table1.compute(setting, plan, Run(partial=folder, progress=stop))
+            table1.compute(setting, plan, Job(partial=folder, progress=stop))
         assert calls == [0]
 
 
@@ -218,8 +219,10 @@ def outcome(shipped=False, **errors):
 
 
 def words(**errors):
-    text = make_section(outcome(**errors)).text
-    return " ".join(word for part in text for word in ([part] if isinstance(part, str) else part))
+    parts = make_section(outcome(**errors)).text
+    text = " ".join(x for part in parts for x in ([part] if isinstance(part, str) else part))
+    assert not re.search(r"[,;:%][a-z]|[.] ?[.]|  ", text)  # pieces fit together
+    return text
 
 
 @pytest.mark.parametrize(

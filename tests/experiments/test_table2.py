@@ -1,11 +1,12 @@
 """Table 2 in miniature: its structure, its numbers, and that nothing is done twice."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 
-from logsuper.experiments import Run, load_setting, table2
+from logsuper.experiments import Job, load_setting, table2
 from logsuper.experiments._setting import NOISES
 from logsuper.experiments._table2_report import make_section
 from logsuper.solvers._native import kernels
@@ -32,12 +33,12 @@ def folder(tmp_path_factory):
 def result(folder):
     if kernels() is None:
         pytest.skip("takes minutes without compiled kernels")
-    return table2.compute(SETTING, Run((0,), True, folder))
+    return table2.compute(SETTING, Job((0,), True, folder))
 
 
 @pytest.fixture(scope="module")
 def section(folder, result):
-    return table2.run(SETTING, Run((0,), True, folder))
+    return table2.run(SETTING, Job((0,), True, folder))
 
 
 def made_up(noises=NOISES, seeds=(0, 1), **changes):
@@ -59,7 +60,9 @@ def words(section):
 
 
 def told(result, setting=SETTING):
-    return words(make_section(result, setting))
+    text = words(make_section(result, setting))
+    assert not re.search(r"[,;:%][a-z]|[.] ?[.]|  ", text)  # pieces fit together
+    return text
 
 
 def test_paper_as_printed():
@@ -191,7 +194,7 @@ def test_done_is_not_done_again(folder, result, monkeypatch):
 
     monkeypatch.setattr(table2, "_fit", refuse)
     seen = []
-    again = table2.compute(SETTING, Run((0,), True, folder, lambda *done: seen.append(done)))
+    again = table2.compute(SETTING, Job((0,), True, folder, lambda *done: seen.append(done)))
     assert seen == [(16, 16)]
     for name in ("error", "length", "rate", "converged"):
         assert np.array_equal(getattr(again, name), getattr(result, name))
@@ -203,8 +206,8 @@ def test_interrupted_gives_the_same(tmp_path, result):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        table2.compute(SETTING, Run((0,), True, tmp_path, stop))
+        table2.compute(SETTING, Job((0,), True, tmp_path, stop))
     assert len(list(tmp_path.iterdir())) == 5
-    again = table2.compute(SETTING, Run((0,), True, tmp_path))
+    again = table2.compute(SETTING, Job((0,), True, tmp_path))
     assert np.array_equal(again.error, result.error)
     assert np.array_equal(again.length, result.length)

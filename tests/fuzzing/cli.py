@@ -52,9 +52,9 @@ _FLAGS = ("--json", "--quick", "--marginals", "--nonsense", "-h", "--version", "
 def _stand_in(name: str) -> None:
     """Put an experiment that takes no time in the place of one."""
 
-    def run(setting: Any, run: experiments.Run) -> Section:
-        assert run.progress is not None
-        run.progress(1, 1)
+    def run(setting: Any, job: experiments.Job) -> Section:
+        assert job.progress is not None
+        job.progress(1, 1)
         table = Table(f"Errors of {name}", ("noise", "error"), (("1 %", "0.2"),), name=name)
         return Section(name, f"The title of {name}", ("Text.",), (table,), seeds=(7,))
 

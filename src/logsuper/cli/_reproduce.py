@@ -97,12 +97,12 @@ def _report(
     name: str, out: Path, data: Path | None, quick: bool, seeds: int | None, jobs: int
 ) -> None:
     """Run one experiment or all, write the report and print a summary."""
-    from logsuper.experiments import EXPERIMENTS, Run, make_page, run_experiment
+    from logsuper.experiments import EXPERIMENTS, Job, make_page, run_experiment
     from logsuper.report import Table, duration, write_files
 
-    given = {"--data": data, "--out": out, "--quick": quick or None, "--seeds": seeds}
-    words = [word for key, x in given.items() if x is not None for word in (key, x)]
-    line = shlex.join(["logsuper", "reproduce", name, *(str(x) for x in words if x is not True)])
+    options = {"--data": data, "--out": out, "--seeds": seeds}
+    given = [str(x) for pair in options.items() if pair[1] is not None for x in pair]
+    line = shlex.join(["logsuper", "reproduce", name, *given, *["--quick"] * quick])
     count = seeds or _SEEDS.get(name, _USUAL)[quick]
     names = EXPERIMENTS if name == "all" else (name,)
     setting = _load(data)
@@ -110,7 +110,7 @@ def _report(
         with bars(names) as shows:
             sections = [
                 run_experiment(
-                    key, setting, Run(tuple(range(count)), quick, out / "partial", shows[key], jobs)
+                    key, setting, Job(tuple(range(count)), quick, out / "partial", shows[key], jobs)
                 )
                 for key in names
             ]

@@ -1,7 +1,7 @@
 """The experiments of the paper, each a module with ``run``, and the report of all of them."""
 
+from logsuper.experiments._job import Job
 from logsuper.experiments._report import EXPERIMENTS, make_page, run_experiment
-from logsuper.experiments._run import Run
 from logsuper.experiments._setting import Setting, load_setting
 
-__all__ = ["EXPERIMENTS", "Run", "Setting", "load_setting", "make_page", "run_experiment"]
+__all__ = ["EXPERIMENTS", "Job", "Setting", "load_setting", "make_page", "run_experiment"]

@@ -38,7 +38,7 @@ def make_section(result: Result, setting: Setting) -> Section:
         samples=SAMPLES,
         bins=BINS,
         fewest=_FEWEST,
-        noises=noises,
+        levels=100.0 * np.array(result.noises),
         drawn=[percent(noise) for noise in result.noises if noise in _DRAWN],
         recommended=mean[:, chosen],
         best=sorted({_LABELS[i] for i in mean.argmin(axis=1)}),

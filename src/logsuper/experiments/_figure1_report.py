@@ -85,11 +85,11 @@ def _values(result: Result, c: int, said: Words) -> Table:
         rows,
         said["values"],
         f"figure1_c{result.decays[c]:g}" if c else "figure1",
-        data=() if c else list(full(result)),
+        data=() if c else list(_full(result)),
     )
 
 
-def full(result: Result) -> Iterator[tuple[Any, ...]]:
+def _full(result: Result) -> Iterator[tuple[Any, ...]]:
     """Yield one row for each decay, k and curve, the head first; what is not known is NaN.
 
     `mean`, `low` and `high` are the mean over the data sets and its 95 % interval, `stderr` the

@@ -8,7 +8,7 @@ import importlib
 import time
 from collections.abc import Sequence
 
-from logsuper.experiments._run import Run
+from logsuper.experiments._job import Job
 from logsuper.experiments._setting import Setting
 from logsuper.report import Page, Section, Words, duration, versions
 
@@ -18,10 +18,10 @@ EXPERIMENTS = ("figure1", "figure2", "table1", "table2", "calibration")
 """The sections of a report, in their order: modules with a function `run`."""
 
 
-def run_experiment(name: str, setting: Setting, run: Run) -> Section:
+def run_experiment(name: str, setting: Setting, job: Job) -> Section:
     """Run an experiment, and return its section with how long that took."""
     start = time.perf_counter()
-    section: Section = importlib.import_module(f"logsuper.experiments.{name}").run(setting, run)
+    section: Section = importlib.import_module(f"logsuper.experiments.{name}").run(setting, job)
     return dataclasses.replace(section, seconds=time.perf_counter() - start)
 
 

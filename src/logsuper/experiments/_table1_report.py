@@ -136,7 +136,8 @@ def _findings(result: Result) -> dict[str, Any]:
         "excess": excess,
         "most": f"{('MAP', 'mean')[key]}, {percent(noises[n])}",
         "ours": ours,
-        "held": mean[ours] <= printed,
+        "levels": 100.0 * np.array(noises),
+        "printed": printed,
         "above": above,
         "base": base,
         "others": [
@@ -147,12 +148,7 @@ def _findings(result: Result) -> dict[str, Any]:
         "samples": SAMPLES,
         "tree_folds": FOLDS,
         "weak": WEAK,
-        "once": [
-            label
-            for fit in result.numbers
-            if FITS[fit].once
-            for label in FITS[fit].columns.values()
-        ],
+        "fits": [FITS[fit] for fit in result.numbers],
         "edges": [
             f"{FITS[fit].title} at {percent(noise)}"
             for fit in result.selections

@@ -100,11 +100,8 @@ def _full(result: Result, methods: Iterable[int]) -> Iterator[tuple[Any, ...]]:
 
 def _findings(result: Result) -> dict[str, Any]:
     """Return what the words of the section are about."""
-    noises, mean = (
-        np.array(result.noises),
-        result.error.mean(axis=2),
-    )  # (methods, noises, decodings)
-    sides = []
+    mean = result.error.mean(axis=2)  # (methods, noises, decodings)
+    noises, sides = np.array(result.noises), []
     for known in (True, False):
         (latent,), others = result.of(known, latent=True), result.of(known, latent=False)
         paper = np.stack([result.paper(known, name) for name in DECODINGS], axis=-1)
@@ -123,7 +120,8 @@ def _findings(result: Result) -> dict[str, Any]:
     return {
         "sides": sides,
         "fits": result.converged[papers],
-        "poor": [percent(noise) for noise in noises[poor]],
+        "levels": 100.0 * noises,
+        "poor": poor,
         "off": 100.0 * np.abs(result.rate[free] - noises[:, None]).max(),
         "change": np.abs(sides[1]["ours"] - sides[0]["ours"]).max(),
         "cells": error[..., 0].size,

@@ -10,7 +10,7 @@ import numpy as np
 from logsuper._base import FloatArray
 from logsuper.channels import Flips
 from logsuper.estimators import MaskDenoiser
-from logsuper.experiments._run import Run
+from logsuper.experiments._job import Job
 from logsuper.experiments._setting import NOISES, Setting
 from logsuper.functions import grid_cuts
 from logsuper.learning import Examples, make_examples, make_model, means
@@ -63,13 +63,13 @@ class Result:
         return np.asarray(100.0 * off / self.count.sum(axis=-1))
 
 
-def run(setting: Setting, run: Run) -> Section:
+def run(setting: Setting, job: Job) -> Section:
     """Compare probabilities with what is true of test pixels, for four ways of inference.
 
     Parameters
     ----------
     setting : Setting
-    run : Run
+    job : Job
         Its seeds are of the noise, the learner and the perturbations; a quick one has two rates.
 
     Returns
@@ -84,16 +84,16 @@ def run(setting: Setting, run: Run) -> Section:
     """
     from logsuper.experiments._calibration_report import make_section
 
-    return make_section(compute(setting, run), setting)
+    return make_section(compute(setting, job), setting)
 
 
-def compute(setting: Setting, run: Run) -> Result:
+def compute(setting: Setting, job: Job) -> Result:
     """Return the sums; see `run`."""
-    noises = _QUICK_NOISES if run.quick else NOISES
-    axes, shape = {"noise": noises, "seed": run.seeds}, (len(METHODS), 3, BINS)
+    noises = _QUICK_NOISES if job.quick else NOISES
+    axes, shape = {"noise": noises, "seed": job.seeds}, (len(METHODS), 3, BINS)
     depends = {**setting.arguments(), "bins": BINS, "samples": SAMPLES, "methods": METHODS}
-    table = run.grid("calibration", _sums, axes, shape, depends, setting=setting)
-    return Result(noises, run.seeds, *np.moveaxis(table, -2, 0))
+    table = job.grid("calibration", _sums, axes, shape, depends, setting=setting)
+    return Result(noises, job.seeds, *np.moveaxis(table, -2, 0))
 
 
 # ------------------------------------------------------------------------------------------ inside

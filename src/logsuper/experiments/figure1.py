@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from logsuper._base import FloatArray, check_integer, check_natural, check_number
 from logsuper.bounds import Bound
 from logsuper.datasets import gaussian_mixture_graph
-from logsuper.experiments._run import Run, check_list
+from logsuper.experiments._job import Job, check_list
 from logsuper.experiments._setting import Setting
 from logsuper.functions import Modular
 from logsuper.model import LogSupermodular
@@ -170,14 +170,14 @@ class Result:
         return nats, errors
 
 
-def run(setting: Setting | None, run: Run) -> Section:
+def run(setting: Setting | None, job: Job) -> Section:
     """Compare bounds on log Z of a graph cut.
 
     Parameters
     ----------
     setting : Setting
         Not used: the figure is about points in the plane.
-    run : Run
+    job : Job
         With one seed for each data set; a quick one has fewer numbers of given points.
 
     Returns
@@ -186,11 +186,11 @@ def run(setting: Setting | None, run: Run) -> Section:
     """
     from logsuper.experiments._figure1_report import make_section
 
-    return make_section(compute(run, counts=QUICK_COUNTS if run.quick else ()))
+    return make_section(compute(job, counts=QUICK_COUNTS if job.quick else ()))
 
 
 def compute(
-    run: Run,
+    job: Job,
     *,
     decays: Iterable[float] = (1.0, 3.0),
     counts: Sequence[int] = (),
@@ -205,7 +205,7 @@ def compute(
 
     Parameters
     ----------
-    run : Run
+    job : Job
         With one seed for each data set: that of `gaussian_mixture_graph`, and of sampled bounds.
     decays : iterable of float, default (1.0, 3.0)
     counts : sequence of int, default 1, ..., points
@@ -221,8 +221,8 @@ def compute(
 
     Examples
     --------
-    >>> from logsuper.experiments import Run, figure1
-    >>> result = figure1.compute(Run((0, 1)), decays=[1.0], counts=[1, 4], points=4)
+    >>> from logsuper.experiments import Job, figure1
+    >>> result = figure1.compute(Job((0, 1)), decays=[1.0], counts=[1, 4], points=4)
     >>> result.value.shape == (2, 1, 2, len(figure1.CURVES))
     True
     >>> lfield, exact = result.mean[0, 0, 0], result.mean[0, 0, -1]
@@ -241,9 +241,9 @@ def compute(
             raise ValueError(f"counts[{i}] = {count}, but a cluster has only {points} points")
     fixed: dict[str, Any] = {"counts": given, "points": points, "samples": samples}
     depends = {**fixed, "curves": [(c.key, dict(c.options), c.largest) for c in CURVES]}
-    axes = {"seed": run.seeds, "decay": rates}
-    numbers = run.grid("figure1", _models, axes, (len(given), len(CURVES), 4), depends, **fixed)
-    return Result(run.seeds, rates, given, points, samples, *np.moveaxis(numbers, -1, 0))
+    axes = {"seed": job.seeds, "decay": rates}
+    numbers = job.grid("figure1", _models, axes, (len(given), len(CURVES), 4), depends, **fixed)
+    return Result(job.seeds, rates, given, points, samples, *np.moveaxis(numbers, -1, 0))
 
 
 def _models(

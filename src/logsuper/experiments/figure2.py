@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray
 from logsuper.estimators import MaskDenoiser
-from logsuper.experiments._run import Run
+from logsuper.experiments._job import Job
 from logsuper.experiments._setting import Setting
 from logsuper.functions import grid_cuts
 from logsuper.learning import make_examples, make_model
@@ -41,13 +41,13 @@ _ERRORS = (
 _WEIGHTS = ("horizontal cut", "vertical cut", "observation", "MAP factor")
 
 
-def run(setting: Setting, run: Run) -> Section:
+def run(setting: Setting, job: Job) -> Section:
     """Learn from pairs, and show what becomes of some test images.
 
     Parameters
     ----------
     setting : Setting
-    run : Run
+    job : Job
         Its first seed is that of the noise; there is one model for each level of noise and kind of
         gaps. A quick one has one level of noise, and fewer images.
 
@@ -55,13 +55,13 @@ def run(setting: Setting, run: Run) -> Section:
     -------
     Section
     """
-    noises = _QUICK_NOISES if run.quick else _NOISES
-    train = min(setting.train, _QUICK_TRAIN) if run.quick else setting.train
-    shown = min(setting.test, _QUICK_IMAGES if run.quick else _IMAGES)
+    noises = _QUICK_NOISES if job.quick else _NOISES
+    train = min(setting.train, _QUICK_TRAIN) if job.quick else setting.train
+    shown = min(setting.test, _QUICK_IMAGES if job.quick else _IMAGES)
     chosen = np.linspace(0, setting.test - 1, shown).round().astype(int).tolist()
-    fixed = {"seed": run.seeds[0], "train": train, "chosen": chosen}
+    fixed = {"seed": job.seeds[0], "train": train, "chosen": chosen}
     fields = _fields(shown, setting.masks.images.shape[1:])
-    numbers = run.grid(
+    numbers = job.grid(
         "figure2",
         _work,
         {"noise": noises, "kind": tuple(GAPS)},
@@ -83,7 +83,7 @@ def run(setting: Setting, run: Run) -> Section:
             png, caption = sheet.draw(rows, texts), f"{at} % noise: {said[name]}"
             pictures.append(Picture(f"figure2_{at}_{name}", png, caption, setting.shipped))
     parts = {"tables": tuple(_tables(found, said)), "pictures": tuple(pictures)}
-    return said.section("figure2", **parts, seeds=run.seeds[:1])
+    return said.section("figure2", **parts, seeds=job.seeds[:1])
 
 
 # ---------------------------------------------------------------------------------------- numbers

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from logsuper._base import FloatArray
-from logsuper.experiments._run import Part, Run
+from logsuper.experiments._job import Job, Part
 from logsuper.experiments._setting import NOISES, Setting
 from logsuper.experiments._table1_fits import FITS, Pair, select, work
 from logsuper.report import Section
@@ -138,13 +138,13 @@ class Result:
         return np.concatenate(flags)
 
 
-def run(setting: Setting, run: Run) -> Section:
+def run(setting: Setting, job: Job) -> Section:
     """Measure the errors of all columns on the test images.
 
     Parameters
     ----------
     setting : Setting
-    run : Run
+    job : Job
         Its seeds are of the noise, on training and test images; the split stays. A quick one takes
         half a minute for a seed: 10 % and 20 % noise, no exact likelihood.
 
@@ -154,32 +154,32 @@ def run(setting: Setting, run: Run) -> Section:
 
     Examples
     --------
-    >>> from logsuper.experiments import Run, load_setting, table1
+    >>> from logsuper.experiments import Job, load_setting, table1
     >>> setting = load_setting(train=8, test=4, shape=(16, 16))
-    >>> section = table1.run(setting, Run(quick=True))
+    >>> section = table1.run(setting, Job(quick=True))
     >>> [table.name for table in section.tables]
     ['table1', 'table1_methods', 'table1_selection', 'table1_seconds']
     """
     from logsuper.experiments._table1_report import make_section
 
-    return make_section(compute(setting, make_plan(run.quick), run))
+    return make_section(compute(setting, make_plan(job.quick), job))
 
 
-def compute(setting: Setting, plan: Plan, run: Run) -> Result:
+def compute(setting: Setting, plan: Plan, job: Job) -> Result:
     """Run a plan: the selection with what does not need its outcome, then the rest."""
-    first, noises, found = run.seeds[0], plan.noises, dict[str, FloatArray]()
+    first, noises, found = job.seeds[0], plan.noises, dict[str, FloatArray]()
     depends = {"selected with": first, "paths": plan.paths, "folds": plan.folds}
     depends |= {"pixels": plan.pixels, **setting.arguments()}
-    seeds = {fit: run.seeds[:1] if FITS[fit].once else run.seeds for fit in plan.fits}
+    seeds = {fit: job.seeds[:1] if FITS[fit].once else job.seeds for fit in plan.fits}
     searched = [fit for fit in plan.fits if FITS[fit].search is not None]
     total = len(noises) * (len(searched) + sum(map(len, seeds.values())))
 
     def do(parts: Sequence[Part]) -> None:
         def show(done: int, _: int) -> None:
-            if run.progress is not None:
-                run.progress(len(found) + done, total)
+            if job.progress is not None:
+                job.progress(len(found) + done, total)
 
-        found.update(dataclasses.replace(run, progress=show).do(parts, depends))
+        found.update(dataclasses.replace(job, progress=show).do(parts, depends))
 
     def part(fit: str, noise: float, seed: int, pair: Pair | None = None) -> Part:
         given = {"fit": fit, "noise": noise, "seed": seed, "pair": pair, "pixels": plan.pixels}
@@ -214,4 +214,4 @@ def compute(setting: Setting, plan: Plan, run: Run) -> Result:
         fit: np.array([[found[part(fit, n, seed).name] for seed in seeds[fit]] for n in noises])
         for fit in plan.fits
     }
-    return Result(setting, plan, run.seeds, errors, numbers)
+    return Result(setting, plan, job.seeds, errors, numbers)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.estimators import MaskDenoiser
-from logsuper.experiments._run import Run
+from logsuper.experiments._job import Job
 from logsuper.experiments._setting import NOISES, Setting
 from logsuper.report import Section
 
@@ -135,13 +135,13 @@ class Result:
         return np.array([PAPER[known, decoding][NOISES.index(noise)] for noise in self.noises])
 
 
-def run(setting: Setting, run: Run) -> Section:
+def run(setting: Setting, job: Job) -> Section:
     """Learn from noisy images alone in all ways, and compare with the paper.
 
     Parameters
     ----------
     setting : Setting
-    run : Run
+    job : Job
         A quick one has two rates only, and a paper's objective that is not quite converged.
 
     Returns
@@ -156,16 +156,16 @@ def run(setting: Setting, run: Run) -> Section:
     """
     from logsuper.experiments._table2_report import make_section
 
-    return make_section(compute(setting, run), setting)
+    return make_section(compute(setting, job), setting)
 
 
-def compute(setting: Setting, run: Run) -> Result:
+def compute(setting: Setting, job: Job) -> Result:
     """Return the numbers; see `run`."""
-    noises, tol = (_QUICK_NOISES, _QUICK_TOL) if run.quick else (NOISES, _TOL)
-    table = run.grid(
+    noises, tol = (_QUICK_NOISES, _QUICK_TOL) if job.quick else (NOISES, _TOL)
+    table = job.grid(
         "table2",
         _fit,
-        {"method": [method.key for method in METHODS], "noise": noises, "seed": run.seeds},
+        {"method": [method.key for method in METHODS], "noise": noises, "seed": job.seeds},
         (6,),
         {**setting.arguments(), "tol": tol},
         order=lambda cell: (not cell[0].startswith("latent"), cell[1]),
@@ -177,7 +177,7 @@ def compute(setting: Setting, run: Run) -> Result:
         table[..., 2:4],
         np.moveaxis(table[..., 4:], -1, 0),
     )
-    return Result(noises, run.seeds, tol, error, length, rate, converged)
+    return Result(noises, job.seeds, tol, error, length, rate, converged)
 
 
 def boundary(masks: NDArray[Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jinja2
@@ -28,7 +28,8 @@ class Words:
     template : str
         The name of a file there, without its ending ``.txt``.
     **values
-        What the template may use. Numbers are written as ``{{ value | form(".2f") }}``.
+        What the template may use. Numbers are written as ``{{ value | form(".2f") }}``, several as
+        ``{{ values | each(".2f") }}``, with slashes between them.
     """
 
     def __init__(self, package: str, template: str, **values: Any) -> None:
@@ -39,7 +40,7 @@ class Words:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters["form"] = format
+        environment.filters |= {"form": format, "each": _each}
         self._texts = vars(environment.get_template(f"{template}.txt").make_module(values))
 
     def __getitem__(self, name: str) -> str:
@@ -62,3 +63,7 @@ class Words:
             words, _, answer = " ".join(paragraph.split()).partition(" => ")
             found.append(Finding(words, answer) if answer else words)
         return tuple(found)
+
+
+def _each(values: Iterable[Any], form: str) -> str:
+    return "/".join(format(value, form) for value in values)

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from logsuper._base import FloatArray, check_natural
 from logsuper.experiments._partial import Partial
 
-__all__ = ["Part", "Run", "check_list"]
+__all__ = ["Job", "Part", "check_list"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Job:
     """How an experiment is run.
 
     Attributes
@@ -59,8 +59,8 @@ class Run:
 
     Examples
     --------
-    >>> from logsuper.experiments import Run
-    >>> Run((0, 1)).grid("power", pow, {"base": (2, 3), "exp": (1, 2)}, (), {}).tolist()
+    >>> from logsuper.experiments import Job
+    >>> Job((0, 1)).grid("power", pow, {"base": (2, 3), "exp": (1, 2)}, (), {}).tolist()
     [[2.0, 4.0], [3.0, 9.0]]
     """
 
@@ -94,7 +94,7 @@ class Run:
             found = {name: numbers for name, numbers in stored.items() if numbers is not None}
         tell = self.progress or (lambda done, total: None)
         tell(len(found), len(parts))
-        left = (delayed(_do)(part) for part in parts if part.name not in found)
+        left = [delayed(_do)(part) for part in parts if part.name not in found]
         for name, numbers in Parallel(self.n_jobs, return_as="generator_unordered")(left):
             found[name] = numbers
             if store is not None:
