@@ -145,7 +145,7 @@ WAYS: dict[str, Way] = {
 TESTED: dict[str, Way] = {
     "frequencies k / S, S = 100": counted,
     REFERENCE: partial(counted, more=0.5),
-    "`predict_proba`": conditional,
+    "predict_proba": conditional,
     "exact (certified strips)": lambda posterior: posterior.inferred("auto"),
 }
 

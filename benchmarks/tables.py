@@ -33,4 +33,4 @@ def write_page(
     ]
     parts = [f"# {title}", f"Printed by `python -m {module} {shlex.join(words)}`. {text}"]
     parts += [f"## {table.title}\n\n{table.markdown()}" for table in tables]
-    write_files({path.name: "\n\n".join([*parts, ""]).encode()}, path.parent)
+    write_files({path.name: ("\n\n".join(parts) + "\n").encode()}, path.parent)

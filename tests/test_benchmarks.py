@@ -201,7 +201,7 @@ def test_probabilities_are_compared(tmp_path, capsys):
     arguments = ["--quick", "--only", "test", "--markdown", str(page), "--figure", str(figure)]
     assert probabilities.main(arguments) == 0
     text = page.read_text()
-    assert text.count("`predict_proba`") == 2 and "figure.png" in text
+    assert text.count("| predict\\_proba |") == 2 and "figure.png" in text
     assert "inf" in capsys.readouterr().out
 
 
