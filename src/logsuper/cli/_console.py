@@ -23,27 +23,34 @@ def console(stderr: bool = False) -> Console:
 
 
 def print_table(table: Table) -> None:
-    """Print a table, or where to find it if the terminal is too narrow."""
+    """Print a table; if the terminal is too narrow, say where it is, or break its cells."""
     from rich import table as rich
     from rich.text import Text
 
-    screen, shown, needed = console(), rich.Table(title=table.title), 1
-    for j, (name, right) in enumerate(zip(table.head, table.numeric, strict=True)):
-        # words stay whole, and so do numbers with their units and errors
-        cells = [row[j] for row in table.rows]
-        whole = [*name.split(), *(cells if right else " ".join(cells).split())]
-        width = max(map(len, whole), default=0)
+    screen, shown = console(), rich.Table(title=table.title)
+    columns = [[name, *cells] for name, *cells in zip(table.head, *table.rows, strict=True)]
+    # words stay whole, and so do numbers with their units and errors
+    whole = [
+        [*name.split(), *(cells if right else " ".join(cells).split())]
+        for (name, *cells), right in zip(columns, table.numeric, strict=True)
+    ]
+    widths = [max(map(len, words), default=0) for words in whole]
+    fits = sum(width + 3 for width in widths) < screen.width
+    if table.name and not fits:
+        screen.print(f"{table.title}: too wide for this terminal, see {table.name}.csv")
+        return
+    for column, width, right in zip(columns, widths, table.numeric, strict=True):
         shown.add_column(
-            Text(name), justify="right" if right else "left", min_width=width, overflow="fold"
+            Text(column[0]),
+            justify="right" if right else "left",
+            overflow="fold",
+            min_width=width if fits else None,
+            no_wrap=fits and width == max(map(len, column)),
         )
-        needed += width + 3
     for i, row in enumerate(table.rows):
         bold = ("bold" if (i, j) in table.best else "" for j in range(len(row)))
         shown.add_row(*map(Text, row, bold))
-    if needed > screen.width and table.name:
-        screen.print(f"{table.title}: too wide for this terminal, see {table.name}.csv")
-    else:
-        screen.print(shown)
+    screen.print(shown)
 
 
 def is_plain(text: str) -> bool:
