@@ -20,6 +20,7 @@ from logsuper.functions._modular import zero as zero
 from logsuper.functions._sum import Sum
 from logsuper.functions._sum import combine as combine
 from logsuper.functions._sum import split_modular as split_modular
+from logsuper.functions._walks import Evaluated as Evaluated
 
 __all__ = [
     "ConcaveCardinality",

@@ -1,0 +1,295 @@
+r"""Gains of one element at a time, along walks that flip one element at a time.
+
+A sweep of a Markov chain asks for one gain, perhaps flips that element, and asks for the gain of
+the next. Evaluating f anew for each of them costs n evaluations per sweep; a walk keeps a few
+numbers from which a gain takes few steps, and which a flip brings up to date. Many walks go side by
+side here; the kernels do the same for one or two at a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from logsuper._base import EPS, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from logsuper.functions._base import SubmodularFunction
+
+# profile(V, group) returns h_g at column p of V (R, P) for ``group[p]``.
+Profile = Callable[[FloatArray, IntArray], FloatArray]
+
+# Rounding errors of a gain are smaller than this, relative to the values it is a difference of.
+_SLACK = 1e-9
+
+
+class Walk(ABC):
+    """One term of a function, and what it keeps of the states (R, n) that walk.
+
+    The states belong to the caller, who flips entries of them and says so.
+
+    Attributes
+    ----------
+    work : float
+        About how many numbers a visit to an element handles: its gain and, now and then, its flip.
+    """
+
+    work: float
+
+    @abstractmethod
+    def start(self, X: FloatArray) -> None:
+        """Begin at the states X (R, n), which are kept by reference."""
+
+    @abstractmethod
+    def gain(self, d: int) -> FloatArray:
+        """Return ``f(x, x_d=1) - f(x, x_d=0)`` at each state, (R,), whatever x_d is."""
+
+    @abstractmethod
+    def flipped(self, d: int, rows: IntArray) -> None:
+        """Take note that entry d of some rows of X has been flipped."""
+
+    def renew(self) -> None:
+        """Make numbers again that rounding may have spoilt; asked for before each sweep."""
+        return
+
+    def add_to(self, scan: Any, weight: float) -> bool:
+        """Add the term to a scan of the kernels; return whether they can do it."""
+        return False
+
+
+class Evaluated(Walk):
+    """A function of which nothing is known: a gain is the difference of two values."""
+
+    def __init__(self, function: SubmodularFunction) -> None:
+        self._function = function
+        self.work = function._row_cost()
+
+    def start(self, X: FloatArray) -> None:
+        self._X = X
+        self._values = self._evaluate(X)
+
+    def gain(self, d: int) -> FloatArray:
+        old = self._X[:, d].copy()
+        self._X[:, d] = 1.0 - old
+        self._others = self._evaluate(self._X)
+        self._X[:, d] = old
+        return (self._others - self._values) * (1.0 - 2.0 * old)
+
+    def flipped(self, d: int, rows: IntArray) -> None:
+        # its gain was asked for just before
+        self._values[rows] = self._others[rows]
+
+    def slack(self) -> float:
+        """Return by how much a gain may rise from a state to a larger one: by rounding alone."""
+        return _SLACK * (1.0 + float(np.abs(self._values).max()))
+
+    def _evaluate(self, X: FloatArray) -> FloatArray:
+        """Return the values at the rows of X; one that is not finite is refused."""
+        return self._function._in_blocks(self._function._evaluate, X, ())
+
+
+class Facilities(Walk):
+    """The best and the second best benefit of each user.
+
+    Without facility d a user has the second best if d is the best; and if it is not, what d is
+    worth is no more than the second best.
+    """
+
+    def __init__(self, benefits: FloatArray) -> None:
+        self._benefits = benefits
+        self._rows = np.ascontiguousarray(benefits.T)
+        self.work = 8.0 + len(benefits)
+
+    def start(self, X: FloatArray) -> None:
+        self._X = X
+        self._best, self._second = np.zeros((2, len(X), len(self._benefits)))
+        for d in range(X.shape[1]):
+            self._open(d, np.flatnonzero(X[:, d]))
+
+    def gain(self, d: int) -> FloatArray:
+        without = np.where(self._X[:, d, None] > 0, self._second, self._best)
+        return np.asarray(np.maximum(self._rows[d] - without, 0.0).sum(axis=1))
+
+    def flipped(self, d: int, rows: IntArray) -> None:
+        on = self._X[rows, d] > 0
+        self._open(d, rows[on])
+        closed = rows[~on]
+        row, user = np.nonzero((self._rows[d] >= self._second[closed]) & (self._rows[d] > 0))
+        if len(row) == 0:
+            return
+        row = closed[row]
+        left = np.zeros((len(row), max(2, len(self._rows))))
+        left[:, : len(self._rows)] = self._benefits[user] * self._X[row]
+        left.partition(left.shape[1] - 2, axis=1)
+        self._second[row, user], self._best[row, user] = left[:, -2:].T
+
+    def _open(self, d: int, rows: IntArray) -> None:
+        benefit, best = self._rows[d], self._best[rows]
+        self._second[rows] = np.maximum(self._second[rows], np.minimum(benefit, best))
+        self._best[rows] = np.maximum(best, benefit)
+
+    def add_to(self, scan: Any, weight: float) -> bool:
+        scan.add_facilities(weight, self._benefits)
+        return True
+
+
+class Pieces(NamedTuple):
+    """Piecewise-linear profiles: of group g through the points start[g] to start[g + 1].
+
+    The first point of each is (0, 0); they increase, and beyond the last the profile is constant.
+    """
+
+    start: IntArray
+    point: FloatArray
+    value: FloatArray
+
+    @classmethod
+    def stack(cls, points: ArrayLike, values: ArrayLike) -> Pieces:
+        """Return profiles through rows of points (G, P) that do not decrease.
+
+        Of equal ones the first counts.
+        """
+        table = np.asarray(points, dtype=np.float64)
+        keep = np.diff(table, axis=1, prepend=-1.0) > 0
+        start = np.concatenate([[0], np.cumsum(keep.sum(axis=1))]).astype(np.int64)
+        return cls(start, table[keep], np.asarray(values, dtype=np.float64)[keep])
+
+
+class Groups(Walk):
+    r"""The sums of the groups, for :math:`\sum_gh_g(\sum_{i\in g}w_{gi}x_i)`.
+
+    Parameters
+    ----------
+    n : int
+    group, member, weight : ndarray of shape (E,)
+        Element `member[p]` is in group `group[p]` with weight `weight[p]`.
+    n_groups : int
+    profile : callable
+    pieces : Pieces, optional
+        The same, for kernels.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        group: IntArray,
+        member: IntArray,
+        weight: FloatArray,
+        n_groups: int,
+        profile: Profile,
+        pieces: Pieces | None = None,
+    ) -> None:
+        order = np.argsort(member, kind="stable")
+        self._group, self._weight = group[order], weight[order]
+        self._start = np.searchsorted(member[order], np.arange(n + 1)).astype(np.int64)
+        self._n_groups, self._profile, self._pieces = n_groups, profile, pieces
+        self.work = 8.0 + 16.0 * len(group) / n
+
+    def start(self, X: FloatArray) -> None:
+        self._X = X
+        self.renew()
+
+    def renew(self) -> None:
+        self._sums = np.zeros((len(self._X), self._n_groups))
+        for d in range(self._X.shape[1]):
+            groups, weight = self._of(d)
+            self._sums[:, groups] += self._X[:, d, None] * weight
+
+    def gain(self, d: int) -> FloatArray:
+        groups, weight = self._of(d)
+        without = np.maximum(self._sums[:, groups] - self._X[:, d, None] * weight, 0.0)
+        change = self._profile(without + weight, groups) - self._profile(without, groups)
+        return np.asarray(change.sum(axis=1))
+
+    def flipped(self, d: int, rows: IntArray) -> None:
+        groups, weight = self._of(d)
+        sign = 2.0 * self._X[rows, d, None] - 1.0
+        self._sums[np.ix_(rows, groups)] += sign * weight
+
+    def _of(self, d: int) -> tuple[IntArray, FloatArray]:
+        """Return the groups of an element and its weights in them."""
+        entries = slice(int(self._start[d]), int(self._start[d + 1]))
+        return self._group[entries], self._weight[entries]
+
+    def add_to(self, scan: Any, weight: float) -> bool:
+        if self._pieces is None:
+            return False
+        scan.add_groups(weight, self._start, self._group, self._weight, *self._pieces)
+        return True
+
+
+def one_group(
+    n: int, members: IntArray, weights: FloatArray, profile: Profile, pieces: Pieces | None
+) -> Groups:
+    """Return the walk of a function of one weighted sum."""
+    return Groups(n, np.zeros(len(members), np.int64), members, weights, 1, profile, pieces)
+
+
+class Determinant(Walk):
+    r"""K after Gauss-Jordan pivots on S, for :math:`\log\det K_{SS}`.
+
+    On S it is minus the inverse of :math:`K_{SS}`, elsewhere the Schur complement: the conditional
+    variances, of which gains are logarithms, are on its diagonal. A flip is one more pivot. It is
+    made again after n flips, so that rounding does not build up.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+    on : bool
+        Whether S are the elements that are on, or those that are off.
+    """
+
+    def __init__(self, K: FloatArray, on: bool = True) -> None:
+        self._K, self._on, self._variance = K, on, np.diagonal(K)
+        # a rank-one update of half of a symmetric matrix, but not at each visit
+        self.work = 32.0 + len(K) ** 2 / 8
+
+    def start(self, X: FloatArray) -> None:
+        self._X = X
+        inside = X if self._on else 1.0 - X
+        both = inside[:, :, None] * inside[:, None, :]
+        block = self._K * both
+        place = np.arange(len(self._K))
+        block[:, place, place] += 1.0 - inside
+        inverse = np.linalg.inv(block) * both
+        regression = self._K @ inverse
+        one = inside[:, None, :] > 0
+        rest = self._K - regression @ self._K
+        across = np.where(one, regression, np.swapaxes(regression, 1, 2))
+        self._A = np.where(
+            both > 0, -inverse, np.where(one | (inside[..., None] > 0), across, rest)
+        )
+        self._flips = 0
+
+    def renew(self) -> None:
+        if self._flips >= len(self._K):
+            self.start(self._X)
+
+    def gain(self, d: int) -> FloatArray:
+        own, most = self._A[:, d, d], self._variance[d]
+        inside = (self._X[:, d] > 0) == self._on
+        # a variance is within these limits but for rounding
+        inverse = np.maximum(-own, 1.0 / most)
+        variance = np.clip(np.where(inside, 1.0 / inverse, own), EPS * most, most)
+        return np.asarray(np.log(variance) if self._on else -np.log(variance))
+
+    def flipped(self, d: int, rows: IntArray) -> None:
+        inside = (self._X[rows, d] > 0) == self._on  # by now
+        column = self._A[rows, :, d]
+        most = self._variance[d]
+        own = column[:, d]
+        p = np.where(inside, np.maximum(own, EPS * most), np.minimum(own, -1.0 / most))
+        self._A[rows] -= (column / p[:, None])[:, :, None] * column[:, None, :]
+        scaled = column / np.abs(p)[:, None]
+        self._A[rows, :, d] = scaled
+        self._A[rows, d, :] = scaled
+        self._A[rows, d, d] = -1.0 / p
+        self._flips += 1
+
+    def add_to(self, scan: Any, weight: float) -> bool:
+        scan.add_determinant(weight, self._K, np.linalg.inv(self._K), self._on)
+        return True
