@@ -165,15 +165,13 @@ inline void add_groups(TermScan& scan, double weight, Array<const int64_t> start
 }
 
 // log det of the kernel on the elements that are on, or on those that are off.
-inline void add_determinant(TermScan& scan, double weight, Array<const double> kernel,
-                            Array<const double> inverse, bool on) {
+inline void add_determinant(TermScan& scan, double weight, Array<const double> kernel, bool on) {
     require_weight(weight);
     const int64_t n = scan.size();
-    require(has_shape(kernel, {n, n}) && has_shape(inverse, {n, n}), "a matrix has the wrong shape");
-    require(finite(kernel.data(), kernel.size()) && finite(inverse.data(), inverse.size()),
-            "a matrix is not finite");
+    require(has_shape(kernel, {n, n}), "the kernel has the wrong shape");
+    require(finite(kernel.data(), kernel.size()), "the kernel is not finite");
     for (int64_t i = 0; i < n; ++i) require(kernel.data()[i * n + i] > 0, "a variance is not positive");
-    scan.add(weight, std::make_unique<DeterminantTerm>(n, kernel.data(), inverse.data(), on));
+    scan.add(weight, std::make_unique<DeterminantTerm>(n, kernel.data(), on));
 }
 
 inline void bind_chains(nb::module_& m) {
@@ -185,8 +183,7 @@ inline void bind_chains(nb::module_& m) {
         .def("add_facilities", &add_facilities, nb::arg("weight"), nb::arg("benefits"))
         .def("add_groups", &add_groups, nb::arg("weight"), nb::arg("start"), nb::arg("group"),
              nb::arg("weights"), nb::arg("piece"), nb::arg("point"), nb::arg("value"))
-        .def("add_determinant", &add_determinant, nb::arg("weight"), nb::arg("kernel"), nb::arg("inverse"),
-             nb::arg("on"));
+        .def("add_determinant", &add_determinant, nb::arg("weight"), nb::arg("kernel"), nb::arg("on"));
     m.def("term_scan", &make_term_scan, nb::arg("n"), nb::rv_policy::take_ownership);
     nb::class_<Clusters>(m, "Clusters")
         .def("move", &move_clusters, nb::arg("states").noconvert(), nb::arg("theta"), nb::arg("key"),

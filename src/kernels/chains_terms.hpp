@@ -1,8 +1,7 @@
 // Heat-bath sweeps over sums of terms, each of which keeps a state for every chain: numbers from which
 // the gain of one element takes few steps, and which a flip brings up to date.
 //
-// Numbers that rounding may spoil are made again from time to time: sums of groups before each sweep,
-// determinants after as many flips as there are elements.
+// No number that rounding may have spoilt is carried from one sweep to the next.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +26,7 @@ class Term {
     // Before each sweep.
     virtual void renew(const uint8_t*, double*) const {}
     // f(x, x_d = 1) - f(x, x_d = 0), whatever x_d is.
-    virtual double gain(const uint8_t* x, const double* state, int64_t d) const = 0;
+    virtual double gain(const uint8_t* x, double* state, int64_t d) const = 0;
     // After x_d has been flipped.
     virtual void flip(const uint8_t* x, double* state, int64_t d) const = 0;
 };
@@ -68,7 +67,7 @@ class FacilityTerm final : public Term {
         }
     }
 
-    double gain(const uint8_t* x, const double* state, int64_t d) const override {
+    double gain(const uint8_t* x, double* state, int64_t d) const override {
         const double *benefit = row(d), *without = x[d] ? state + stride_ : state;
         Double4 sum = {};
         for (int64_t u = 0; u < stride_; u += 4) {
@@ -155,7 +154,7 @@ class GroupTerm final : public Term {
     }
     void renew(const uint8_t* x, double* state) const override { start(x, state); }
 
-    double gain(const uint8_t* x, const double* state, int64_t d) const override {
+    double gain(const uint8_t* x, double* state, int64_t d) const override {
         double sum = 0;
         for (int64_t e = entry_[d]; e < entry_[d + 1]; ++e) {
             const double w = weight_[e], v = state[group_[e]] - (x[d] ? w : 0.0);
@@ -171,78 +170,124 @@ class GroupTerm final : public Term {
     }
 };
 
-// log det K_SS for S = {d: x_d = on}: the lower triangle of K after Gauss-Jordan pivots on S. On S it is
-// minus the inverse of K_SS, elsewhere the Schur complement, and its diagonal holds the conditional
-// variances that gains are logarithms of.
+// log det K_SS for S = {d: x_d = on}: the gain of d is the logarithm of its variance given the others in
+// S. Conditional kernels are kept for ever smaller ranges of elements around the one that was asked for
+// last, each given all of S outside of the range. Halving a range takes the other half of it into
+// account; a sweep halves each range once, with positive pivots throughout, and takes none of them back.
 class DeterminantTerm final : public Term {
     static constexpr double kLeast = std::numeric_limits<double>::epsilon();  // of a variance
     const int64_t n_;
     const uint8_t on_;
-    std::vector<double> none_, all_;  // after no pivot and after all
+    std::vector<double> kernel_;  // lower triangles, row by row
     std::vector<double> variance_;
+    std::vector<int64_t> place_;  // of the kernel of each level in the state
 
     static int64_t at(int64_t i) { return i * (i + 1) / 2; }
-    double* spare(double* state) const { return state + at(n_); }
-    double& flips(double* state) const { return state[at(n_) + n_]; }
+    int64_t spare() const { return place_.back(); }
 
-    // Take element d into S, or out of it again.
-    void pivot(double* matrix, double* column, int64_t d, bool into) const {
-        poll(n_ * n_ / 4);
-        double* const own = matrix + at(d);
-        std::copy(own, own + d + 1, column);
-        for (int64_t i = d + 1; i < n_; ++i) column[i] = matrix[at(i) + d];
-        // a conditional variance, or minus its inverse, within what it can be but for rounding
-        const double p =
-            into ? std::max(column[d], kLeast * variance_[d]) : std::min(column[d], -1.0 / variance_[d]);
-        for (int64_t i = 0; i < n_; ++i) {
-            const double factor = column[i] / p;
-            double* const row = matrix + at(i);
-            for (int64_t j = 0; j <= i; ++j) row[j] -= factor * column[j];
+    // The ranges of the levels, found again from the element: level 0 is everything.
+    struct Range {
+        int64_t first, last;
+        bool has(int64_t d) const { return first <= d && d < last; }
+        Range half(bool second) const {
+            const int64_t middle = (first + last) / 2;
+            return second ? Range{middle, last} : Range{first, middle};
         }
-        const double size = std::abs(p);
-        for (int64_t i = 0; i < d; ++i) own[i] = column[i] / size;
-        for (int64_t i = d + 1; i < n_; ++i) matrix[at(i) + d] = column[i] / size;
-        own[d] = -1.0 / p;
+    };
+    double& depth(double* state) const { return state[0]; }
+    double* ends(double* state, int64_t level) const { return state + 1 + 2 * level; }
+    Range range(double* state, int64_t level) const {
+        const double* const end = ends(state, level);
+        return level ? Range{static_cast<int64_t>(end[0]), static_cast<int64_t>(end[1])} : Range{0, n_};
+    }
+    const double* kernel(const double* state, int64_t level) const {
+        return level ? state + place_[level - 1] : kernel_.data();
+    }
+
+    // Forget the levels that do not have element d.
+    int64_t climb(double* state, int64_t d) const {
+        int64_t level = static_cast<int64_t>(depth(state));
+        while (level > 0 && !range(state, level).has(d)) --level;
+        depth(state) = static_cast<double>(level);
+        return level;
+    }
+
+    // The kernel of one half of a range, given those of the other half that are in S.
+    void halve(const uint8_t* x, double* state, int64_t level, bool second) const {
+        const Range whole = range(state, level), own = whole.half(second), other = whole.half(!second);
+        const double* const from = kernel(state, level);
+        double* const work = state + spare();
+        int64_t rows = 0;
+        const auto entry = [&](int64_t i, int64_t j) {
+            const int64_t a = i - whole.first, b = j - whole.first;
+            return a < b ? from[at(b) + a] : from[at(a) + b];
+        };
+        // those that are given first: they are the pivots
+        const auto gather = [&](int64_t i) {
+            double* row = work + at(rows++);
+            for (int64_t j = other.first; j < other.last; ++j)
+                if (x[j] == on_ && (!other.has(i) || j <= i)) *row++ = entry(i, j);
+            for (int64_t j = own.first; j <= i && own.has(i); ++j) *row++ = entry(i, j);
+        };
+        for (int64_t i = other.first; i < other.last; ++i)
+            if (x[i] == on_) gather(i);
+        const int64_t pivots = rows;
+        for (int64_t i = own.first; i < own.last; ++i) gather(i);
+        int64_t pivot = 0;
+        double* const column = work + at(rows);
+        for (int64_t given = other.first; given < other.last; ++given) {
+            if (x[given] != on_) continue;
+            poll((rows - pivot) * (rows - pivot) / 4 + rows);
+            for (int64_t i = pivot; i < rows; ++i) column[i] = work[at(i) + pivot];
+            const double p = std::max(column[pivot], kLeast * variance_[given]);
+            for (int64_t i = pivot + 1; i < rows; ++i) {
+                const double factor = column[i] / p;
+                double* const row = work + at(i);
+                for (int64_t j = pivot + 1; j <= i; ++j) row[j] -= factor * column[j];
+            }
+            ++pivot;
+        }
+        double* to = state + place_[level];
+        for (int64_t i = pivots; i < rows; ++i) to = std::copy(work + at(i) + pivots, work + at(i + 1), to);
+        ends(state, level + 1)[0] = static_cast<double>(own.first);
+        ends(state, level + 1)[1] = static_cast<double>(own.last);
+        depth(state) = static_cast<double>(level + 1);
     }
 
    public:
-    // K and its inverse: (n, n)
-    DeterminantTerm(int64_t n, const double* kernel, const double* inverse, bool on)
-        : n_(n), on_(on), none_(at(n)), all_(at(n)), variance_(n) {
+    // kernel: (n, n)
+    DeterminantTerm(int64_t n, const double* kernel, bool on)
+        : n_(n), on_(on), kernel_(at(n)), variance_(n) {
         for (int64_t i = 0; i < n; ++i) {
-            for (int64_t j = 0; j <= i; ++j) {
-                none_[at(i) + j] = kernel[i * n + j];
-                all_[at(i) + j] = -inverse[i * n + j];
-            }
+            std::copy(kernel + i * n, kernel + i * n + i + 1, kernel_.begin() + at(i));
             variance_[i] = kernel[i * n + i];
         }
+        int64_t depth = 0;
+        for (int64_t size = n; size > 1; size = (size + 1) / 2) ++depth;
+        int64_t place = 1 + 2 * (depth + 1);
+        for (int64_t size = (n + 1) / 2, level = 0; level < depth; size = (size + 1) / 2, ++level) {
+            place_.push_back(place);
+            place += at(size);
+        }
+        place_.push_back(place);  // work space
     }
 
-    int64_t room() const override { return at(n_) + n_ + 1; }
-    int64_t steps() const override { return 32; }  // a flip says itself what it takes
+    int64_t room() const override { return spare() + at(n_) + n_; }
+    int64_t steps() const override { return 32; }  // halving says itself what it takes
 
-    void start(const uint8_t* x, double* state) const override {
-        const bool most = 2 * std::count(x, x + n_, on_) > n_;
-        std::copy(most ? all_.begin() : none_.begin(), most ? all_.end() : none_.end(), state);
-        for (int64_t d = 0; d < n_; ++d)
-            if ((x[d] == on_) != most) pivot(state, spare(state), d, !most);
-        flips(state) = 0;
-    }
-    void renew(const uint8_t* x, double* state) const override {
-        if (flips(state) >= static_cast<double>(n_)) start(x, state);
-    }
+    void start(const uint8_t*, double* state) const override { depth(state) = 0; }
+    void renew(const uint8_t*, double* state) const override { depth(state) = 0; }
 
-    double gain(const uint8_t* x, const double* state, int64_t d) const override {
-        const double own = state[at(d) + d], most = variance_[d];
-        const double found = x[d] != on_ ? own : own < 0 ? -1.0 / own : most;
+    double gain(const uint8_t* x, double* state, int64_t d) const override {
+        int64_t level = climb(state, d);
+        for (Range now = range(state, level); now.last - now.first > 1; now = range(state, ++level))
+            halve(x, state, level, !now.half(false).has(d));
+        const double most = variance_[d], found = *kernel(state, level);
         const double variance = std::max(std::min(found, most), kLeast * most);
         return on_ ? std::log(variance) : -std::log(variance);
     }
 
-    void flip(const uint8_t* x, double* state, int64_t d) const override {
-        pivot(state, spare(state), d, x[d] == on_);
-        flips(state) += 1;
-    }
+    void flip(const uint8_t*, double* state, int64_t d) const override { climb(state, d); }
 };
 
 // A weighted sum of terms, element by element.
@@ -297,7 +342,7 @@ class TermScan final : public Scan {
 
     double gain_at(ScanScratch& scratch, int chain, const uint8_t* x, int64_t d) const {
         double sum = 0;
-        each(scratch, chain, [&](const Term& term, double weight, const double* state) {
+        each(scratch, chain, [&](const Term& term, double weight, double* state) {
             sum += weight * term.gain(x, state, d);
         });
         return sum;

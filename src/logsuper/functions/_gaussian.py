@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import EPS, FloatArray, IntArray, as_float, frozen
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._walks import Determinant, Walk
+from logsuper.functions._walks import Determinant, Walk, cholesky
 
 
 class LogDet(SubmodularFunction):
@@ -195,13 +195,14 @@ def _log_det_error(K: FloatArray) -> float:
 
 
 def _log_det_gains(K: FloatArray, X: FloatArray) -> FloatArray:
-    inverse = np.linalg.inv(_masked(K, X))
-    own = np.diagonal(inverse, axis1=1, axis2=2)
-    cross = X[:, :, None] * K
-    explained = np.einsum("mij,mij->mj", cross, inverse @ cross)
-    # on: one over the conditional variance is on the diagonal of the inverse; off: Schur
-    variance = np.where(X > 0, 1.0 / own, np.diagonal(K) - explained)
-    return np.asarray(np.log(variance))
+    # on: one over the conditional variance is on the diagonal of the inverse; off: Schur. Both by
+    # one triangular factor: with the inverse itself, errors would be squared where K is singular
+    columns = np.where(X[:, None, :] > 0, np.eye(len(K)), X[:, :, None] * K)
+    halves = np.linalg.solve(cholesky(_masked(K, X)), columns)
+    total, most = (halves**2).sum(axis=1), np.diagonal(K)
+    # within what a variance can be but for rounding
+    variance = np.where(X > 0, 1.0 / np.maximum(total, 1.0 / most), most - total)
+    return np.asarray(np.log(np.clip(variance, EPS * most, most)))
 
 
 def _log_det_chain(K: FloatArray, order: IntArray) -> FloatArray:

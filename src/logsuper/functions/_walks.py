@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from logsuper._base import EPS, FloatArray, IntArray
 
@@ -186,7 +187,8 @@ class Groups(Walk):
         order = np.argsort(member, kind="stable")
         self._group, self._weight = group[order], weight[order]
         self._start = np.searchsorted(member[order], np.arange(n + 1)).astype(np.int64)
-        self._n_groups, self._profile, self._pieces = n_groups, profile, pieces
+        self._incidence = csr_array((self._weight, self._group, self._start), (n, n_groups))
+        self._profile, self._pieces = profile, pieces
         self.work = 8.0 + 16.0 * len(group) / n
 
     def start(self, X: FloatArray) -> None:
@@ -194,10 +196,7 @@ class Groups(Walk):
         self.renew()
 
     def renew(self) -> None:
-        self._sums = np.zeros((len(self._X), self._n_groups))
-        for d in range(self._X.shape[1]):
-            groups, weight = self._of(d)
-            self._sums[:, groups] += self._X[:, d, None] * weight
+        self._sums = np.asarray(self._X @ self._incidence)
 
     def gain(self, d: int) -> FloatArray:
         groups, weight = self._of(d)
@@ -206,6 +205,10 @@ class Groups(Walk):
         return np.asarray(change.sum(axis=1))
 
     def flipped(self, d: int, rows: IntArray) -> None:
+        if self._pieces is None:
+            # a profile such as the root is steep at 0, where a sum must not be 0 but for rounding
+            self._sums[rows] = self._X[rows] @ self._incidence
+            return
         groups, weight = self._of(d)
         sign = 2.0 * self._X[rows, d, None] - 1.0
         self._sums[np.ix_(rows, groups)] += sign * weight
@@ -230,11 +233,13 @@ def one_group(
 
 
 class Determinant(Walk):
-    r"""K after Gauss-Jordan pivots on S, for :math:`\log\det K_{SS}`.
+    r"""Conditional kernels of ever smaller ranges of elements, for :math:`\log\det K_{SS}`.
 
-    On S it is minus the inverse of :math:`K_{SS}`, elsewhere the Schur complement: the conditional
-    variances, of which gains are logarithms, are on its diagonal. A flip is one more pivot. It is
-    made again after n flips, so that rounding does not build up.
+    The gain of d is the logarithm of its variance given the others in S. Each kernel is that of a
+    range around the element that was asked for last, given all of S outside of the range. Halving
+    a range takes the other half of it into account: a sweep in order halves each range once,
+    which costs no more than some determinants, and takes nothing back, which would be inaccurate
+    where K is nearly singular.
 
     Parameters
     ----------
@@ -245,51 +250,61 @@ class Determinant(Walk):
 
     def __init__(self, K: FloatArray, on: bool = True) -> None:
         self._K, self._on, self._variance = K, on, np.diagonal(K)
-        # a rank-one update of half of a symmetric matrix, but not at each visit
         self.work = 32.0 + len(K) ** 2 / 8
 
     def start(self, X: FloatArray) -> None:
         self._X = X
-        inside = X if self._on else 1.0 - X
-        both = inside[:, :, None] * inside[:, None, :]
-        block = self._K * both
-        place = np.arange(len(self._K))
-        block[:, place, place] += 1.0 - inside
-        inverse = np.linalg.inv(block) * both
-        regression = self._K @ inverse
-        one = inside[:, None, :] > 0
-        rest = self._K - regression @ self._K
-        across = np.where(one, regression, np.swapaxes(regression, 1, 2))
-        self._A = np.where(
-            both > 0, -inverse, np.where(one | (inside[..., None] > 0), across, rest)
-        )
-        self._flips = 0
+        self.renew()
 
     def renew(self) -> None:
-        if self._flips >= len(self._K):
-            self.start(self._X)
+        # the range, and its kernel for each state
+        self._levels = [(0, len(self._K), np.broadcast_to(self._K, (len(self._X), *self._K.shape)))]
 
     def gain(self, d: int) -> FloatArray:
-        own, most = self._A[:, d, d], self._variance[d]
-        inside = (self._X[:, d] > 0) == self._on
-        # a variance is within these limits but for rounding
-        inverse = np.maximum(-own, 1.0 / most)
-        variance = np.clip(np.where(inside, 1.0 / inverse, own), EPS * most, most)
-        return np.asarray(np.log(variance) if self._on else -np.log(variance))
+        self._climb(d)
+        first, last, _ = self._levels[-1]
+        while last - first > 1:
+            middle = (first + last) // 2
+            own = slice(0, middle - first) if d < middle else slice(middle - first, last - first)
+            self._halve(own)
+            first, last, _ = self._levels[-1]
+        # within what a variance can be but for rounding
+        most = self._variance[d]
+        variance = np.log(np.clip(self._levels[-1][2][:, 0, 0], EPS * most, most))
+        return np.asarray(variance if self._on else -variance)
 
     def flipped(self, d: int, rows: IntArray) -> None:
-        inside = (self._X[rows, d] > 0) == self._on  # by now
-        column = self._A[rows, :, d]
-        most = self._variance[d]
-        own = column[:, d]
-        p = np.where(inside, np.maximum(own, EPS * most), np.minimum(own, -1.0 / most))
-        self._A[rows] -= (column / p[:, None])[:, :, None] * column[:, None, :]
-        scaled = column / np.abs(p)[:, None]
-        self._A[rows, :, d] = scaled
-        self._A[rows, d, :] = scaled
-        self._A[rows, d, d] = -1.0 / p
-        self._flips += 1
+        self._climb(d)
+
+    def _climb(self, d: int) -> None:
+        """Forget the ranges that do not have element d."""
+        while not self._levels[-1][0] <= d < self._levels[-1][1]:
+            self._levels.pop()
+
+    def _halve(self, own: slice) -> None:
+        """Add one half of the last range, given those of the other half that are in S."""
+        first, last, K = self._levels[-1]
+        other = slice(own.stop, last - first) if own.start == 0 else slice(0, own.start)
+        given = self._X[:, first:last][:, other]
+        given = given if self._on else 1.0 - given
+        block = K[:, other, other] * given[:, :, None] * given[:, None, :]
+        place = np.arange(block.shape[1])
+        block[:, place, place] += 1.0 - given
+        root = cholesky(block)
+        explained = np.linalg.solve(root, K[:, other, own] * given[:, :, None])
+        rest = K[:, own, own] - np.swapaxes(explained, 1, 2) @ explained
+        self._levels.append((first + own.start, first + own.stop, rest))
 
     def add_to(self, scan: Any, weight: float) -> bool:
-        scan.add_determinant(weight, self._K, np.linalg.inv(self._K), self._on)
+        scan.add_determinant(weight, self._K, self._on)
         return True
+
+
+def cholesky(blocks: FloatArray) -> FloatArray:
+    """Return the factors of positive definite matrices, which rounding may have made singular."""
+    ridge = 0.0
+    while True:
+        try:
+            return np.asarray(np.linalg.cholesky(blocks + ridge * np.eye(blocks.shape[-1])))
+        except np.linalg.LinAlgError:
+            ridge = max(2.0 * ridge, EPS * float(np.abs(blocks).max()))

@@ -63,6 +63,14 @@ Callback = Callable[[Progress], object]
 """Called at least each second, and at the end; whatever it raises ends the run."""
 
 
+class _Asked(Exception):
+    """What a rehearsal ends with."""
+
+    def __init__(self, operations: float) -> None:
+        super().__init__()
+        self.operations = operations
+
+
 class Meter:
     """Counts operations against a budget, and calls a callback about once a second.
 
@@ -74,11 +82,6 @@ class Meter:
     callback : callable or None
     count : int
         Samples in all.
-
-    Attributes
-    ----------
-    calls : int
-        How many times what is asked for next will be asked for.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Meter:
         callback: Callback | None = None,
         count: int = 0,
     ) -> None:
-        self.method, self.count, self.calls = method, count, 1
+        self.method, self.count = method, count
         self.budget = check_number(budget, "budget")
         if self.budget <= 0:
             raise ValueError(f"budget must be a positive number of operations, got {budget:g}")
@@ -97,10 +100,13 @@ class Meter:
         self._last = time.monotonic()
         self._done = self._planned = 0.0
         self._samples = 0
+        self._rehearsing = False
 
     def require(self, operations: float, what: str) -> None:
         """Refuse what takes more than is left, before any work."""
-        least = self._done + self.calls * operations
+        if self._rehearsing:
+            raise _Asked(operations)
+        least = self._done + operations
         if least > self.budget:
             raise TooLarge(
                 f"{self.method} would take at least {least:.2g} operations (of about a nanosecond) "
@@ -108,6 +114,17 @@ class Meter:
                 f"{_REMEDIES[self.method]}",
                 least,
             )
+
+    def rehearse(self, run: Callable[[], object]) -> float:
+        """Return what a run would require, and end it there: before any work."""
+        self._rehearsing = True
+        try:
+            run()
+        except _Asked as asked:
+            return asked.operations
+        finally:
+            self._rehearsing = False
+        return 0.0
 
     def affords(self, operations: float) -> bool:
         """Return whether that much more is within the budget."""

@@ -72,13 +72,13 @@ def log_partition(
     g, t = split_modular(check_function(f))
     rng = as_generator(seed)
     meter.count = total * len(points)
+    own = {"n_jobs": n_jobs, **options}
+    least = meter.rehearse(lambda: draw(f, total, sampler, meter, {"seed": 0, **own}))
+    meter.require(int(steps) * least, f"{total} samples by {sampler!r} at {steps} points of a path")
     means, errors = np.empty((2, len(points)))
     missing = False
     for k, b in enumerate(points):
-        # every point that is left takes at least as much: refused before the first that takes any
-        meter.calls = len(points) - k
-        own = {"seed": rng, "n_jobs": n_jobs, **options}
-        X = draw(b * g - Modular(t), total, sampler, meter, own)
+        X = draw(b * g - Modular(t), total, sampler, meter, {"seed": rng, **own})
         values = g(X)
         error = values.std(ddof=1) / np.sqrt(total)
         means[k], errors[k] = values.mean(), np.hypot(error, rare(values))

@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 
 from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import GridForm, Pairwise, as_grid, as_pairwise
-from logsuper.functions import Evaluated, SubmodularFunction, split_modular
+from logsuper.functions import Evaluated, SubmodularFunction, Walk, split_modular
 from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits
 from logsuper.solvers import kernels, logistic_noise
@@ -276,15 +276,21 @@ class PairwiseScan(Scan):
 class GenericScan(Scan):
     """Sweeps over any function, by the gains of its terms one element after the other.
 
-    Kernels do it where they know all terms; elsewhere NumPy does, all problems at once.
+    Kernels do it where they know all terms; elsewhere NumPy does, all problems at once. Other
+    `walks` than those of g must have its gains too.
     """
 
-    def __init__(self, g: SubmodularFunction, modular: FloatArray) -> None:
+    def __init__(
+        self,
+        g: SubmodularFunction,
+        modular: FloatArray,
+        walks: list[tuple[float, Walk]] | None = None,
+    ) -> None:
         self.n = g.n
         self.modular = modular
         self._g = g
         self._row = g._row_size()
-        self._walks = g._walks()
+        self._walks = g._walks() if walks is None else walks
         self._evaluated = [(w, walk) for w, walk in self._walks if isinstance(walk, Evaluated)]
         if not self._evaluated:
             # values that are asked for are checked; without any, the largest gains are, here
