@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracles import FAMILIES
-from sampling_oracles import p_value, slow_scan
+from sampling_oracles import load, p_value, slow_scan
 
 import logsuper as ls
 from logsuper.functions import SubmodularFunction
@@ -123,3 +123,34 @@ def test_overflow_is_refused_before_any_sweep() -> None:
     huge = ls.FacilityLocation(np.full((3, 4), 1e308))
     with pytest.raises(ValueError, match="must be finite"):
         sample(huge, 1, seed=0)
+
+
+def test_kernels_check_what_they_are_given() -> None:
+    native = load("baseline")
+    assert native is not None
+    scan = native.term_scan(2)
+    start, group, piece = np.array([0, 1, 2]), np.array([0, 0]), np.array([0, 2])
+    one, line = np.ones(2), np.array([0.0, 1.0])
+    scan.add_facilities(1.0, np.ones((3, 2)))
+    scan.add_groups(1.0, start, group, one, piece, line, line)
+    scan.add_determinant(1.0, np.eye(2), True)
+    for bad in [
+        lambda: native.term_scan(0),
+        lambda: scan.add_facilities(-1.0, np.ones((3, 2))),
+        lambda: scan.add_facilities(1.0, np.ones((2, 3))),
+        lambda: scan.add_facilities(1.0, -np.ones((3, 2))),
+        lambda: scan.add_groups(1.0, start[:2], group, one, piece, line, line),
+        lambda: scan.add_groups(1.0, start[::-1].copy(), group, one, piece, line, line),
+        lambda: scan.add_groups(1.0, start, group + 1, one, piece, line, line),
+        lambda: scan.add_groups(1.0, start, group, -one, piece, line, line),
+        lambda: scan.add_groups(1.0, start, group, one, piece + 1, line, line),
+        lambda: scan.add_groups(1.0, start, group, one, np.array([0, 0, 2]), line, line),
+        lambda: scan.add_groups(1.0, start, group, one, piece, line[::-1].copy(), line),
+        lambda: scan.add_groups(1.0, start, group, one, piece, line, line + 1.0),
+        lambda: scan.add_groups(1.0, start, group, one, piece, line, line * np.nan),
+        lambda: scan.add_determinant(1.0, np.eye(3), True),
+        lambda: scan.add_determinant(1.0, np.zeros((2, 2)), True),
+        lambda: scan.add_determinant(np.inf, np.eye(2), True),
+    ]:
+        with pytest.raises(ValueError):
+            bad()
