@@ -269,9 +269,10 @@ class LogSupermodular:
         seed : int, Generator or None
             The same seed gives the same samples, whatever the number of threads.
         **options
-            Those of the sampler, such as ``n_jobs``. All have a ``budget`` (1e12 elementary
+            Those of the sampler, such as ``n_jobs``. All have a ``budget`` (1e13 elementary
             operations by default, about a nanosecond each) and a ``callback``, which is called
-            with a `Progress` at least each second and at the end; what it raises ends the run.
+            with a `sampling.Progress` at least each second, and at the end; what it raises ends
+            the run.
 
         Returns
         -------

@@ -144,7 +144,7 @@ def test_equal_points_become_one() -> None:
     assert [part.tolist() for part in pieces] == [[0, 2, 4], [0, 2, 0, 1], [0, 1, 0, 3]]
 
 
-def test_a_large_facility_location(seed: int) -> None:
+def test_larger_functions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     f = random_facility(rng, 40)
     assert deviations(f, rng, 300, rows=3).max() < 1e-12

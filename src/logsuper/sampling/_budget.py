@@ -9,8 +9,8 @@ from collections.abc import Callable
 from logsuper._base import check_callback, check_number
 from logsuper.bounds import TooLarge
 
-# Operations, of about a nanosecond: a quarter of an hour on one thread.
-BUDGET = 1e12
+# Operations, of about a nanosecond: some three hours on one thread, minutes on many.
+BUDGET = 1e13
 # Operations after which a loop looks up, well below a second.
 PIECE = 2e8
 # Seconds between two calls of a callback, half of what is promised.

@@ -146,7 +146,7 @@ def couple(
     step = max(threads, _HELD // scan.n)
     for first in range(0, count, step):
         problems = np.arange(first, min(count, first + step), dtype=np.uint64)
-        coupling.finish(problems, 1, scan.n, out)
+        coupling.finish(problems, 0, scan.n, out)
     return out
 
 
@@ -161,29 +161,29 @@ class _Coupling:
     threads: int
     meter: Meter
 
-    def finish(self, problems: Problems, sweeps: int, differing: int, out: Bits) -> None:
-        """Write the samples of the given problems, starting that many sweeps in the past.
+    def finish(self, problems: Problems, reached: int, differing: int, out: Bits) -> None:
+        """Write the samples of the given problems, which so many sweeps were not enough for.
 
-        `differing` is on how many elements the chains of one of them differed the time before.
+        `differing` is on how many elements the chains of one of them then still differed.
         """
         scan, meter = self.scan, self.meter
         while len(problems):
+            sweeps = max(1, 2 * reached)
             if sweeps == _HARD and len(problems) > 1:
-                self.finish(problems[:1], sweeps, differing, out)
+                self.finish(problems[:1], reached, differing, out)
                 problems = problems[1:]
             sweeps = min(sweeps, self.max_sweeps)
             cost = scan.operations(len(problems), 2, sweeps)
             if not meter.affords(cost):
-                raise NotCoalesced(sweeps // 2, differing, scan.n, meter.budget)
+                raise NotCoalesced(reached, differing, scan.n, meter.budget)
             meter.plan(cost)
             states = bracket(scan, self.theta, self.key, problems, sweeps, self.threads, meter)
             apart = (states[:, 0] != states[:, 1]).sum(axis=1)
             out[problems[apart == 0]] = states[apart == 0, 0]
             meter.spend(0.0, samples=int((apart == 0).sum()))
-            problems, differing = problems[apart > 0], int(apart.max())
+            problems, differing, reached = problems[apart > 0], int(apart.max()), sweeps
             if len(problems) and sweeps == self.max_sweeps:
                 raise NotCoalesced(sweeps, differing, scan.n)
-            sweeps *= 2
 
 
 def bracket(

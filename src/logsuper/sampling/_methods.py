@@ -73,7 +73,7 @@ def sample(
         The first two are exact.
     seed : int, Generator or None
         The same seed gives the same samples, whatever the number of threads; a Generator moves on.
-    budget : float, default 1e12
+    budget : float, default 1e13
         Elementary operations, about a nanosecond each. It counts work, not time. What is known to
         take more is refused before any work; coupling from the past stops where going further
         back would exceed it.

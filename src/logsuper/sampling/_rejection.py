@@ -40,6 +40,7 @@ def sample(
         Weakly coupled, or small: the share of accepted tries falls exponentially with n.
     count : int
     meter : Meter
+        Counts tries, not the min-norm point that comes first.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads of the min-norm point.

@@ -31,13 +31,14 @@ from logsuper.solvers import kernels, logistic_noise
 
 # Numbers that NumPy holds at once.
 _BLOCK = 1 << 22
+
+Problems = NDArray[np.uint64]
+
 # Operations, of about a nanosecond: of a visit to an element of a grid, of a graph without its
 # neighbours, and of a sum of terms without theirs, by kernels; and how much slower NumPy is.
 _GRID, _GRAPH, _TERM, _NUMPY = 3.0, 10.0, 20.0, 20.0
 # The same of each number of a term that NumPy handles, and of the calls of a visit.
 _NUMBER, _CALL = 6.0, 2e4
-
-Problems = NDArray[np.uint64]
 
 
 class Scan(ABC):
