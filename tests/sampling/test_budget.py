@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -266,3 +268,35 @@ def test_unknown_options_are_told_which_there_are() -> None:
         sample(CUT, 1, time=3)
     with pytest.raises(TypeError, match=r"ais has no option 'time'.*budget, callback"):
         log_partition(CUT, "ais", time=3)
+
+
+_INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+import logsuper as ls
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+callable_ = ls.SetFunction(lambda X: np.sqrt(X.sum(axis=1)), 40, check=False, vectorized=True)
+facilities = ls.FacilityLocation(np.random.default_rng(0).random((200, 200)))
+for f in (callable_, facilities):
+    sent = []
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    timer = threading.Timer(0.3, send)
+    timer.start()
+    try:
+        ls.LogSupermodular(f).sample(3, "gibbs", seed=0, burn_in=10**5, callback=lambda p: None)
+    except KeyboardInterrupt:
+        print(time.monotonic() - sent[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on Unix")
+def test_ctrl_c_ends_a_run_in_python_and_in_kernels() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _INTERRUPTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    waited = [float(line) for line in done.stdout.split()]
+    assert len(waited) == 2, "a run that takes minutes ended by itself"
+    # within a second; the rest is for machines with more to do
+    assert max(waited) < 5.0

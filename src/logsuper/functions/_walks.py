@@ -84,9 +84,14 @@ class Evaluated(Walk):
         # its gain was asked for just before
         self._values[rows] = self._others[rows]
 
-    def slack(self) -> float:
-        """Return by how much a gain may rise from a state to a larger one: by rounding alone."""
-        return _SLACK * (1.0 + float(np.abs(self._values).max()))
+    def refuse_rise(self, gains: FloatArray, d: int) -> None:
+        """Refuse gains (P, 2) of pairs of states that rise from the smaller to the larger one."""
+        excess = float((gains[:, 1] - gains[:, 0]).max())
+        if excess > _SLACK * (1.0 + float(np.abs(self._values).max())):
+            raise ValueError(
+                f"{self._function!r} is not submodular: the gain of element {d} rises by "
+                f"{excess:.3g} as others are switched on; check_submodular looks for such elements"
+            )
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
         """Return the values at the rows of X; one that is not finite is refused."""

@@ -292,8 +292,7 @@ class GenericScan(Scan):
         self._g = g
         self._row = g._row_size()
         self._walks = g._walks() if walks is None else walks
-        self._evaluated = [(w, walk) for w, walk in self._walks if isinstance(walk, Evaluated)]
-        if not self._evaluated:
+        if not any(isinstance(walk, Evaluated) for _, walk in self._walks):
             # values that are asked for are checked; without any, the largest gains are, here
             ends = np.stack([np.zeros(g.n), np.ones(g.n)])
             g(ends)
@@ -358,11 +357,7 @@ class GenericScan(Scan):
             for _, walk in self._walks:
                 walk.renew()
             for d in range(self.n):
-                gain = np.zeros(len(X))
-                for weight, walk in self._walks:
-                    gain += weight * walk.gain(d)
-                if chains == 2:
-                    self._order_gains(gain.reshape(-1, 2), d)
+                gain = self._gain(d, chains)
                 new = noise[:, d] < field[:, d] - scale * gain
                 rows = np.flatnonzero(new != (X[:, d] > 0))
                 if len(rows):
@@ -373,6 +368,20 @@ class GenericScan(Scan):
                     self._pulse()
         states[:] = X.reshape(states.shape)
 
+    def _gain(self, d: int, chains: int) -> FloatArray:
+        """Return the gains of element d in all chains."""
+        total: FloatArray = np.zeros(1)
+        for weight, walk in self._walks:
+            gain = walk.gain(d)
+            if chains == 2 and isinstance(walk, Evaluated):
+                walk.refuse_rise(gain.reshape(-1, 2), d)
+            total = total + weight * gain
+        if chains == 2:
+            # the gain at the larger state is the smaller one, but for rounding
+            pairs = total.reshape(-1, 2)
+            np.minimum(pairs[:, 1], pairs[:, 0], out=pairs[:, 1])
+        return total
+
     def energy(self, states: Bits) -> FloatArray:
         """Return g at the states (B, n)."""
         return np.asarray(self._g(states))
@@ -381,15 +390,3 @@ class GenericScan(Scan):
     def energy_cost(self) -> float:
         """About how many nanoseconds the energy of one state takes."""
         return _NUMBER * self._g._row_cost()
-
-    def _order_gains(self, gain: FloatArray, d: int) -> None:
-        """Make the gain at the larger state the smaller one, as it is but for rounding."""
-        if self._evaluated:
-            excess = float((gain[:, 1] - gain[:, 0]).max())
-            if excess > sum(weight * walk.slack() for weight, walk in self._evaluated):
-                raise ValueError(
-                    f"{self._g!r} is not submodular: the gain of element {d} rises by "
-                    f"{excess:.3g} as others are switched on; check_submodular looks for such "
-                    "elements"
-                )
-        np.minimum(gain[:, 1], gain[:, 0], out=gain[:, 1])
