@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import logsuper as ls
 from benchmarks.measure import timed
-from benchmarks.tables import Measured, show
 from logsuper.functions import Evaluated, split_modular
 from logsuper.sampling._cftp import bracket
 from logsuper.sampling._scan import GenericScan, Scan, make_scan
@@ -130,13 +131,11 @@ def main(arguments: list[str] | None = None) -> int:
     parse.add_argument("--quick", action="store_true", help="small functions: a smoke test")
     options = parse.parse_args(arguments)
     scale, taste = (0.05, 0.01) if options.quick else (1.0, TASTE)
-    head = ["function", "sweeps back", "refused", "seconds", "by evaluations", "ratio"]
+    table = Table("function", "sweeps back", "refused", "seconds", "by evaluations", "ratio")
     with threadpool_limits(1):
-        rows = [
-            measure(case, options.samples, options.patience, taste)
-            for case in cases(options.seed, scale)
-        ]
-    show([Measured("Seconds per exact sample", head, rows)])
+        for case in cases(options.seed, scale):
+            table.add_row(*measure(case, options.samples, options.patience, taste))
+    Console(width=None if sys.stdout.isatty() else 130).print("seconds per exact sample", table)
     return 0
 
 
