@@ -10,7 +10,9 @@ import pytest
 from oracles import brute_log_partition, enumerate_x
 from scipy.stats import chisquare
 
-from logsuper.functions import SubmodularFunction
+from logsuper.functions import Evaluated, SubmodularFunction
+from logsuper.functions._sum import split_modular
+from logsuper.sampling._scan import GenericScan
 
 
 def law(f: SubmodularFunction) -> np.ndarray:
@@ -33,6 +35,12 @@ def p_value(X: np.ndarray, f: SubmodularFunction) -> float:
     if len(expected) == 1:
         return 1.0
     return float(chisquare(found, expected * found.sum() / expected.sum()).pvalue)
+
+
+def slow_scan(f: SubmodularFunction) -> GenericScan:
+    """Return sweeps that evaluate f anew for each gain, whatever is known of it."""
+    g, t = split_modular(f)
+    return GenericScan(g, t, [(1.0, Evaluated(g))])
 
 
 # -------------------------------------------------------------------------------------- kernels

@@ -15,6 +15,7 @@ from benchmarks import (
     noise_rate,
     probabilities,
     report,
+    sampling_speed,
     tables,
     tuning,
 )
@@ -113,6 +114,18 @@ def test_missing_and_broken_peers_are_reported_and_skipped(monkeypatch):
         "not compared: ImportError: no such library",
     ]
     assert "not installed" in report.markdown({}, outcome, [])
+
+
+def test_sampling_speed_compares_the_same_samples(monkeypatch, capsys):
+    assert sampling_speed.main(["--quick", "--samples", "2"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("facility location", "log-det", "coverage", "Gaussian information"):
+        assert name in shown
+    [case, *_] = sampling_speed.cases(0, 0.1)
+    other = sampling_speed.slow_scan(case.f - ls.Modular(np.full(case.f.n, 9.0)))
+    monkeypatch.setattr(sampling_speed, "slow_scan", lambda f: other)
+    with pytest.raises(AssertionError, match="the samples differ"):
+        sampling_speed.measure(case, 1, 20.0, 0.01)
 
 
 def test_markdown_says_which_command_printed_it():

@@ -6,9 +6,11 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "interrupt.hpp"
 
@@ -41,19 +43,29 @@ bool has_shape(const A& array, std::initializer_list<int64_t> sizes) {
 }
 
 // While it lives the GIL is free, and Ctrl-C ends the loops that poll with a KeyboardInterrupt.
-// Work space beyond `room` bytes is a MemoryError.
+// Work space beyond `room` bytes is a MemoryError. `beat` is None or called several times a second, in
+// the thread that made the call; what it raises ends the call.
 class Computing {
+    static PyObject*& beat() {
+        static thread_local PyObject* mine = nullptr;
+        return mine;
+    }
+
+    PyObject* const outer_;  // of the call that this one was made in, by a handler
     nb::gil_scoped_release release_;
     Watch watch_;
 
    public:
-    explicit Computing(int64_t room = Watch::kAnyRoom)
-        : watch_(&run_signal_handlers, std::max<int64_t>(0, room)) {}
+    explicit Computing(int64_t room = Watch::kAnyRoom, nb::handle beat = {})
+        : outer_(std::exchange(Computing::beat(), beat.is_none() ? nullptr : beat.ptr())),
+          watch_(&look_outside, std::max<int64_t>(0, room)) {}
+    ~Computing() { beat() = outer_; }
 
    private:
-    static void run_signal_handlers() {
+    static void look_outside() {
         nb::gil_scoped_acquire acquire;
         if (PyErr_CheckSignals()) throw nb::python_error();
+        if (PyObject* const callable = beat()) nb::borrow(callable)();
     }
 };
 
@@ -62,6 +74,12 @@ inline void require_threads(int threads) { require(threads >= 1, "threads must b
 inline bool finite_and_nonnegative(const double* x, size_t n) {
     for (size_t i = 0; i < n; ++i)
         if (!(x[i] >= 0 && x[i] <= std::numeric_limits<double>::max())) return false;
+    return true;
+}
+
+inline bool finite(const double* x, size_t n) {
+    for (size_t i = 0; i < n; ++i)
+        if (!std::isfinite(x[i])) return false;
     return true;
 }
 

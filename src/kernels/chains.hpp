@@ -47,6 +47,7 @@ struct ScanScratch {
     std::vector<float> noise;
     std::vector<double> spins;   // of a graph: +1 or -1
     std::vector<int64_t> signs;  // of a grid: sign bits
+    std::vector<double> terms;   // of a sum of terms: their states
 };
 
 // A graph without its fields. One or two chains of a problem are `chains` rows of n bytes.

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "bindings.hpp"
 #include "chains.hpp"
 #include "chains_clusters.hpp"
+#include "chains_terms.hpp"
 
 namespace LOGSUPER_ISA {
 
@@ -29,7 +31,7 @@ inline void require_batch(int64_t problems, int64_t n, const Array<const double>
 // Sweeps over the chains (problems, 1 or 2, n) of every problem, in place.
 inline void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double> theta, double scale,
                      uint64_t key, Array<const uint64_t> problems, int64_t first, int64_t count, int64_t step,
-                     int threads) {
+                     int threads, nb::handle beat) {
     const int64_t n = scan.size();
     require(states.ndim() == 3 && length(states, 2) == n, "states has the wrong shape");
     require(length(states, 1) == 1 || length(states, 1) == 2, "a problem has one or two chains");
@@ -38,7 +40,7 @@ inline void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double
     const int chains = static_cast<int>(length(states, 1));
     const int64_t row = length(theta, 0) == 1 ? 0 : n;
     const Sweeps sweeps{scale, key, first, count, step};
-    const Computing computing;
+    const Computing computing(Watch::kAnyRoom, beat);
     run_team<ScanScratch>(length(states, 0), threads, [&](ScanScratch& scratch, int64_t m) {
         scan.run(scratch, states.data() + m * chains * n, chains, theta.data() + m * row, problems.data()[m],
                  sweeps);
@@ -110,10 +112,79 @@ inline Clusters* make_clusters(int64_t n, Array<const int64_t> edges, Array<cons
                         std::vector<double>(threshold.data(), threshold.data() + threshold.size()));
 }
 
+inline TermScan* make_term_scan(int64_t n) {
+    require(n >= 1 && n < kMostElements, "there must be 1 to 2^30 elements");
+    return new TermScan(n);
+}
+
+inline void require_weight(double weight) {
+    require(finite_and_nonnegative(&weight, 1), "the weight must be finite and >= 0");
+}
+
+inline void require_starts(const Array<const int64_t>& start, int64_t size, const char* what) {
+    require(start.ndim() == 1 && length(start, 0) >= 1 && start.data()[0] == 0, what);
+    for (int64_t i = 0; i + 1 < length(start, 0); ++i) require(start.data()[i] <= start.data()[i + 1], what);
+    require(start.data()[length(start, 0) - 1] == size, what);
+}
+
+inline void add_facilities(TermScan& scan, double weight, Array<const double> benefits) {
+    require_weight(weight);
+    require(benefits.ndim() == 2 && length(benefits, 1) == scan.size(), "benefits has the wrong shape");
+    require(finite_and_nonnegative(benefits.data(), benefits.size()), "benefits must be finite and >= 0");
+    scan.add(weight, std::make_unique<FacilityTerm>(scan.size(), length(benefits, 0), benefits.data()));
+}
+
+// Element d is in the groups group[start[d]] .. with those weights. The profile of group g goes through
+// (point, value) at piece[g] .. piece[g + 1], and is constant beyond; its first point is (0, 0).
+inline void add_groups(TermScan& scan, double weight, Array<const int64_t> start, Array<const int64_t> group,
+                       Array<const double> weights, Array<const int64_t> piece, Array<const double> point,
+                       Array<const double> value) {
+    require_weight(weight);
+    require(group.ndim() == 1 && weights.ndim() == 1 && point.ndim() == 1 && value.ndim() == 1,
+            "wrong number of axes");
+    const int64_t entries = length(group, 0), points = length(point, 0);
+    require(length(weights, 0) == entries && length(value, 0) == points, "an array has the wrong length");
+    require_starts(start, entries, "start must not decrease, from 0 to the number of entries");
+    require_starts(piece, points, "piece must not decrease, from 0 to the number of points");
+    require(length(start, 0) == scan.size() + 1, "start has the wrong length");
+    const int64_t groups = length(piece, 0) - 1;
+    for (int64_t e = 0; e < entries; ++e)
+        require(0 <= group.data()[e] && group.data()[e] < groups, "no such group");
+    require(finite_and_nonnegative(weights.data(), weights.size()), "weights must be finite and >= 0");
+    require(finite_and_nonnegative(point.data(), point.size()), "points must be finite and >= 0");
+    require(finite(value.data(), value.size()), "values must be finite");
+    for (int64_t g = 0; g < groups; ++g) {
+        const int64_t p = piece.data()[g], last = piece.data()[g + 1];
+        require(p < last && point.data()[p] == 0 && value.data()[p] == 0, "a profile must begin at (0, 0)");
+        for (int64_t q = p; q + 1 < last; ++q)
+            require(point.data()[q] < point.data()[q + 1], "the points of a profile must increase");
+    }
+    const auto copy = [](const auto& array) { return std::vector(array.data(), array.data() + array.size()); };
+    scan.add(weight, std::make_unique<GroupTerm>(copy(start), copy(group), copy(weights), copy(piece),
+                                                 copy(point), copy(value)));
+}
+
+// log det of the kernel on the elements that are on, or on those that are off.
+inline void add_determinant(TermScan& scan, double weight, Array<const double> kernel, bool on) {
+    require_weight(weight);
+    const int64_t n = scan.size();
+    require(has_shape(kernel, {n, n}), "the kernel has the wrong shape");
+    require(finite(kernel.data(), kernel.size()), "the kernel is not finite");
+    for (int64_t i = 0; i < n; ++i) require(kernel.data()[i * n + i] > 0, "a variance is not positive");
+    scan.add(weight, std::make_unique<DeterminantTerm>(n, kernel.data(), on));
+}
+
 inline void bind_chains(nb::module_& m) {
     nb::class_<Scan>(m, "Scan").def("run", &run_scan, nb::arg("states").noconvert(), nb::arg("theta"),
                                     nb::arg("scale"), nb::arg("key"), nb::arg("problems"), nb::arg("first"),
-                                    nb::arg("count"), nb::arg("step"), nb::arg("threads"));
+                                    nb::arg("count"), nb::arg("step"), nb::arg("threads"),
+                                    nb::arg("beat") = nb::none());
+    nb::class_<TermScan, Scan>(m, "TermScan")
+        .def("add_facilities", &add_facilities, nb::arg("weight"), nb::arg("benefits"))
+        .def("add_groups", &add_groups, nb::arg("weight"), nb::arg("start"), nb::arg("group"),
+             nb::arg("weights"), nb::arg("piece"), nb::arg("point"), nb::arg("value"))
+        .def("add_determinant", &add_determinant, nb::arg("weight"), nb::arg("kernel"), nb::arg("on"));
+    m.def("term_scan", &make_term_scan, nb::arg("n"), nb::rv_policy::take_ownership);
     nb::class_<Clusters>(m, "Clusters")
         .def("move", &move_clusters, nb::arg("states").noconvert(), nb::arg("theta"), nb::arg("key"),
              nb::arg("problems"), nb::arg("time"), nb::arg("threads"));

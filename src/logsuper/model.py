@@ -105,7 +105,8 @@ class LogSupermodular:
             "lfield", "logistic", "power", "trw". Below: "superdifferential", "mean_field", "bethe".
             Both: "strips". Estimates by sampling: "ti", "ais".
         **options
-            Those of the method.
+            Those of the method. Exact ones and "ti" and "ais" have a ``budget`` of elementary
+            operations; the latter two a ``callback`` too, as in `sample`.
 
         Returns
         -------
@@ -116,7 +117,7 @@ class LogSupermodular:
         NotApplicable
             If the method is not valid for this kind of function.
         TooLarge
-            If an exact method would cost too much.
+            If an exact method, "ti" or "ais" would cost too much.
 
         Examples
         --------
@@ -268,11 +269,21 @@ class LogSupermodular:
         seed : int, Generator or None
             The same seed gives the same samples, whatever the number of threads.
         **options
-            Those of the sampler, such as ``n_jobs``.
+            Those of the sampler, such as ``n_jobs``. All have a ``budget`` (1e13 elementary
+            operations by default, about a nanosecond each) and a ``callback``, which is called
+            with a `sampling.Progress` at least each second, and at the end; what it raises ends
+            the run.
 
         Returns
         -------
         ndarray of shape (count, n), uint8
+
+        Raises
+        ------
+        TooLarge
+            Before any work, if the sampler would exceed its budget whatever happens.
+        NotCoalesced
+            If "cftp" would have to go further back than its budget or ``max_sweeps`` allows.
 
         Examples
         --------

@@ -340,6 +340,47 @@ def _clusters(module: ModuleType, rng: Random) -> Call:
     return Call(None, {"n": n, "edges": edges, "threshold": rng.normal(size=len(edges))})
 
 
+@entry("term_scan")
+def _term_scan(module: ModuleType, rng: Random) -> Call:
+    return Call(None, {"n": int(rng.integers(1, 12))})
+
+
+@entry("TermScan.add_facilities")
+def _add_facilities(module: ModuleType, rng: Random) -> Call:
+    n, users = (int(size) for size in rng.integers(1, 12, 2))
+    arguments = {"weight": float(rng.random()), "benefits": rng.random((users, n))}
+    return Call(module.term_scan(n), arguments)
+
+
+@entry("TermScan.add_groups")
+def _add_groups(module: ModuleType, rng: Random) -> Call:
+    n, groups = (int(size) for size in rng.integers(1, 8, 2))
+    member, group = np.nonzero(rng.random((n, groups)) < 0.5)
+    points = [np.append(0.0, np.cumsum(rng.random(int(rng.integers(1, 9))))) for _ in range(groups)]
+    arguments = {
+        "weight": float(rng.random()),
+        "start": np.searchsorted(member, np.arange(n + 1)),
+        "group": group,
+        "weights": rng.random(len(group)),
+        "piece": np.append(0, np.cumsum([len(row) for row in points])),
+        "point": np.concatenate(points),
+        "value": np.concatenate([np.sqrt(row) for row in points]),
+    }
+    return Call(module.term_scan(n), arguments)
+
+
+@entry("TermScan.add_determinant")
+def _add_determinant(module: ModuleType, rng: Random) -> Call:
+    n = int(rng.integers(1, 12))
+    A = rng.normal(size=(n, n))
+    arguments = {"weight": float(rng.random()), "kernel": A @ A.T + np.eye(n)}
+    return Call(module.term_scan(n), {**arguments, "on": bool(rng.integers(2))})
+
+
+# Of each kind of term, the argument whose last axis is that of the elements.
+_LAST = {"add_facilities": "benefits", "add_groups": "", "add_determinant": "kernel"}
+
+
 def _chains(n: int, rng: Random, shape: tuple[int, ...]) -> Arguments:
     return {
         "states": rng.integers(0, 2, shape).astype(np.uint8),
@@ -352,9 +393,29 @@ def _chains(n: int, rng: Random, shape: tuple[int, ...]) -> Arguments:
 
 @entry("Scan.run")
 def _scan_run(module: ModuleType, rng: Random) -> Call:
+    return _run_of(*_some_scan(module, rng), rng)
+
+
+@entry("TermScan.run")
+def _term_scan_run(module: ModuleType, rng: Random) -> Call:
+    name = str(rng.choice(list(_LAST)))
+    call = MAKERS[f"TermScan.{name}"](module, rng)
+    getattr(call.owner, name)(**call.arguments)
+    made = call.arguments
+    n = len(made["start"]) - 1 if "start" in made else made[_LAST[name]].shape[1]
+    return _run_of(call.owner, n, rng)
+
+
+def _some_scan(module: ModuleType, rng: Random) -> tuple[Any, int]:
+    """Return a grid or a graph, and its size."""
     name = "grid_scan" if rng.integers(2) else "graph_scan"
     made = MAKERS[name](module, rng).arguments
     n = len(made["order"]) if "order" in made else len(made["across"]) * made["down"].shape[1]
+    return getattr(module, name)(**made), n
+
+
+def _run_of(scan: Any, n: int, rng: Random) -> Call:
+    """Return some sweeps."""
     shape = (int(rng.integers(1, 4)), int(rng.integers(1, 3)), n)
     given = _chains(n, rng, shape)
     if shape[1] == 2:
@@ -363,7 +424,7 @@ def _scan_run(module: ModuleType, rng: Random) -> Call:
     times |= {"count": int(rng.integers(20)), "step": int(rng.choice([-1, 1]))}
     states = given["states"]
     return Call(
-        getattr(module, name)(**made),
+        scan,
         {**given, **times},
         lambda _: bool(states.max() <= 1 and (states[:, 0] <= states[:, -1]).all()),
     )

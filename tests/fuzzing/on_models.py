@@ -205,6 +205,8 @@ def _log_partition(method: str, rng: Rng) -> Call:
     f = _suited(rng, method)
     arguments = {"f": f, "method": method, **_some_options(rng, function, f.n)}
     arguments |= _PATIENCE.get(method, {})
+    if method in sampling.ESTIMATORS:
+        arguments |= {"budget": 1e10, "callback": None}
 
     def call(f: Any, method: Any, **options: Any) -> Any:
         return ls.LogSupermodular(f).log_partition(method, **options)
@@ -237,6 +239,8 @@ def _sample(method: str, rng: Rng) -> Call:
         **_some_options(rng, function, f.n),
         **_PATIENCE.get(method, {}),
         "seed": int(rng.integers(1000)),
+        "budget": 1e10,
+        "callback": None,
     }
     if arguments.get("start") is not None:
         arguments["count"], arguments["chains"] = 2, 2

@@ -175,6 +175,39 @@ waited = interrupt(
     lambda: scan.run(states, np.zeros((1, n)), 1.0, 1, numbers, 0, BEYOND, 1, 1)
 )
 """,
+    "TermScan.run on facilities": """
+def make():
+    scan = kernels.term_scan(300)
+    scan.add_facilities(1.0, benefits)
+    return scan
+def run(scan, count, threads=1):
+    states, numbers = np.zeros((2, 2, 300), np.uint8), np.arange(2, dtype=np.uint64)
+    states[:, 1] = 1
+    scan.run(states, np.zeros((1, 300)), 1.0, 1, numbers, 0, count, 1, threads)
+    return states
+benefits = rng.random((400, 300))
+scan = make()
+waited = interrupt(lambda: run(scan, BEYOND, 2))
+right = same(run(scan, 5), run(make(), 5))
+""",
+    "TermScan.run on groups": """
+n = 100000
+scan, states = kernels.term_scan(n), np.zeros((1, 1, n), np.uint8)
+all_of_them = np.zeros(n, np.int64)
+scan.add_groups(1.0, np.arange(n + 1), all_of_them, np.ones(n), np.array([0, 2]),
+                np.array([0.0, n]), np.array([0.0, n]))
+waited = interrupt(
+    lambda: scan.run(states, np.zeros((1, n)), 1.0, 1, np.zeros(1, np.uint64), 0, BEYOND, 1, 1)
+)
+""",
+    "TermScan.run on a determinant: one sweep of minutes": """
+n = 3000
+scan, states = kernels.term_scan(n), np.ones((1, 1, n), np.uint8)
+scan.add_determinant(1.0, np.eye(n) + 0.1, True)
+waited = interrupt(
+    lambda: scan.run(states, np.full((1, n), 9.0), 1.0, 1, np.zeros(1, np.uint64), 0, 100, 1, 1)
+)
+""",
     "Clusters.move: a large batch, some seconds": """
 n, m = 100000, 1500
 clusters = kernels.clusters(n, ring(n), np.ones(n - 1))

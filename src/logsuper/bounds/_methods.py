@@ -74,15 +74,23 @@ def find(what: str, name: str, options: Collection[str]) -> Callable[..., Any]:
     return function
 
 
-def check_options(function: Callable[..., Any], name: str, options: Collection[str]) -> None:
-    """Refuse an option that the function of a method does not have, listing those that it has."""
+def check_options(
+    function: Callable[..., Any],
+    name: str,
+    options: Collection[str],
+    common: Collection[str] = (),
+) -> None:
+    """Refuse an option that the function of a method does not have, listing those that it has.
+
+    Those that all methods have in `common` are listed too; they are not handed to the function.
+    """
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return  # it passes them on, and they are checked there
     legal = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in legal:
-            listed = ", ".join(legal) or "none"
+            listed = ", ".join([*legal, *common]) or "none"
             raise TypeError(f"{name} has no option {option!r}; its options are: {listed}")
 
 

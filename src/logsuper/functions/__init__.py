@@ -20,6 +20,8 @@ from logsuper.functions._modular import zero as zero
 from logsuper.functions._sum import Sum
 from logsuper.functions._sum import combine as combine
 from logsuper.functions._sum import split_modular as split_modular
+from logsuper.functions._walks import Evaluated as Evaluated
+from logsuper.functions._walks import Walk as Walk
 
 __all__ = [
     "ConcaveCardinality",

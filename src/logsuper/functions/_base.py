@@ -24,6 +24,7 @@ from logsuper._base import (
 
 if TYPE_CHECKING:
     from logsuper.functions._graph import PairwiseGraph
+    from logsuper.functions._walks import Walk
 
 # Scratch numbers that one block of a batch may use: a megabyte, which stays in the cache.
 _BLOCK = 1 << 17
@@ -55,10 +56,10 @@ class SubmodularFunction(ABC):
     -----
     A new family needs `n` and `_evaluate`, which must be 0 at 0: subtract the value there if it is
     not.  Everything else has a general implementation in terms of these; override `_gains`,
-    `_chain` (or `_greedy`), `_condition` and `graph` where a closed form is faster, and
-    `_multilinear` where there is one.  A subclass may
-    count on its input being checked, two-dimensional and float64, and on n > 0.  Nobody checks what
-    it returns; `check_submodular` does on request.
+    `_chain` (or `_greedy`), `_condition` and `graph` where a closed form is faster, `_multilinear`
+    where there is one, and `_walks` where the gain of one element takes less than an evaluation.
+    A subclass may count on its input being checked, two-dimensional and float64, and on n > 0.
+    Nobody checks what it returns; `check_submodular` does on request.
 
     Examples
     --------
@@ -149,6 +150,16 @@ class SubmodularFunction(ABC):
     def _row_size(self) -> int:
         """Return about how many scratch numbers `_evaluate` needs for one row."""
         return self.n
+
+    def _row_cost(self) -> float:
+        """Return about how many numbers `_evaluate` handles for one row."""
+        return float(self.n + self._row_size())
+
+    def _walks(self) -> list[tuple[float, Walk]]:
+        """Return the terms, with their weights, that a Markov chain asks for gains one by one."""
+        from logsuper.functions._walks import Evaluated
+
+        return [(1.0, Evaluated(self))]
 
     def graph(self) -> PairwiseGraph | None:
         """Return f as a pairwise graph with auxiliary nodes, or None when it has no such form."""

@@ -14,6 +14,9 @@ from logsuper._base import EPS, FloatArray, check_flag, check_size, first_index
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._check import check_submodular
 
+# Numbers that are handled in the time of a call of a Python function.
+_CALL = 500.0
+
 
 class SetFunction(SubmodularFunction):
     """A submodular function given by a Python callable.
@@ -122,6 +125,10 @@ class SetFunction(SubmodularFunction):
         # what the callable returns is taken as exact
         values = self._evaluate(X)
         return values, EPS * np.abs(values)
+
+    def _row_cost(self) -> float:
+        # what the callable does is not known; a call alone takes some microseconds
+        return super()._row_cost() + (0.0 if self.vectorized else _CALL)
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", type(self.function).__name__)

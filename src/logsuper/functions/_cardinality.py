@@ -24,6 +24,7 @@ from logsuper._base import (
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._expectation import mean_of_count
 from logsuper.functions._graph import PairwiseGraph, rounding
+from logsuper.functions._walks import Pieces, Walk, one_group
 
 # Larger ground sets are not enumerated when a callable is checked for concavity.
 _ENUMERATED = 10
@@ -128,6 +129,15 @@ class ConcaveCardinality(SubmodularFunction):
         start = int(self._count(point[None])[0])
         other._build(len(free), place, self.g[start : start + len(place) + 1])
         return other
+
+    def _walks(self) -> list[tuple[float, Walk]]:
+        size = len(self.subset)
+        pieces = Pieces(np.array([0, size + 1]), np.arange(size + 1.0), self.g)
+
+        def profile(V: FloatArray, _: IntArray) -> FloatArray:
+            return self.g[V.astype(np.int64)]
+
+        return [(1.0, one_group(self.n, self.subset, np.ones(size), profile, pieces))]
 
     def graph(self) -> PairwiseGraph:
         """Return a graph with one auxiliary node for every change of slope."""
@@ -238,6 +248,16 @@ class ConcaveOfModular(SubmodularFunction):
         start = self._start + float(point @ self.weights)
         other._build(self.weights[free], self._function, start)
         return other
+
+    def _walks(self) -> list[tuple[float, Walk]]:
+        pieces = None
+        if isinstance(self._function, _PiecewiseLinear):
+            ends, _ = self._function.pieces(self._start, self._start + self._total)
+            points = np.concatenate([[0.0], ends[ends < self._total], [self._total]])[None]
+            pieces = Pieces.stack(points, self.g(points))
+        members = np.flatnonzero(self.weights)
+        weights = self.weights[members]
+        return [(1.0, one_group(self.n, members, weights, lambda V, _: self.g(V), pieces))]
 
     def graph(self) -> PairwiseGraph | None:
         """Return a graph with an auxiliary node a breakpoint; None when g is a callable."""

@@ -23,6 +23,7 @@ from logsuper._base import (
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._groups import GroupedFunction
+from logsuper.functions._walks import Facilities, Pieces, Walk
 
 
 class Coverage(GroupedFunction):
@@ -85,6 +86,10 @@ class Coverage(GroupedFunction):
 
     def _profile(self, V: FloatArray, group: IntArray | slice) -> FloatArray:
         return self.weights[group] * (V > 0)
+
+    def _pieces(self) -> Pieces:
+        points = np.tile([0.0, 1.0], (self.n_groups, 1))
+        return Pieces.stack(points, points * self.weights[:, None])
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         covered = np.zeros(self.n_groups, dtype=bool)
@@ -191,6 +196,9 @@ class FacilityLocation(SubmodularFunction):
         gradients = np.empty(open_.shape)
         np.put_along_axis(gradients, order[None].repeat(len(Q), axis=0), surplus, axis=2)
         return best.sum(axis=1), gradients.sum(axis=1)
+
+    def _walks(self) -> list[tuple[float, Walk]]:
+        return [(1.0, Facilities(self.benefits))]
 
     def _row_size(self) -> int:
         return max(1, self.benefits.size)

@@ -23,6 +23,7 @@ from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._modular import Modular
 from logsuper.functions._sum import combine
+from logsuper.functions._walks import Groups, Pieces, Walk
 
 
 class Cut(SubmodularFunction):
@@ -197,6 +198,19 @@ class Cut(SubmodularFunction):
                 rest._remains = (shape, offset, frozen(pixels[free]))
             parts.insert(0, (1.0, rest))
         return combine(parts)
+
+    def _walks(self) -> list[tuple[float, Walk]]:
+        # an edge is a group of two that costs its weight when one of them is on
+        count = len(self.weights)
+        group, member = np.repeat(np.arange(count), 2), self.edges.ravel()
+        values = np.zeros((count, 3))
+        values[:, 1] = self.weights
+        pieces = Pieces.stack(np.tile([0.0, 1.0, 2.0], (count, 1)), values)
+
+        def profile(V: FloatArray, edge: IntArray) -> FloatArray:
+            return np.asarray(self.weights[edge] * (V == 1.0))
+
+        return [(1.0, Groups(self.n, group, member, np.ones(2 * count), count, profile, pieces))]
 
     def _row_size(self) -> int:
         return max(self.n, len(self.weights))

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from logsuper._base import FloatArray, IntArray, frozen
 from logsuper.functions._base import SubmodularFunction
+from logsuper.functions._walks import Groups, Pieces, Walk
 
 
 class GroupedFunction(SubmodularFunction):
@@ -29,6 +30,10 @@ class GroupedFunction(SubmodularFunction):
     @abstractmethod
     def _profile(self, V: FloatArray, group: IntArray | slice) -> FloatArray:
         """Return :math:`h_g(v)`, with :math:`h_g(0)=0`; column p of V belongs to ``group[p]``."""
+
+    @abstractmethod
+    def _pieces(self) -> Pieces:
+        """Return the profiles at the sums that occur as piecewise-linear functions."""
 
     def _set_groups(self, n: int, groups: list[IntArray], weights: list[FloatArray]) -> None:
         self.n = n
@@ -96,6 +101,10 @@ class GroupedFunction(SubmodularFunction):
         rest = np.exp(np.minimum(total[:, self.group] - logs[:, self.member], 0.0))
         others = zeros[:, self.group] - zero[:, self.member]
         return np.exp(total) * (zeros == 0), rest * (others == 0)
+
+    def _walks(self) -> list[tuple[float, Walk]]:
+        parts = (self.n, self.group, self.member, self.weight, self.n_groups)
+        return [(1.0, Groups(*parts, self._profile, self._pieces()))]
 
     def _row_size(self) -> int:
         return max(self.n, len(self.member))

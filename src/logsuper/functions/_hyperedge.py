@@ -30,6 +30,7 @@ from logsuper.functions._expectation import mean_of_count
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._groups import GroupedFunction
 from logsuper.functions._sum import combine
+from logsuper.functions._walks import Pieces
 
 _MEMBERS = "a list of elements or a list of such lists"
 
@@ -78,6 +79,13 @@ class PnPotts(GroupedFunction):
 
     def _profile(self, V: FloatArray, group: IntArray | slice) -> FloatArray:
         return self.weights[group] * ((V > 0) & (V < self._sizes[group]))
+
+    def _pieces(self) -> Pieces:
+        size = np.maximum(self._sizes, 1.0)
+        price = self.weights * (size > 1)
+        zero, one = np.zeros_like(size), np.ones_like(size)
+        points = np.stack([zero, one, np.maximum(size - 1.0, 1.0), size], axis=1)
+        return Pieces.stack(points, np.stack([zero, price, price, zero], axis=1))
 
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
         ones, others_one = self._products(Q)
@@ -233,6 +241,14 @@ class RobustPn(GroupedFunction):
             return np.minimum(limit, V)
         total = self._total[group]
         return np.minimum(limit, np.maximum(total - V, 0.0)) - np.minimum(limit, total)
+
+    def _pieces(self) -> Pieces:
+        zero, limit = np.zeros_like(self.threshold), np.minimum(self.threshold, self._total)
+        if self.side == 1:
+            points = np.stack([zero, limit], axis=1)
+            return Pieces.stack(points, points)
+        points = np.stack([zero, self._total - limit, self._total], axis=1)
+        return Pieces.stack(points, np.stack([zero, zero, -limit], axis=1))
 
     def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, errors = super()._evaluate_within(X)

@@ -10,6 +10,7 @@ from logsuper._base import EPS, FloatArray, IntArray, as_list, check_number
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._modular import Modular, zero
+from logsuper.functions._walks import Walk
 
 
 class Sum(SubmodularFunction):
@@ -104,6 +105,12 @@ class Sum(SubmodularFunction):
 
     def _row_size(self) -> int:
         return max(f._row_size() for _, f in self._terms)
+
+    def _row_cost(self) -> float:
+        return sum(f._row_cost() for _, f in self._terms)
+
+    def _walks(self) -> list[tuple[float, Walk]]:
+        return [(w * own, walk) for w, f in self._terms for own, walk in f._walks()]
 
     def graph(self) -> PairwiseGraph | None:
         """Return the sum of the terms' graphs, or None when one of them has none."""

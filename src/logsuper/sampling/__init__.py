@@ -1,5 +1,6 @@
 """Samples, exact and approximate, and what can be estimated from them."""
 
+from logsuper.sampling._budget import Progress
 from logsuper.sampling._cftp import sample_fields
 from logsuper.sampling._errors import NotCoalesced
 from logsuper.sampling._marginals import coupled_marginals, marginals
@@ -9,6 +10,7 @@ __all__ = [
     "ESTIMATORS",
     "SAMPLERS",
     "NotCoalesced",
+    "Progress",
     "coupled_marginals",
     "log_partition",
     "marginals",

@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from logsuper._base import FloatArray, Seed, as_generator, as_key, check_confidence, count_threads
 from logsuper.bounds import Bound, rare, unseen
 from logsuper.functions import SubmodularFunction, check_function, split_modular
+from logsuper.sampling._budget import Meter
 from logsuper.sampling._cftp import couple
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Scan, make_scan
@@ -21,6 +22,7 @@ from logsuper.solvers import logistic_noise
 
 def log_partition(
     f: SubmodularFunction,
+    meter: Meter,
     *,
     samples: int = 100,
     steps: int = 500,
@@ -40,6 +42,7 @@ def log_partition(
     Parameters
     ----------
     f : SubmodularFunction
+    meter : Meter
     samples : int
         Independent chains each way.
     steps : int
@@ -75,10 +78,16 @@ def log_partition(
     rng = as_generator(seed)
     keys = [as_key(rng) for _ in range(4)]
     problems = np.arange(total, dtype=np.uint64)
+    chains = 2 * (scan.operations(total, 1, len(points) - 2) + total * scan.energy_cost * steps)
+    what = f"{total} chains of {f.n} elements and {steps} steps each way"
+    meter.require(scan.operations(total, 2, 1) + chains, what)
+    meter.count = 3 * total  # exact samples to start from, and chains both ways
     independent = logistic_noise(keys[0], problems, 0, f.n)[:, 0] < scan.modular
-    exact = couple(scan, scan.modular[None], keys[1], total, cap, threads)
-    there = _work(scan, independent.astype(np.uint8), points, keys[2], threads)
-    back = -_work(scan, exact, points[::-1], keys[3], threads)
+    exact = couple(scan, scan.modular[None], keys[1], total, cap, threads, meter)
+    meter.require(chains, what)
+    meter.plan(chains)
+    there = _work(scan, independent.astype(np.uint8), points, keys[2], threads, meter)
+    back = -_work(scan, exact, points[::-1], keys[3], threads, meter)
     modular = float(np.logaddexp(0.0, scan.modular).sum())
     lower, upper = (modular + float(work.mean()) for work in (there, back))
     below, above = (_error(f, work) for work in (there, back))
@@ -106,7 +115,9 @@ def _error(f: SubmodularFunction, work: FloatArray) -> float:
     return max(error, unseen(f, work) * min(1.0, float(np.abs(gains).sum())))
 
 
-def _work(scan: Scan, states: Bits, points: FloatArray, key: int, threads: int) -> FloatArray:
+def _work(
+    scan: Scan, states: Bits, points: FloatArray, key: int, threads: int, meter: Meter
+) -> FloatArray:
     """Return log w of every chain along the points, whose first one the states have the law of."""
     problems = np.arange(len(states), dtype=np.uint64)
     work = np.zeros(len(states))
@@ -120,6 +131,9 @@ def _work(scan: Scan, states: Bits, points: FloatArray, key: int, threads: int) 
                 range(k, k + 1),
                 scale=float(points[k]),
                 threads=threads,
+                meter=meter,
             )
         work -= step * scan.energy(states)
+        meter.spend(len(states) * scan.energy_cost)
+    meter.spend(0.0, samples=len(states))
     return work

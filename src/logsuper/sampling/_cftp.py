@@ -6,11 +6,14 @@ statistical mechanics", Random Structures and Algorithms 9, 1996.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from logsuper._base import FloatArray, Seed, as_key, count_threads, refuse
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import BUDGET, Callback, Meter
 from logsuper.sampling._errors import NotCoalesced
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, Scan, make_scan
@@ -25,6 +28,7 @@ _HELD = 1 << 25
 def sample(
     f: SubmodularFunction,
     count: int,
+    meter: Meter,
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
@@ -39,12 +43,14 @@ def sample(
     Parameters
     ----------
     f : SubmodularFunction
-        Grids take the fastest path, then other pairwise functions; all others cost n evaluations
-        a sweep.
+        Grids take the fastest path, then other pairwise functions, then those whose gains are
+        known in closed form; a Python callable costs n evaluations per sweep and chain.
     count : int
+    meter : Meter
+        Going further into the past stops where it would exceed the budget.
     seed : int, Generator or None
     n_jobs : int, optional
-        Threads over the samples, for pairwise functions.
+        Threads over the samples; callables take one.
     max_sweeps : int
         How far to go into the past before giving up.
 
@@ -55,7 +61,10 @@ def sample(
     Raises
     ------
     NotCoalesced
-        If one sample needs more sweeps. Dropping it would bias the others.
+        If one sample needs more sweeps, or more than the budget. Dropping it would bias the
+        others.
+    TooLarge
+        If one sweep of each sample is beyond the budget.
 
     Examples
     --------
@@ -68,7 +77,8 @@ def sample(
     """
     total, cap = check_count(count), check_count(max_sweeps, "max_sweeps", 1)
     scan = make_scan(check_function(f))
-    return couple(scan, scan.modular[None], as_key(seed), total, cap, count_threads(n_jobs))
+    threads = count_threads(n_jobs)
+    return couple(scan, scan.modular[None], as_key(seed), total, cap, threads, meter)
 
 
 def sample_fields(
@@ -78,6 +88,8 @@ def sample_fields(
     seed: Seed = None,
     n_jobs: int | None = None,
     max_sweeps: int = 2**13,
+    budget: float = BUDGET,
+    callback: Callback | None = None,
 ) -> Bits:
     r"""Draw one exact sample of :math:`p(x)\propto e^{\theta_m^\top x-f(x)}` for each field.
 
@@ -86,7 +98,7 @@ def sample_fields(
     f : SubmodularFunction
     theta : array-like of shape (M, n)
         Finite fields: the posteriors of many images under one prior, for instance.
-    seed, n_jobs, max_sweeps
+    seed, n_jobs, max_sweeps, budget, callback
         As for the sampler "cftp".
 
     Returns
@@ -108,56 +120,85 @@ def sample_fields(
     refuse(np.isinf(fields), fields, "theta", "fix an element with f.condition instead")
     cap = check_count(max_sweeps, "max_sweeps", 1)
     threads = count_threads(n_jobs)
+    meter = Meter("cftp", budget, callback, len(fields))
     key = as_key(seed)
     if f.n == 0:
         return np.empty(fields.shape, dtype=np.uint8)
     scan = make_scan(f)
-    return couple(scan, fields + scan.modular, key, len(fields), cap, threads)
+    drawn = couple(scan, fields + scan.modular, key, len(fields), cap, threads, meter)
+    meter.report()
+    return drawn
 
 
 def couple(
-    scan: Scan, theta: FloatArray, key: int, count: int, max_sweeps: int, threads: int
+    scan: Scan,
+    theta: FloatArray,
+    key: int,
+    count: int,
+    max_sweeps: int,
+    threads: int,
+    meter: Meter,
 ) -> Bits:
     """Return one exact sample for each problem 0, ..., count - 1, with one field or as many."""
+    meter.require(scan.operations(count, 2, 1), f"{count} samples of {scan.n} elements")
+    coupling = _Coupling(scan, theta, key, max_sweeps, threads, meter)
     out = np.empty((count, scan.n), dtype=np.uint8)
     step = max(threads, _HELD // scan.n)
     for first in range(0, count, step):
         problems = np.arange(first, min(count, first + step), dtype=np.uint64)
-        _finish(scan, theta, key, problems, 1, max_sweeps, threads, out)
+        coupling.finish(problems, 0, scan.n, out)
     return out
 
 
-def _finish(
+@dataclasses.dataclass(frozen=True)
+class _Coupling:
+    """What all samples of a call have in common."""
+
+    scan: Scan
+    theta: FloatArray
+    key: int
+    max_sweeps: int
+    threads: int
+    meter: Meter
+
+    def finish(self, problems: Problems, reached: int, differing: int, out: Bits) -> None:
+        """Write the samples of the given problems, which so many sweeps were not enough for.
+
+        `differing` is on how many elements the chains of one of them then still differed.
+        """
+        scan, meter = self.scan, self.meter
+        while len(problems):
+            sweeps = max(1, 2 * reached)
+            if sweeps == _HARD and len(problems) > 1:
+                self.finish(problems[:1], reached, differing, out)
+                problems = problems[1:]
+            sweeps = min(sweeps, self.max_sweeps)
+            cost = scan.operations(len(problems), 2, sweeps)
+            if not meter.affords(cost):
+                raise NotCoalesced(reached, differing, scan.n, meter.budget)
+            meter.plan(cost)
+            states = bracket(scan, self.theta, self.key, problems, sweeps, self.threads, meter)
+            apart = (states[:, 0] != states[:, 1]).sum(axis=1)
+            out[problems[apart == 0]] = states[apart == 0, 0]
+            meter.spend(0.0, samples=int((apart == 0).sum()))
+            problems, differing, reached = problems[apart > 0], int(apart.max()), sweeps
+            if len(problems) and sweeps == self.max_sweeps:
+                raise NotCoalesced(sweeps, differing, scan.n)
+
+
+def bracket(
     scan: Scan,
     theta: FloatArray,
     key: int,
     problems: Problems,
     sweeps: int,
-    max_sweeps: int,
     threads: int,
-    out: Bits,
-) -> None:
-    """Write the samples of the given problems, starting that many sweeps in the past."""
-    while len(problems):
-        if sweeps == _HARD and len(problems) > 1:
-            _finish(scan, theta, key, problems[:1], sweeps, max_sweeps, threads, out)
-            problems = problems[1:]
-        sweeps = min(sweeps, max_sweeps)
-        states = bracket(scan, theta, key, problems, sweeps, threads)
-        differing = (states[:, 0] != states[:, 1]).sum(axis=1)
-        out[problems[differing == 0]] = states[differing == 0, 0]
-        problems = problems[differing > 0]
-        if len(problems) and sweeps == max_sweeps:
-            raise NotCoalesced(sweeps, int(differing.max()), scan.n)
-        sweeps *= 2
-
-
-def bracket(
-    scan: Scan, theta: FloatArray, key: int, problems: Problems, sweeps: int, threads: int
+    meter: Meter | None = None,
 ) -> Bits:
     """Return what the chains from all 0 and from all 1 have become, shape (B, 2, n)."""
     states = np.empty((len(problems), 2, scan.n), dtype=np.uint8)
     states[:, 0], states[:, 1] = 0, 1
     field = theta if len(theta) == 1 else theta[problems]
-    scan.run(states, field, key, problems, range(sweeps - 1, -1, -1), threads=threads)
+    times = range(sweeps - 1, -1, -1)
+    scan.run(states, field, key, problems, times, threads=threads, meter=meter)
     return states

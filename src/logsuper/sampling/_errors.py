@@ -24,10 +24,12 @@ class NotCoalesced(RuntimeError):
     64 2
     """
 
-    def __init__(self, sweeps: int, differing: int, n: int) -> None:
+    def __init__(self, sweeps: int, differing: int, n: int, budget: float | None = None) -> None:
+        limit = "max_sweeps" if budget is None else "budget"
+        cap = f"{sweeps}" if budget is None else f"{budget:.2g} operations, after {sweeps} sweeps"
         super().__init__(
-            f"coupling from the past did not coalesce within max_sweeps = {sweeps}: {differing} of "
-            f"{n} elements still differ. Raise max_sweeps and keep the seed (retrying with others "
+            f"coupling from the past did not coalesce within {limit} = {cap}: {differing} of "
+            f"{n} elements still differ. Raise {limit} and keep the seed (retrying with others "
             "until one succeeds favours easy samples), take the approximate samplers "
             "'swendsen_wang' or 'gibbs', or ask for marginals: by 'strips' on a grid, or "
             "coupled_marginals, which needs no coalescence"

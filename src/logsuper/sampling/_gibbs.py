@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import Seed, as_generator, as_key, count_threads
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import Meter
 from logsuper.sampling._inputs import Bits
 from logsuper.sampling._scan import make_scan
 from logsuper.sampling._walk import walk
@@ -15,6 +16,7 @@ from logsuper.sampling._walk import walk
 def sample(
     f: SubmodularFunction,
     count: int,
+    meter: Meter,
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
@@ -29,9 +31,10 @@ def sample(
     ----------
     f : SubmodularFunction
     count : int
+    meter : Meter
     seed : int, Generator or None
     n_jobs : int, optional
-        Threads over the chains, for pairwise functions.
+        Threads over the chains; callables take one.
     burn_in : int
         Sweeps before the first sample of a chain.
     thin : int
@@ -61,8 +64,10 @@ def sample(
 
     def advance(states: Bits, first: int, steps: int) -> None:
         problems = np.arange(len(states), dtype=np.uint64)
-        scan.run(
-            states[:, None], theta, key, problems, range(first, first + steps), threads=threads
-        )
+        times = range(first, first + steps)
+        scan.run(states[:, None], theta, key, problems, times, threads=threads, meter=meter)
 
-    return walk(advance, f.n, count, rng, burn_in, thin, chains, start)
+    def cost(own: int, steps: int) -> float:
+        return scan.operations(own, 1, steps)
+
+    return walk(advance, f.n, count, rng, burn_in, thin, chains, start, meter, cost)

@@ -10,12 +10,14 @@ from scipy.special import stdtrit
 from logsuper._base import Seed, as_generator, check_confidence
 from logsuper.bounds import Bound, hardly_any, is_modular, rare
 from logsuper.functions import Modular, SubmodularFunction, check_function, split_modular
+from logsuper.sampling._budget import Meter
 from logsuper.sampling._inputs import check_count
-from logsuper.sampling._methods import sample
+from logsuper.sampling._methods import draw
 
 
 def log_partition(
     f: SubmodularFunction,
+    meter: Meter,
     *,
     samples: int = 200,
     steps: int = 32,
@@ -35,6 +37,8 @@ def log_partition(
     Parameters
     ----------
     f : SubmodularFunction
+    meter : Meter
+        Of all samples together.
     samples : int
         At each of the steps + 1 points of the path.
     steps : int
@@ -67,10 +71,14 @@ def log_partition(
     level = check_confidence(confidence)
     g, t = split_modular(check_function(f))
     rng = as_generator(seed)
+    meter.count = total * len(points)
+    own = {"n_jobs": n_jobs, **options}
+    least = meter.rehearse(lambda: draw(f, total, sampler, meter, {"seed": 0, **own}))
+    meter.require(int(steps) * least, f"{total} samples by {sampler!r} at {steps} points of a path")
     means, errors = np.empty((2, len(points)))
     missing = False
     for k, b in enumerate(points):
-        X = sample(b * g - Modular(t), total, sampler, seed=rng, n_jobs=n_jobs, **options)
+        X = draw(b * g - Modular(t), total, sampler, meter, {"seed": rng, **own})
         values = g(X)
         error = values.std(ddof=1) / np.sqrt(total)
         means[k], errors[k] = values.mean(), np.hypot(error, rare(values))

@@ -12,12 +12,13 @@ import numpy as np
 from logsuper._base import Seed, as_generator, check_choice
 from logsuper.bounds import Bound, check_options
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import BUDGET, Callback, Meter
 from logsuper.sampling._inputs import Bits, check_count
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampler:
-    """A way to sample; its module has ``sample(f, count, *, seed, n_jobs, ...) -> ndarray``.
+    """A way to sample; a module with ``sample(f, count, meter, *, seed, n_jobs, ...) -> ndarray``.
 
     Attributes
     ----------
@@ -48,12 +49,19 @@ SAMPLERS: dict[str, Sampler] = {
     ]
 }
 
-# Their modules have ``log_partition(f, *, seed, n_jobs, ...) -> Bound``.
+# Their modules have ``log_partition(f, meter, *, seed, n_jobs, ...) -> Bound``.
 ESTIMATORS: dict[str, str] = {"ti": "_integration", "ais": "_annealing"}
 
 
 def sample(
-    f: SubmodularFunction, count: int, method: str = "cftp", *, seed: Seed = None, **options: Any
+    f: SubmodularFunction,
+    count: int,
+    method: str = "cftp",
+    *,
+    seed: Seed = None,
+    budget: float = BUDGET,
+    callback: Callback | None = None,
+    **options: Any,
 ) -> Bits:
     """Draw samples by a method of the list.
 
@@ -65,12 +73,25 @@ def sample(
         The first two are exact.
     seed : int, Generator or None
         The same seed gives the same samples, whatever the number of threads; a Generator moves on.
+    budget : float, default 1e13
+        Elementary operations, about a nanosecond each. It counts work, not time. What is known to
+        take more is refused before any work; coupling from the past stops where going further
+        back would exceed it.
+    callback : callable, optional
+        Called with a `Progress` at least each second, and at the end; what it raises ends the run.
     **options
         Those of the method: ``n_jobs``, ``max_sweeps``, ``burn_in``, ...
 
     Returns
     -------
     ndarray of shape (count, n), uint8
+
+    Raises
+    ------
+    TooLarge
+        If the least that the method can take is beyond the budget.
+    NotCoalesced
+        If "cftp" does not finish within its budget and `max_sweeps`.
 
     Examples
     --------
@@ -81,16 +102,34 @@ def sample(
            [1, 0],
            [1, 0]], dtype=uint8)
     """
-    names = {name: entry.module for name, entry in SAMPLERS.items()}
-    function = _find(names, method, "sample", options)
-    rng = as_generator(seed)
-    if check_function(f).n == 0:
-        return np.empty((check_count(count), 0), dtype=np.uint8)
-    samples: Bits = function(f, count, seed=rng, **options)
+    meter = Meter(method, budget, callback)
+    samples = draw(f, count, method, meter, {"seed": as_generator(seed), **options})
+    meter.report()
     return samples
 
 
-def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
+def draw(
+    f: SubmodularFunction, count: int, method: str, meter: Meter, options: dict[str, Any]
+) -> Bits:
+    """Draw samples by a method of the list, as part of what a meter counts."""
+    names = {name: entry.module for name, entry in SAMPLERS.items()}
+    function = _find(names, method, "sample", options)
+    total = check_count(count)
+    meter.count = meter.count or total
+    if check_function(f).n == 0:
+        return np.empty((total, 0), dtype=np.uint8)
+    samples: Bits = function(f, total, meter, **options)
+    return samples
+
+
+def log_partition(
+    f: SubmodularFunction,
+    method: str,
+    *,
+    budget: float = BUDGET,
+    callback: Callback | None = None,
+    **options: Any,
+) -> Bound:
     """Estimate log sum_x exp(-f(x)) by sampling.
 
     Parameters
@@ -98,12 +137,19 @@ def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
     f : SubmodularFunction
     method : {"ti", "ais"}
         Thermodynamic integration, or annealed importance sampling in both directions.
+    budget, callback
+        As in `sample`; of all samples together.
     **options
         Those of the method.
 
     Returns
     -------
     Bound
+
+    Raises
+    ------
+    TooLarge, NotCoalesced
+        As in `sample`.
 
     Examples
     --------
@@ -115,10 +161,12 @@ def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
     True
     """
     function = _find(ESTIMATORS, method, "log_partition", options)
+    meter = Meter(method, budget, callback)
     if check_function(f).n == 0:
         return Bound(0.0, "exact", method, certified=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        bound: Bound = function(f, **options)
+        bound: Bound = function(f, meter, **options)
+    meter.report()
     if not np.isfinite([bound.value, bound.stderr or 0.0, *(bound.interval or ())]).all():
         raise ValueError(f"{method}: the energies of {f!r} have no finite squares; rescale f")
     return bound
@@ -131,5 +179,5 @@ def _find(
     check_choice(method, "method", modules)
     module = importlib.import_module(f"logsuper.sampling.{modules[method]}")
     function: Callable[..., Any] = getattr(module, what)
-    check_options(function, method, options)
+    check_options(function, method, options, ("budget", "callback"))
     return function

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from logsuper._base import Seed, as_key
+from logsuper._base import Seed, as_key, count_threads
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import prepare
 
+# Operations, of about a nanosecond, that a minimisation takes at least for each number of f: by a
+# max-flow or by sorting, and by a min-norm point for each element too.
+_SOLVE, _MIN_NORM = 10.0, 6.0
+
 
 def sample(
-    f: SubmodularFunction, count: int, *, seed: Seed = None, n_jobs: int | None = None
+    f: SubmodularFunction,
+    count: int,
+    meter: Meter,
+    *,
+    seed: Seed = None,
+    n_jobs: int | None = None,
 ) -> Bits:
     r"""Draw maximisers of :math:`z^\top y-f(y)` under standard logistic noise z.
 
     An approximation: maximisers have a law of their own (the perturb-and-MAP model of Papandreou
     and Yuille 2011), which is that of :math:`e^{-f}` only for modular f. Elements agree more often:
     two of them differ with probability :math:`2\sigma(-w)^2` instead of :math:`\sigma(-w)`. It
-    takes one submodular minimisation a sample, at any coupling.
+    takes one submodular minimisation per sample, at any coupling.
 
     Parameters
     ----------
     f : SubmodularFunction
     count : int
+    meter : Meter
+        A callback is called between minimisations.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads over the samples, where a max-flow solves them.
@@ -43,8 +55,19 @@ def sample(
     total, key = check_count(count), as_key(seed)
     if total == 0:
         return np.empty((0, check_function(f).n), dtype=np.uint8)
+    threads = count_threads(n_jobs)
     prepared = prepare([check_function(f)])
-    out = prepared.perturb(np.zeros(f.n), [1.0], total, key, return_samples=True, n_jobs=n_jobs)
-    assert out.samples is not None
-    samples: Bits = out.samples[0]
-    return samples
+    cost = f._row_cost() * (_MIN_NORM * f.n if prepared.solver == "min_norm" else _SOLVE)
+    meter.require(total * cost, f"{total} samples of {f!r}")
+    meter.plan(total * cost)
+    step = max(threads, int(threads * PIECE / cost))
+    found = np.empty((total, f.n), dtype=np.uint8)
+    for first in range(0, total, step):
+        size = min(step, total - first)
+        out = prepared.perturb(
+            np.zeros(f.n), [1.0], size, key, True, first_sample=first, n_jobs=n_jobs
+        )
+        assert out.samples is not None
+        found[first : first + size] = out.samples[0]
+        meter.spend(size * cost, samples=size)
+    return found

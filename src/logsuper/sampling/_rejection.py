@@ -13,16 +13,20 @@ import numpy as np
 from logsuper._base import Seed, as_key
 from logsuper.bounds import TooLarge
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import logistic_noise, min_norm_point
 
 # Numbers in one batch of tries.
 _BLOCK = 1 << 20
+# Operations, of about a nanosecond, for each number of a try.
+_NUMBER = 6.0
 
 
 def sample(
     f: SubmodularFunction,
     count: int,
+    meter: Meter,
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
@@ -35,6 +39,8 @@ def sample(
     f : SubmodularFunction
         Weakly coupled, or small: the share of accepted tries falls exponentially with n.
     count : int
+    meter : Meter
+        Counts tries, not the min-norm point that comes first.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads of the min-norm point.
@@ -48,7 +54,7 @@ def sample(
     Raises
     ------
     TooLarge
-        If too few are accepted.
+        If too few are accepted within `max_tries`, or the budget.
 
     Examples
     --------
@@ -60,6 +66,8 @@ def sample(
     """
     total, cap = check_count(count), check_count(max_tries, "max_tries", 1)
     key = as_key(seed)
+    cost = _NUMBER * (check_function(f).n + f._row_cost())
+    meter.require(total * cost, f"{total} samples of {f!r}")
     s = min_norm_point(check_function(f), n_jobs=n_jobs).s
     found: list[Bits] = []
     have = tries = 0
@@ -70,11 +78,20 @@ def sample(
                 "raise max_tries, or use 'cftp'",
                 tries * total / max(1, have),
             )
-        size = max(1, min(cap - tries, 2 * total, _BLOCK // (f.n + 1)))
+        size = max(1, min(cap - tries, 2 * total, _BLOCK // (f.n + 1), int(PIECE / cost)))
+        if not meter.affords(size * cost):
+            raise TooLarge(
+                f"rejection accepted {have} of {tries} tries, and {total} samples were asked for; "
+                f"more would exceed budget = {meter.budget:.2g} operations: raise it, or use "
+                "'cftp'",
+                tries * cost * total / max(1, have),
+            )
+        meter.plan(size * cost)
         noise = logistic_noise(key, range(tries, tries + size), 0, f.n + 1)[:, 0]
         X = (noise[:, :-1] < -s).astype(np.uint8)
         log_u = -np.logaddexp(0.0, -noise[:, -1])
         found.append(X[log_u < X @ s - f(X)])
+        meter.spend(size * cost, samples=min(len(found[-1]), total - have))
         have += len(found[-1])
         tries += size
     return np.concatenate([*found, np.empty((0, f.n), dtype=np.uint8)])[:total]

@@ -14,6 +14,7 @@ noise of a time is the same whenever it is asked for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +24,8 @@ from scipy.sparse import csr_array
 
 from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import GridForm, Pairwise, as_grid, as_pairwise
-from logsuper.functions import SubmodularFunction, split_modular
+from logsuper.functions import Evaluated, SubmodularFunction, Walk, split_modular
+from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits
 from logsuper.solvers import kernels, logistic_noise
 
@@ -31,6 +33,12 @@ from logsuper.solvers import kernels, logistic_noise
 _BLOCK = 1 << 22
 
 Problems = NDArray[np.uint64]
+
+# Operations, of about a nanosecond: of a visit to an element of a grid, of a graph without its
+# neighbours, and of a sum of terms without theirs, by kernels; and how much slower NumPy is.
+_GRID, _GRAPH, _TERM, _NUMPY = 3.0, 10.0, 20.0, 20.0
+# The same of each number of a term that NumPy handles, and of the calls of a visit.
+_NUMBER, _CALL = 6.0, 2e4
 
 
 class Scan(ABC):
@@ -45,6 +53,11 @@ class Scan(ABC):
 
     n: int
     modular: FloatArray
+    # operations of a visit to an element, and numbers that one problem takes beside its states
+    _visit: float = _GRID
+    _row: int = 0
+    # what long loops call now and then
+    _pulse: Callable[[], None] | None = None
 
     def run(
         self,
@@ -56,6 +69,7 @@ class Scan(ABC):
         *,
         scale: float = 1.0,
         threads: int = 1,
+        meter: Meter | None = None,
     ) -> None:
         """Sweep over all chains of each problem, in place, once for each time.
 
@@ -73,14 +87,39 @@ class Scan(ABC):
         scale : float
             The factor b of g.
         threads : int
+        meter : Meter, optional
+            Is told what has been done.
         """
         if not times:
             return
-        step = max(1, _BLOCK // self.n)
+        self._pulse = None if meter is None else meter.pulse
+        step = self._step
         for first in range(0, len(states), step):
-            rows = slice(first, first + step)
-            field = theta if len(theta) == 1 else theta[rows]
-            self._run(states[rows], field, key, problems[rows], times, scale, threads)
+            block = states[first : first + step]
+            field = theta if len(theta) == 1 else theta[first : first + step]
+            numbers = problems[first : first + step]
+            # in pieces, between which a callback is called
+            cost = self.operations(len(block), block.shape[1], 1)
+            length = max(1, int(threads * PIECE / cost))
+            for start in range(0, len(times), length):
+                part = times[start : start + length]
+                self._run(block, field, key, numbers, part, scale, threads)
+                if meter is not None:
+                    meter.spend(len(part) * cost)
+
+    @property
+    def _step(self) -> int:
+        """Problems that are done at once."""
+        return max(1, _BLOCK // max(self.n, self._row))
+
+    def operations(self, problems: int, chains: int, sweeps: int) -> float:
+        """Return about how many nanoseconds that many sweeps take."""
+        return self._visit * self.n * problems * chains * sweeps
+
+    @property
+    def energy_cost(self) -> float:
+        """About how many nanoseconds the energy of one state takes."""
+        return self._visit * self.n
 
     @abstractmethod
     def energy(self, states: Bits) -> FloatArray:
@@ -153,6 +192,9 @@ class PairwiseScan(Scan):
         self._pairwise = pairwise
         self._order = order
         self._grid = grid
+        self._visit = _GRID if grid is not None else _GRAPH + 2.0 * len(pairwise.weights) / self.n
+        if kernels() is None:
+            self._visit *= _NUMPY
 
     @cached_property
     def _rows(self) -> csr_array:
@@ -233,12 +275,48 @@ class PairwiseScan(Scan):
 
 
 class GenericScan(Scan):
-    """Sweeps over any function, by one evaluation an element and chain."""
+    """Sweeps over any function, by the gains of its terms one element after the other.
 
-    def __init__(self, g: SubmodularFunction, modular: FloatArray) -> None:
+    Kernels do it where they know all terms; elsewhere NumPy does, all problems at once. Other
+    `walks` than those of g must have its gains too.
+    """
+
+    def __init__(
+        self,
+        g: SubmodularFunction,
+        modular: FloatArray,
+        walks: list[tuple[float, Walk]] | None = None,
+    ) -> None:
         self.n = g.n
         self.modular = modular
         self._g = g
+        self._row = g._row_size()
+        self._walks = g._walks() if walks is None else walks
+        if not any(isinstance(walk, Evaluated) for _, walk in self._walks):
+            # values that are asked for are checked; without any, the largest gains are, here
+            ends = np.stack([np.zeros(g.n), np.ones(g.n)])
+            g(ends)
+            g.gains(ends)
+        numbers = sum(walk.work for _, walk in self._walks)
+        self._visit = (_TERM + numbers) if self._kernel is not None else _NUMBER * numbers
+
+    @cached_property
+    def _kernel(self) -> Any:
+        """The compiled scan; None without kernels, and for terms that they do not know."""
+        module = kernels()
+        if module is None:
+            return None
+        scan = module.term_scan(self.n)
+        known = [walk.add_to(scan, weight) for weight, walk in self._walks]
+        return scan if all(known) else None
+
+    def operations(self, problems: int, chains: int, sweeps: int) -> float:
+        """Return about how many nanoseconds that many sweeps take."""
+        own = super().operations(problems, chains, sweeps)
+        if self._kernel is not None:
+            return own
+        blocks = -(-problems // self._step)
+        return own + _CALL * len(self._walks) * self.n * sweeps * blocks
 
     def _run(
         self,
@@ -250,42 +328,65 @@ class GenericScan(Scan):
         scale: float,
         threads: int,
     ) -> None:
+        if self._kernel is None:
+            self._sweep(states, theta, key, problems, times, scale)
+            return
+        first, count, step = times[0], len(times), times.step
+        field = np.ascontiguousarray(theta)
+        self._kernel.run(
+            states, field, scale, key, problems, first, count, step, threads, self._pulse
+        )
+
+    def _sweep(
+        self,
+        states: Bits,
+        theta: FloatArray,
+        key: int,
+        problems: Problems,
+        times: range,
+        scale: float,
+    ) -> None:
+        """Do the same with NumPy, all problems at once."""
         count, chains, _ = states.shape
         X = states.reshape(-1, self.n).astype(np.float64)
         field = np.repeat(np.broadcast_to(theta, (count, self.n)), chains, axis=0)
-        values = self._evaluate(X)
+        for _, walk in self._walks:
+            walk.start(X)
         for time in times:
             noise = logistic_noise(key, problems, time, self.n)[:, 0].repeat(chains, axis=0)
+            for _, walk in self._walks:
+                walk.renew()
             for d in range(self.n):
-                old = X[:, d].copy()
-                X[:, d] = 1.0 - old
-                flipped = self._evaluate(X)
-                gain = (flipped - values) * (1.0 - 2.0 * old)
-                if chains == 2:
-                    self._order_gains(gain.reshape(-1, 2), values, d)
-                new = (noise[:, d] < field[:, d] - scale * gain).astype(np.float64)
-                X[:, d] = new
-                values = np.where(new == old, values, flipped)
+                gain = self._gain(d, chains)
+                new = noise[:, d] < field[:, d] - scale * gain
+                rows = np.flatnonzero(new != (X[:, d] > 0))
+                if len(rows):
+                    X[rows, d] = new[rows]
+                    for _, walk in self._walks:
+                        walk.flipped(d, rows)
+                if self._pulse is not None:
+                    self._pulse()
         states[:] = X.reshape(states.shape)
+
+    def _gain(self, d: int, chains: int) -> FloatArray:
+        """Return the gains of element d in all chains."""
+        total: FloatArray = np.zeros(1)
+        for weight, walk in self._walks:
+            gain = walk.gain(d)
+            if chains == 2 and isinstance(walk, Evaluated):
+                walk.refuse_rise(gain.reshape(-1, 2), d)
+            total = total + weight * gain
+        if chains == 2:
+            # the gain at the larger state is the smaller one, but for rounding
+            pairs = total.reshape(-1, 2)
+            np.minimum(pairs[:, 1], pairs[:, 0], out=pairs[:, 1])
+        return total
 
     def energy(self, states: Bits) -> FloatArray:
         """Return g at the states (B, n)."""
-        return self._evaluate(states.astype(np.float64))
+        return np.asarray(self._g(states))
 
-    def _evaluate(self, X: FloatArray) -> FloatArray:
-        """Return g at the rows of X; refuse what would make chains meaningless."""
-        values = self._g._in_blocks(self._g._evaluate, X, ())
-        if not np.isfinite(values).all():
-            value = values[~np.isfinite(values)][0]
-            raise ValueError(f"{self._g!r} has the value {value}; it must be finite everywhere")
-        return values
-
-    def _order_gains(self, gain: FloatArray, values: FloatArray, d: int) -> None:
-        """Make the gain at the larger state the smaller one, as it is but for rounding."""
-        excess = float((gain[:, 1] - gain[:, 0]).max())
-        if excess > 1e-9 * (1.0 + np.abs(values).max()):
-            raise ValueError(
-                f"{self._g!r} is not submodular: the gain of element {d} rises by {excess:.3g} as "
-                "others are switched on; check_submodular looks for such elements"
-            )
-        np.minimum(gain[:, 1], gain[:, 0], out=gain[:, 1])
+    @property
+    def energy_cost(self) -> float:
+        """About how many nanoseconds the energy of one state takes."""
+        return _NUMBER * self._g._row_cost()

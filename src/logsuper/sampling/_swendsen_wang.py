@@ -21,6 +21,7 @@ from scipy.sparse import coo_array
 from logsuper._base import FloatArray, Seed, as_generator, as_key, count_threads
 from logsuper.bounds import Pairwise, need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, make_scan
 from logsuper.sampling._walk import walk
@@ -28,11 +29,14 @@ from logsuper.solvers import kernels, logistic_noise
 
 # Nodes and bonds that are held at once without kernels.
 _BLOCK = 1 << 20
+# Operations, of about a nanosecond, of a move for each node and each bond.
+_NODE, _BOND = 10.0, 5.0
 
 
 def sample(
     f: SubmodularFunction,
     count: int,
+    meter: Meter,
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
@@ -53,6 +57,7 @@ def sample(
     f : SubmodularFunction
         Pairwise.
     count : int
+    meter : Meter
     seed : int, Generator or None
     n_jobs : int, optional
         Threads over the chains.
@@ -97,10 +102,16 @@ def sample(
         problems = np.arange(len(states), dtype=np.uint64)
         for step in range(first, first + steps):
             clusters.move(states, key, problems, 2 * step, threads)
+            meter.spend(clusters.operations(len(states)))
             times = range(step * each, (step + 1) * each)
-            scan.run(states[:, None], theta, sweep_key, problems, times, threads=threads)
+            scan.run(
+                states[:, None], theta, sweep_key, problems, times, threads=threads, meter=meter
+            )
 
-    return walk(advance, f.n, count, rng, burn_in, thin, chains, start)
+    def cost(own: int, steps: int) -> float:
+        return steps * clusters.operations(own) + scan.operations(own, 1, steps * each)
+
+    return walk(advance, f.n, count, rng, burn_in, thin, chains, start, meter, cost)
 
 
 class Clusters:
@@ -111,6 +122,10 @@ class Clusters:
         # u < 1 - exp(-w) for logistic noise logit(u); log(expm1(w)) without overflow
         w = pairwise.weights
         self._threshold: FloatArray = w + np.log(-np.expm1(-w))
+
+    def operations(self, chains: int) -> float:
+        """Return about how many nanoseconds one move of that many chains takes."""
+        return chains * (_NODE * self._pairwise.n + _BOND * len(self._threshold))
 
     @cached_property
     def _kernel(self) -> Any:

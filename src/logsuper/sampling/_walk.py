@@ -7,10 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from logsuper.sampling._budget import Meter
 from logsuper.sampling._inputs import Bits, check_count, check_start
 
 # advance(states, first, steps) moves the chains (C, n) on, in place, from step `first`
 Advance = Callable[[Bits, int, int], None]
+# cost(chains, steps) is what that takes, in operations
+Cost = Callable[[int, int], float]
 
 
 def walk(
@@ -22,13 +25,19 @@ def walk(
     thin: int,
     chains: int | None,
     start: ArrayLike | None,
+    meter: Meter,
+    cost: Cost,
 ) -> Bits:
     """Return states after burn-in; sample i comes from chain i modulo the number of chains."""
     total, begin = check_count(count), check_count(burn_in, "burn_in")
     between = check_count(thin, "thin", 1)
     own = total if chains is None else min(total, check_count(chains, "chains", 1))
     rounds = -(-total // max(1, own))
-    check_count(begin + between * max(0, rounds - 1), "the number of steps of a chain")
+    steps = begin + between * max(0, rounds - 1)
+    check_count(steps, "the number of steps of a chain")
+    operations = cost(own, steps)
+    meter.require(operations, f"{steps} steps of {own} chains of {n} elements")
+    meter.plan(operations)
     if start is None:
         states = rng.integers(0, 2, (own, n), dtype=np.uint8)
     else:
@@ -40,4 +49,5 @@ def walk(
         advance(states, done, steps)
         done += steps
         out[k * own : (k + 1) * own] = states[: total - k * own]
+        meter.spend(0.0, samples=min(own, total - k * own))
     return out
