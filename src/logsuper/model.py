@@ -263,9 +263,10 @@ class LogSupermodular:
         Parameters
         ----------
         count : int, default 1
-        method : {"cftp", "rejection", "gibbs", "swendsen_wang", "perturb"}
+        method : {"cftp", "ancestral", "rejection", "gibbs", "swendsen_wang", "perturb"}
             "cftp" (coupling from the past) is exact, and raises `NotCoalesced` where that would
-            take too long; "rejection" is exact too, the others are approximate.
+            take too long; "ancestral", for trees, and "rejection" are exact too, the others are
+            approximate.
         seed : int, Generator or None
             The same seed gives the same samples, whatever the number of threads.
         **options

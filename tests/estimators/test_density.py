@@ -49,7 +49,7 @@ def test_exact_likelihood_beats_its_bound(seed):
 
 def test_learns_that_features_go_together(seed):
     X = make_rows(seed)
-    density = quick().fit(X)
+    density = quick(n_components=1).fit(X)
     independent = X.mean(axis=0)
     rival = np.log(np.where(X == 1, independent, 1 - independent)).sum(axis=1).mean()
     assert density.score(X) > rival + 0.1
@@ -86,7 +86,7 @@ def test_unknown_entries_are_summed_over(seed):
     partial = quick().fit(holes)
     assert partial.score(X) > density.score(X) - 0.1
     masked = np.ma.masked_array(X, np.isnan(holes))
-    np.testing.assert_array_equal(quick().fit(masked).modular_, partial.modular_)
+    np.testing.assert_array_equal(quick().fit(masked).score_samples(X), partial.score_samples(X))
 
 
 def test_samples_are_of_the_model():
@@ -127,24 +127,26 @@ def test_any_number_of_features(n):
 def test_constant_features_stay_finite():
     X = make_rows(0)
     X[:, 2], X[:, 3] = 0, 1
-    density = quick().fit(X)
+    density = quick(n_components=1).fit(X)
     assert np.isfinite(density.modular_).all() and density.score(X) > -4
+    assert quick(n_components=3).fit(X).score(X) > -4
 
 
 def test_binarize():
     X = make_rows(0)
     plain = quick().fit(X)
     level = quick(binarize=7.0).fit(5.0 + 4.0 * X)
-    np.testing.assert_array_equal(plain.modular_, level.modular_)
+    np.testing.assert_array_equal(plain.score_samples(X), level.score_samples(5.0 + 4.0 * X))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_same_seed_same_result(n_jobs):
     X = make_rows(0)
-    a = quick(random_state=4).fit(X)
-    b = quick(random_state=4, n_jobs=n_jobs).fit(X)
-    np.testing.assert_array_equal(a.alpha_, b.alpha_)
-    np.testing.assert_array_equal(a.modular_, b.modular_)
+    for functions in ("counts", None):
+        a = quick(functions, random_state=4).fit(X)
+        b = quick(functions, random_state=4, n_jobs=n_jobs).fit(X)
+        np.testing.assert_array_equal(a.weights_, b.weights_)
+        np.testing.assert_array_equal(a.score_samples(X), b.score_samples(X))
 
 
 ROWS = np.zeros((3, 2))
@@ -250,14 +252,14 @@ def test_the_kind_of_functions_is_chosen_by_rows_that_are_held_out():
     chain[:, 0] = rng.random(400) < 0.5
     for j in range(1, 8):
         chain[:, j] = np.where(rng.random(400) < 0.9, chain[:, j - 1], rng.random(400) < 0.5)
-    found = ls.LogSupermodularDensity().fit(chain)
+    found = ls.LogSupermodularDensity(n_components=1).fit(chain)
     assert {tuple(f.edges[0]) for f in found.functions_} == {(j, j + 1) for j in range(7)}
     counts = ls.LogSupermodularDensity("counts").fit(chain)
     test = chain[rng.permutation(400)[:100]]
     assert found.score(test) > counts.score(test)
     # all features follow one hidden cause: counts
     alike = (rng.random((400, 8)) < rng.choice([0.15, 0.85], (400, 1))).astype(int)
-    assert len(ls.LogSupermodularDensity().fit(alike).functions_) == 3
+    assert len(ls.LogSupermodularDensity(n_components=1).fit(alike).functions_) == 3
 
 
 def test_a_forest_has_the_likelihood_of_its_pairs(seed):
@@ -281,9 +283,11 @@ def test_forests_leave_out_what_excludes_and_what_is_not_known():
     x = rng.integers(0, 2, (200, 1)).astype(float)
     rows = np.hstack([x, 1 - x, x])
     rows[rng.random(rows.shape) < 0.2] = np.nan
-    found = ls.LogSupermodularDensity("forest").fit(rows)
-    assert [f.edges[0].tolist() for f in found.functions_] == [[0, 2]]
-    nothing = ls.LogSupermodularDensity("forest").fit(np.hstack([x, 1 - x]))
+    for penalty in (None, 0.01):  # in closed form, and by the learner
+        found = ls.LogSupermodularDensity("forest", n_components=1, penalty=penalty).fit(rows)
+        assert [f.edges[0].tolist() for f in found.functions_] == [[0, 2]]
+    nothing = ls.LogSupermodularDensity("forest", n_components=1).fit(np.hstack([x, 1 - x]))
+    assert nothing.alpha_.tolist() == [0.0]
     assert np.isfinite(nothing.score(np.hstack([x, 1 - x])))
 
 
@@ -293,5 +297,8 @@ def test_digits_are_more_likely_than_by_independent_pixels():
     train, test = digits[order[:900]].astype(int), digits[order[900:]].astype(int)
     p = (train.sum(axis=0) + 0.5) / (len(train) + 1.0)
     alone = np.where(test == 1, np.log(p), np.log(1 - p)).sum(axis=1).mean()
-    found = ls.LogSupermodularDensity(tol=1e-3).fit(train)
-    assert found.score_samples(test).mean() > alone + 3.5
+    single = ls.LogSupermodularDensity(n_components=1).fit(train)
+    assert single.score(test) > alone + 3.5
+    found = ls.LogSupermodularDensity().fit(train)
+    assert len(found.weights_) >= 10
+    assert found.score(test) > single.score(test) + 3.0

@@ -33,6 +33,7 @@ from logsuper._base._checks import (
     refuse_negative,
 )
 from logsuper._base._files import atomic_write, load_arrays, save_arrays
+from logsuper._base._forests import root_forest
 from logsuper._base._memory import SMALL, as_text, check_limit, require_memory
 from logsuper._base._random import Seed, as_generator, as_key, as_keys
 from logsuper._base._threads import count_threads
@@ -86,5 +87,6 @@ __all__ = [
     "refuse",
     "refuse_negative",
     "require_memory",
+    "root_forest",
     "save_arrays",
 ]

@@ -20,6 +20,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_functions",
+    "check_tol",
     "run",
     "whole",
 ]
@@ -48,9 +49,7 @@ def run(
         "callback": callback,
     }
     if estimator.tol is not None:
-        if check_number(estimator.tol, "tol") <= 0:
-            raise ValueError(f"tol must be positive or None, got {estimator.tol:g}")
-        arguments["tol"] = float(estimator.tol)
+        arguments["tol"] = check_tol(estimator.tol)
     if estimator.max_iter is not None:
         arguments[learner.cap] = check_count(estimator.max_iter, "max_iter")
     given = {} if estimator.options is None else estimator.options
@@ -87,6 +86,13 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     if number >= 2**31:
         raise ValueError(f"{name} must be below 2**31, got {number}")
     return number
+
+
+def check_tol(value: Any) -> float:
+    """Return a positive tolerance."""
+    if check_number(value, "tol") <= 0:
+        raise ValueError(f"tol must be positive or None, got {value:g}")
+    return float(value)
 
 
 def check_functions(functions: Any, name: str, n: int) -> tuple[SubmodularFunction, ...]:

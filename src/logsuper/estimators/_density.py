@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from logsuper._base import ConvergenceWarning, FloatArray, as_key, check_number, first_index
-from logsuper.bounds import Bracket, NotApplicable, TooLarge
+from logsuper._base import (
+    FloatArray,
+    as_generator,
+    as_key,
+    check_number,
+    first_index,
+)
+from logsuper.bounds import Bracket
+from logsuper.estimators._candidates import (
+    Candidate,
+    check_components,
+    find_candidates,
+    has_closed_form,
+    most_likely,
+)
 from logsuper.estimators._common import (
     as_seed,
     check_callback,
     check_choice,
     check_count,
     check_functions,
+    check_tol,
     run,
     whole,
 )
-from logsuper.estimators._forest import attractive_forest
+from logsuper.estimators._fields import (
+    bound_log_likelihood,
+    choose_learner,
+    draw,
+    functions_on,
+    single_pairs,
+)
+from logsuper.estimators._mixture import MAX_ITER, TOL, Mixture, fit_mixture
 from logsuper.estimators._saving import Saveable, without_paths
-from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, zero
-from logsuper.learning import Callback, Exact, Examples, Parameters, Record, make_examples
+from logsuper.functions import Modular, SubmodularFunction, Sum
+from logsuper.learning import Callback, Parameters, Record, make_examples
 from logsuper.model import LogSupermodular
 
 __all__ = ["LogSupermodularDensity"]
 
 _LEARNERS = ("auto", "exact", "logistic", "saa", "pseudo", "lfield")
 
-# Rows below which there is nothing to hold out, and rows that are enough of it: one with unknown
-# entries takes a bracket of its own.
-_FEW, _HELD = 50, 500
-
 # Learners that cannot sum over what is not known.
 _WHOLE = ("saa", "pseudo")
+
+# What only a single field has.
+_SINGLE = ("model_", "bracket_", "parameters_", "alpha_", "modular_", "functions_")
 
 
 class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -47,7 +66,11 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     .. math:: p(x)\propto\exp\Big(-\sum_k\alpha_kf_k(x)+t^\top x\Big),\qquad\alpha\ge0,
 
     with submodular :math:`f_k`: a one anywhere makes no other less likely. Features that exclude
-    each other are beyond such a model; recode one of them as its complement.
+    each other are beyond such a field; recode one of them as its complement, or take a mixture
+
+    .. math:: p(x)=\sum_c\pi_cp_c(x)
+
+    of several fields, each with its own :math:`f_k`, :math:`\alpha` and t.
 
     Parameters
     ----------
@@ -63,17 +86,28 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         How to learn. "exact" is maximum likelihood, "logistic" the paper's, of the logistic bound,
         which takes half of a weak coupling for granted. "auto" is "exact" where exact inference is
         cheap (the default functions, all on up to 16 features, sparse pairwise ones), else
-        "logistic".
+        "logistic". A forest, without a penalty or options, is known in closed form.
+    n_components : int or "auto", default "auto"
+        The number of fields. Several are forests, each of its own pairs, fitted by expectation
+        maximisation. "auto" is the one of 1, 2, 5, 10 and 20 under which a fifth of the rows, held
+        out, is most likely; those for which the product of components, rows and squared features
+        is above 1e9 are not tried, so that a fit takes seconds. It is 1 for fewer than 50 rows, and
+        where a mixture cannot be: with functions other than "forest", a penalty, options, a modular
+        term that is not "pixel", or a learner other than "auto" and "exact".
+    n_init : int, default 3
+        Number of starts of a mixture, of which the likeliest is kept.
     modular : {"pixel", "shared", "none"}
         The modular term t: one number for each feature, one for all, or none.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats a row, for all parameters or for each kind
         ("alpha", "modular", 0 where not given). By default a Gaussian prior: 3 over the number of
-        rows for the modular term, .1 over it for alpha.
+        rows for the modular term, .1 over it for alpha; for forests, and mixtures of them, five
+        rows of independent features more for each.
     binarize : float, optional
         Values above it are ones, others zeros. By default X must hold zeros and ones.
     tol : float, optional
-        Accuracy of the learner; its own default if None.
+        Accuracy of the learner; its own default if None. For forests it is the gain in nats per row
+        below which an iteration is the last one, .001 by default.
     max_iter : int, optional
         Most steps, rounds or iterations of the learner; its own default if None.
     options : dict, optional
@@ -87,10 +121,14 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     Attributes
     ----------
-    model_ : LogSupermodular
-        The distribution, to condition, bound or sample it in all the ways there are.
-    bracket_ : Bracket
-        Certified bounds on its log-partition function.
+    weights_ : ndarray of shape (C,)
+        The :math:`\pi_c` of the fields; 1 for a single one.
+    models_ : tuple of LogSupermodular
+        The fields :math:`p_c`, to condition, bound or sample them in all the ways there are.
+    brackets_ : tuple of Bracket
+        Certified bounds on their log-partition functions.
+    model_, bracket_ : LogSupermodular, Bracket
+        The only field and its bounds; a mixture has none of these, nor the next four.
     parameters_ : Parameters
     alpha_ : ndarray of shape (K,)
     modular_ : ndarray of shape (n_features,)
@@ -120,20 +158,28 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     True
     >>> density.sample(3, random_state=0).shape
     (3, 6)
+    >>> mixture = ls.LogSupermodularDensity(n_components=2).fit(X)
+    >>> sorted(model.mode().tolist() for model in mixture.models_)
+    [[0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
     """
 
     _FITTED = (
         "parameters_",
         "functions_",
+        "weights_",
+        "_energies",
         "learner_",
         "n_features_in_",
         "feature_names_in_",
         "history_",
         "converged_",
     )
+    _OPTIONAL = ("feature_names_in_", "parameters_", "functions_", "weights_", "_energies")
 
     parameters_: Parameters
     functions_: tuple[SubmodularFunction, ...]
+    weights_: FloatArray
+    _energies: tuple[SubmodularFunction, ...]
     learner_: str
     n_features_in_: int
     history_: tuple[Record, ...]
@@ -144,6 +190,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         functions: Any = None,
         learner: str = "auto",
         *,
+        n_components: int | str = "auto",
+        n_init: int = 3,
         modular: str = "pixel",
         penalty: float | dict[str, float] | None = None,
         binarize: float | None = None,
@@ -156,6 +204,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     ) -> None:
         self.functions = functions
         self.learner = learner
+        self.n_components = n_components
+        self.n_init = n_init
         self.modular = modular
         self.penalty = penalty
         self.binarize = binarize
@@ -185,6 +235,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         if isinstance(self.penalty, Mapping):
             for kind in self.penalty:
                 check_choice(kind, "a key of penalty", ["alpha", "modular"])
+        check_count(self.n_init, "n_init")
+        components = check_components(self)
         with whole(self):
             rows = self._read(X, reset=True)
             if np.isnan(rows).all():
@@ -195,50 +247,95 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
                     f"X[{i}, {j}] is not known, but learner={self.learner!r} needs all entries; "
                     "use 'exact', 'logistic' or 'lfield'"
                 )
+            if components is not None and len(rows) < components:
+                raise ValueError(
+                    f"n_components = {components}, but X has {len(rows)} rows; give at least one "
+                    "for each component"
+                )
             key = as_key(as_seed(self.random_state))
-            functions = self._more_likely(rows, key) if self.functions is None else self.functions
-            self.functions_ = _functions_on(functions, rows)
-            examples = make_examples(self.functions_, labels=rows, modular=self.modular)
-            self.learner_ = _choose(examples) if self.learner == "auto" else self.learner
-            learned = run(self, self.learner_, examples, key, self.callback)
-            self.parameters_ = learned.parameters
-            self.history_ = tuple(learned.history)
-            self.converged_ = bool(learned.converged)
+            self._forget()
+            candidates = find_candidates(self, components, *rows.shape)
+            chosen = most_likely(candidates, rows, key, self._score_held_out)
+            if has_closed_form(self, chosen):
+                self._keep(self._fit_forests(rows, chosen, key, self.n_init, self.callback))
+            else:
+                self._fit_field(rows, chosen.functions, key)
             self._refit()
-            _ = self.bracket_  # after `fit`, no question changes the estimator
+            _ = self.brackets_  # after `fit`, no question changes the estimator
         return self
 
-    def _more_likely(self, rows: FloatArray, key: int) -> str:
-        """Return the kind of functions under which rows that were held out are more likely."""
-        if len(rows) < _FEW or rows.shape[1] < 2:
-            return "counts"
-        order = np.random.default_rng(key).permutation(len(rows))
-        held = len(rows) // 5
-        train, test = rows[order[held:]], rows[order[: min(held, _HELD)]]
-        if np.isnan(train).all():
-            return "counts"
-        scores = {}
-        for kind in ("counts", "forest"):
-            trial = clone(self).set_params(
-                functions=kind,
-                binarize=None,
-                callback=None,
-                options=without_paths(self.options),
-                random_state=key,
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                scores[kind] = trial.fit(train).score(test)
-        return max(scores, key=lambda kind: scores[kind])
+    def _fit_field(self, rows: FloatArray, functions: Any, key: int) -> None:
+        """Learn the weights of given functions."""
+        self.functions_ = functions_on(functions, rows)
+        examples = make_examples(self.functions_, labels=rows, modular=self.modular)
+        self.learner_ = choose_learner(examples) if self.learner == "auto" else self.learner
+        learned = run(self, self.learner_, examples, key, self.callback)
+        self.parameters_ = learned.parameters
+        self.history_ = tuple(learned.history)
+        self.converged_ = bool(learned.converged)
+
+    def _fit_forests(
+        self, rows: FloatArray, chosen: Candidate, key: int, n_init: int, callback: Callback | None
+    ) -> Mixture:
+        """Fit as many forests as were chosen."""
+        return fit_mixture(
+            rows,
+            chosen.components,
+            rng=np.random.default_rng(key),
+            n_init=n_init,
+            tol=TOL if self.tol is None else check_tol(self.tol),
+            max_iter=MAX_ITER if self.max_iter is None else check_count(self.max_iter, "max_iter"),
+            callback=callback,
+        )
+
+    def _keep(self, found: Mixture) -> None:
+        """Keep fitted forests: one as any other field, several as a mixture."""
+        self.learner_ = "exact"
+        self.history_, self.converged_ = found.history, found.converged
+        if len(found.forests) > 1:
+            self.weights_ = found.weights
+            self._energies = tuple(forest.energy() for forest in found.forests)
+            return
+        (forest,) = found.forests
+        self.functions_ = single_pairs(forest.cut.edges, self.n_features_in_)
+        alpha = forest.cut.weights if len(forest.pairs) else np.zeros(1)
+        self.parameters_ = Parameters(alpha.copy(), forest.field, np.empty(0))
+
+    def _score_held_out(
+        self, candidate: Candidate, train: FloatArray, test: FloatArray, key: int
+    ) -> float:
+        """Return the mean log-likelihood of some rows after a fit to others."""
+        if has_closed_form(self, candidate):
+            mixture = self._fit_forests(train, candidate, key, 1, None)
+            return float(mixture.log_likelihood(test).mean())
+        trial = clone(self).set_params(
+            functions=candidate.functions,
+            n_components=1,
+            binarize=None,
+            callback=None,
+            options=without_paths(self.options),
+            random_state=key,
+        )
+        return float(trial.fit(train).score(test))
+
+    def _forget(self) -> None:
+        """Remove what a fit before this one has found."""
+        for name in (*_SINGLE, "weights_", "_energies", "models_", "brackets_"):
+            self.__dict__.pop(name, None)
 
     def _refit(self) -> None:
-        found, n = self.parameters_, self.n_features_in_
-        check_functions(self.functions_, "functions_", n)
-        if len(found.alpha) != len(self.functions_) or found.modular.size not in (0, 1, n):
-            raise ValueError("parameters_ are not those of functions_")
-        for name in ("modular_", "model_", "bracket_"):
-            self.__dict__.pop(name, None)
-        self.alpha_: FloatArray = found.alpha
+        n = self.n_features_in_
+        if hasattr(self, "_energies"):
+            check_functions(self._energies, "_energies", n)
+            if hasattr(self, "parameters_") or len(self.weights_) != len(self._energies):
+                raise ValueError("weights_ are not those of _energies")
+        else:
+            found = self.parameters_
+            check_functions(self.functions_, "functions_", n)
+            if len(found.alpha) != len(self.functions_) or found.modular.size not in (0, 1, n):
+                raise ValueError("parameters_ are not those of functions_")
+            self.alpha_: FloatArray = found.alpha
+            self.weights_ = np.ones(1)
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
     # Made when first asked for: a file is read before anything of the size that it claims is made.
@@ -258,9 +355,34 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         return LogSupermodular(Sum(terms) - Modular(self.modular_))
 
     @cached_property
+    def models_(self) -> tuple[LogSupermodular, ...]:
+        """The fields."""
+        check_is_fitted(self)
+        if not hasattr(self, "_energies"):
+            return (self.model_,)
+        return tuple(LogSupermodular(f) for f in self._energies)
+
+    @cached_property
+    def brackets_(self) -> tuple[Bracket, ...]:
+        """Certified bounds on the log-partition functions of the fields."""
+        return tuple(model.bracket(n_jobs=self.n_jobs) for model in self.models_)
+
+    @property
     def bracket_(self) -> Bracket:
-        """Certified bounds on the log-partition function."""
-        return self.model_.bracket(n_jobs=self.n_jobs)
+        """Certified bounds on the log-partition function of the only field."""
+        _ = self.model_  # refuses a mixture
+        return self.brackets_[0]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _SINGLE:
+                check_is_fitted(self)
+                raise AttributeError(
+                    f"{name} is that of a single field, and this is a mixture of "
+                    f"{len(self.weights_)}: see weights_ and models_, or fit with n_components=1"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def score_samples(self, X: Any, return_bracket: bool = False) -> Any:
         """Return a certified lower bound on the log-likelihood of each row.
@@ -282,17 +404,12 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         """
         check_is_fitted(self)
         rows = self._read(X)
-        unknown = np.isnan(rows)
-        whole = ~unknown.any(axis=1)
-        below = np.empty(len(rows))
-        # log of the sum of exp(-f) over what is not known, from below and above
-        below[whole] = -np.asarray(self.model_.f(rows[whole]))
-        above = below.copy()
-        for i in np.flatnonzero(~whole):
-            known = {int(d): int(rows[i, d]) for d in np.flatnonzero(~unknown[i])}
-            part = self.model_.condition(known).bracket(n_jobs=self.n_jobs)
-            below[i], above[i] = part.lower, part.upper
-        lower, upper = below - self.bracket_.upper, above - self.bracket_.lower
+        each = [
+            bound_log_likelihood(model, bracket, rows, self.n_jobs)
+            for model, bracket in zip(self.models_, self.brackets_, strict=True)
+        ]
+        parts = np.log(self.weights_)[:, None, None] + np.array(each)
+        lower, upper = np.logaddexp.reduce(parts, axis=0)
         return (lower, upper) if return_bracket else lower
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -310,7 +427,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> NDArray[np.uint8]:
-        """Draw rows, exactly, by coupling from the past.
+        """Draw rows, exactly: of trees from the roots down, else by coupling from the past.
 
         Parameters
         ----------
@@ -323,10 +440,17 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         """
         check_is_fitted(self)
         count = check_count(n_samples, "n_samples")
-        return self.model_.sample(count, seed=as_seed(random_state), n_jobs=self.n_jobs)
+        rng = as_generator(as_seed(random_state))
+        if len(self.models_) == 1:
+            return draw(self.models_[0], count, rng, self.n_jobs)
+        field = rng.choice(len(self.weights_), size=count, p=self.weights_)
+        rows = np.empty((count, self.n_features_in_), dtype=np.uint8)
+        for c, model in enumerate(self.models_):
+            rows[field == c] = draw(model, int((field == c).sum()), rng, self.n_jobs)
+        return rows
 
     def bracket(self, **options: Any) -> Bracket:
-        """Return certified bounds on the log-partition function.
+        """Return certified bounds on the log-partition function of a single field.
 
         Parameters
         ----------
@@ -366,31 +490,3 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         tags.input_tags.allow_nan = True
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-# ------------------------------------------------------------------------------------------ inside
-
-
-def _choose(examples: Examples) -> str:
-    """Return the learner for examples of one shape: exact where that is affordable."""
-    try:
-        Exact().choose(examples.groups[0])
-    except (NotApplicable, TooLarge):
-        return "logistic"
-    return "exact"
-
-
-def _functions_on(functions: Any, rows: FloatArray) -> tuple[SubmodularFunction, ...]:
-    """Return the functions on the features of rows."""
-    n = rows.shape[1]
-    if isinstance(functions, str):
-        check_choice(functions, "functions", ["counts", "forest"])
-        if functions == "forest":
-            pairs = attractive_forest(rows).tolist()
-            return tuple(Cut(n, [pair]) for pair in pairs) or (zero(n),)
-        bends = [1 << k for k in range(n.bit_length()) if 1 << k < n]
-        counts = np.arange(n + 1.0)
-        return tuple(ConcaveCardinality(np.minimum(counts, j)) for j in bends) or (zero(n),)
-    if callable(functions) and not isinstance(functions, SubmodularFunction):
-        return check_functions(functions(n), f"functions, called with {n},", n)
-    return check_functions(functions, "functions", n)

@@ -40,12 +40,13 @@ _CHANNELS: dict[str, tuple[type[Channel], tuple[str, ...]]] = {
 class Saveable:
     """What lets an estimator be written to a file and read back, without pickle.
 
-    An estimator names in `_FITTED` the attributes that `fit` sets and a file keeps. `_refit`
-    recomputes the others, in time and memory proportional to these: a stranger's file may have
-    been loaded.
+    An estimator names in `_FITTED` the attributes that `fit` sets and a file keeps, in `_OPTIONAL`
+    those of them that not every file has. `_refit` recomputes the others, in time and memory
+    proportional to these: a stranger's file may have been loaded.
     """
 
     _FITTED: tuple[str, ...]
+    _OPTIONAL: tuple[str, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file that `load_model` reads.
@@ -146,7 +147,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         params["options"] = without_paths(params.get("options"))
         estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
-            if name in read["fitted"] or name not in _OPTIONAL:
+            if name in read["fitted"] or name not in estimator._OPTIONAL:
                 setattr(estimator, name, _check_fitted(name, read["fitted"][name]))
         estimator._refit()
     except Exception as error:  # a well-formed file with contents that make no sense
@@ -166,6 +167,13 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "parameters_": lambda value: isinstance(value, Parameters),
     "channel_": lambda value: isinstance(value, Channel),
     "functions_": lambda value: _all(value, SubmodularFunction),
+    "_energies": lambda value: _all(value, SubmodularFunction),
+    "weights_": lambda value: (
+        isinstance(value, np.ndarray)
+        and value.ndim == 1
+        and bool((value > 0).all())
+        and abs(value.sum() - 1.0) < 1e-9
+    ),
     "history_": lambda value: _all(value, Record),
     "learner_": lambda value: value in LEARNERS,
     "converged_": lambda value: isinstance(value, bool),
@@ -184,9 +192,6 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
 }
 """What each fitted attribute must be."""
-
-_OPTIONAL = ("feature_names_in_",)
-"""Fitted attributes that not every estimator has."""
 
 
 def _check_fitted(name: str, value: Any) -> Any:

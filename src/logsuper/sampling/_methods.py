@@ -42,6 +42,7 @@ SAMPLERS: dict[str, Sampler] = {
     name: Sampler(name, module, exact, valid_for)
     for name, module, exact, valid_for in [
         ("cftp", "_cftp", True, _ANY),
+        ("ancestral", "_ancestral", True, "pairwise functions without cycles"),
         ("rejection", "_rejection", True, "any function that is weakly coupled or small"),
         ("gibbs", "_gibbs", False, _ANY),
         ("swendsen_wang", "_swendsen_wang", False, "pairwise functions"),
@@ -69,8 +70,8 @@ def sample(
     ----------
     f : SubmodularFunction
     count : int
-    method : {"cftp", "rejection", "gibbs", "swendsen_wang", "perturb"}
-        The first two are exact.
+    method : {"cftp", "ancestral", "rejection", "gibbs", "swendsen_wang", "perturb"}
+        The first three are exact.
     seed : int, Generator or None
         The same seed gives the same samples, whatever the number of threads; a Generator moves on.
     budget : float, default 1e13

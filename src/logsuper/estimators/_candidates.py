@@ -1,0 +1,136 @@
+"""Which density to fit: what the arguments allow, and the choice by rows that are held out."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from logsuper._base import ConvergenceWarning, FloatArray
+from logsuper.estimators._common import check_count
+
+__all__ = ["Candidate", "check_components", "find_candidates", "has_closed_form", "most_likely"]
+
+# Numbers of components that are tried, as far as a step of the fit takes at most so many
+# operations: then a fit takes seconds.
+_COMPONENTS = (2, 5, 10, 20)
+_OPERATIONS = 1e9
+
+# Rows below which there is nothing to hold out, and rows that are enough of it: one with unknown
+# entries may take a bracket of its own.
+_FEW, _HELD = 50, 500
+
+# What a forest in closed form, hence a mixture of them, needs of each argument.
+_NEEDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "functions": ("None or 'forest'", lambda value: value is None or _is_forest(value)),
+    "learner": ("'auto' or 'exact'", lambda value: value in ("auto", "exact")),
+    "modular": ("'pixel'", lambda value: value == "pixel"),
+    "penalty": ("None", lambda value: value is None),
+    "options": ("None", lambda value: not value),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """What may be fitted.
+
+    Attributes
+    ----------
+    functions : object
+        As the argument of `LogSupermodularDensity`.
+    components : int
+        The number of fields.
+    """
+
+    functions: Any
+    components: int = 1
+
+
+def check_components(estimator: Any) -> int | None:
+    """Return the number of components that an estimator is to have, None for "auto"."""
+    asked = estimator.n_components
+    if isinstance(asked, str):
+        if asked != "auto":
+            raise ValueError(f"n_components must be 'auto' or an integer >= 1, got {asked!r}")
+        return None
+    components = check_count(asked, "n_components")
+    name = _first_hindrance(estimator)
+    if components > 1 and name is not None:
+        raise ValueError(
+            f"n_components = {components} needs {name} to be {_NEEDS[name][0]}, got "
+            f"{getattr(estimator, name)!r}; with n_components=1 it is free"
+        )
+    return components
+
+
+def find_candidates(
+    estimator: Any, components: int | None, count: int, n: int
+) -> Sequence[Candidate]:
+    """Return what may be fitted to so many rows and features, simple models first."""
+    if components is not None and components > 1:
+        return [Candidate("forest", components)]
+    given = estimator.functions
+    found = [
+        Candidate(functions) for functions in (("counts", "forest") if given is None else (given,))
+    ]
+    if components is None and _first_hindrance(estimator) is None:
+        more = [c for c in _COMPONENTS if c * count * n**2 <= _OPERATIONS]
+        found += [Candidate("forest", c) for c in more]
+    return found
+
+
+def has_closed_form(estimator: Any, candidate: Candidate) -> bool:
+    """Return whether a candidate is a forest in closed form, or a mixture of them."""
+    return _is_forest(candidate.functions) and _first_hindrance(estimator) is None
+
+
+def most_likely(
+    candidates: Sequence[Candidate],
+    rows: FloatArray,
+    key: int,
+    score: Callable[[Candidate, FloatArray, FloatArray, int], float],
+) -> Candidate:
+    """Return the best of the candidates on a fifth of the rows, the first one if rows are few.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Mixtures last, in increasing order of their components. Once one of them is not better than
+        all before it, larger ones are not tried.
+    rows : ndarray of shape (N, n)
+    key : int
+        For the choice of the rows.
+    score : callable
+        Given a candidate, rows to fit it to, other rows and the key, returns the mean
+        log-likelihood of the other rows.
+    """
+    order = np.random.default_rng(key).permutation(len(rows))
+    held = len(rows) // 5
+    train, test = rows[order[held:]], rows[order[: min(held, _HELD)]]
+    best, most = candidates[0], -np.inf
+    if len(candidates) == 1 or len(rows) < _FEW or rows.shape[1] < 2 or np.isnan(train).all():
+        return best
+    for candidate in candidates:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = score(candidate, train, test, key)
+        if found > most:
+            best, most = candidate, found
+        elif candidate.components > 1:
+            break
+    return best
+
+
+def _first_hindrance(estimator: Any) -> str | None:
+    """Return the first argument that does not allow a forest in closed form, if any."""
+    for name, (_, allows) in _NEEDS.items():
+        if not allows(getattr(estimator, name)):
+            return name
+    return None
+
+
+def _is_forest(functions: Any) -> bool:
+    return isinstance(functions, str) and functions == "forest"

@@ -1,0 +1,74 @@
+"""Fields: the functions of one, its learner, certified likelihoods and exact samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper._base import FloatArray, IntArray
+from logsuper.bounds import Bracket, NotApplicable, TooLarge
+from logsuper.estimators._common import check_choice, check_functions
+from logsuper.estimators._forest import attractive_forest
+from logsuper.functions import ConcaveCardinality, Cut, SubmodularFunction, zero
+from logsuper.learning import Exact, Examples
+from logsuper.model import LogSupermodular
+
+__all__ = ["bound_log_likelihood", "choose_learner", "draw", "functions_on", "single_pairs"]
+
+
+def bound_log_likelihood(
+    model: LogSupermodular, bracket: Bracket, rows: FloatArray, n_jobs: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return certified bounds on the log-probability of what is known of each row."""
+    unknown = np.isnan(rows)
+    whole = ~unknown.any(axis=1)
+    below = np.empty(len(rows))
+    # log of the sum of exp(-f) over what is not known, from below and above
+    below[whole] = -np.asarray(model.f(rows[whole]))
+    above = below.copy()
+    for i in np.flatnonzero(~whole):
+        known = {int(d): int(rows[i, d]) for d in np.flatnonzero(~unknown[i])}
+        part = model.condition(known).bracket(n_jobs=n_jobs)
+        below[i], above[i] = part.lower, part.upper
+    return below - bracket.upper, above - bracket.lower
+
+
+def draw(
+    model: LogSupermodular, count: int, rng: np.random.Generator, n_jobs: int | None
+) -> NDArray[np.uint8]:
+    """Return exact samples of a field."""
+    try:
+        return model.sample(count, "ancestral", seed=rng)
+    except NotApplicable:
+        return model.sample(count, "cftp", seed=rng, n_jobs=n_jobs)
+
+
+def choose_learner(examples: Examples) -> str:
+    """Return the learner for examples of one shape: exact where that is affordable."""
+    try:
+        Exact().choose(examples.groups[0])
+    except (NotApplicable, TooLarge):
+        return "logistic"
+    return "exact"
+
+
+def single_pairs(pairs: IntArray, n: int) -> tuple[SubmodularFunction, ...]:
+    """Return a function for each pair, and one that is 0 where there is none."""
+    return tuple(Cut(n, [pair]) for pair in pairs.tolist()) or (zero(n),)
+
+
+def functions_on(functions: Any, rows: FloatArray) -> tuple[SubmodularFunction, ...]:
+    """Return the functions on the features of rows."""
+    n = rows.shape[1]
+    if isinstance(functions, str):
+        check_choice(functions, "functions", ["counts", "forest"])
+        if functions == "forest":
+            return single_pairs(attractive_forest(rows), n)
+        bends = [1 << k for k in range(n.bit_length()) if 1 << k < n]
+        counts = np.arange(n + 1.0)
+        return tuple(ConcaveCardinality(np.minimum(counts, j)) for j in bends) or (zero(n),)
+    if callable(functions) and not isinstance(functions, SubmodularFunction):
+        return check_functions(functions(n), f"functions, called with {n},", n)
+    return check_functions(functions, "functions", n)
