@@ -58,6 +58,7 @@ _WHOLE = ("saa", "pseudo")
 
 # What only a single field has.
 _SINGLE = ("model_", "bracket_", "parameters_", "alpha_", "modular_", "functions_")
+_OF_A_FIT = (*_SINGLE, "weights_", "_energies", "models_", "brackets_")
 
 
 class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -320,7 +321,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     def _forget(self) -> None:
         """Remove what a fit before this one has found."""
-        for name in (*_SINGLE, "weights_", "_energies", "models_", "brackets_"):
+        for name in _OF_A_FIT:
             self.__dict__.pop(name, None)
 
     def _refit(self) -> None:
@@ -376,8 +377,9 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in _SINGLE:
+            if name in _OF_A_FIT:
                 check_is_fitted(self)
+            if name in _SINGLE:
                 raise AttributeError(
                     f"{name} is that of a single field, and this is a mixture of "
                     f"{len(self.weights_)}: see weights_ and models_, or fit with n_components=1"

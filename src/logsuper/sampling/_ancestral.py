@@ -85,7 +85,7 @@ def _fields(pairwise: Pairwise, pairs: IntArray, weights: FloatArray) -> FloatAr
         log_sums = math.log1p(math.exp(-w - size)) - math.log1p(math.exp(-abs(w - size)))
         u[parent] += math.copysign(min(w, size) + log_sums, u[child])
     fields = np.array(u)
-    # twice: a field and the weight of one more edge are added below
-    if not np.isfinite(2.0 * fields).all() or not np.isfinite(2.0 * weights).all():
+    # half of what can be: the weight of one more edge is added to a field
+    if not (np.abs([*fields, *weights]) < np.finfo(np.float64).max / 2.0).all():
         raise ValueError(f"ancestral: the fields of {pairwise.as_function()!r} overflow; rescale f")
     return fields
