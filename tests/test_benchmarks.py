@@ -9,6 +9,7 @@ import pytest
 import logsuper as ls
 from benchmarks import (
     denoising,
+    density,
     large,
     learning,
     lfield,
@@ -248,3 +249,31 @@ def test_coverage_of_the_estimated_noise_is_checked(monkeypatch, tmp_path, capsy
     assert "Ising fields" in capsys.readouterr().out
     monkeypatch.setattr(noise_rate, "LEAST", 1.1)
     assert not noise_rate.coverage(None, draws=2, jobs=1)[1]
+
+
+def test_densities_are_compared(monkeypatch, tmp_path, capsys):
+    rows = density.digits().rows[:400, 16:48]
+    monkeypatch.setattr(density, "SETS", {"middles": lambda: density.Data(rows, (4, 8))})
+    page = tmp_path / "page.md"
+    assert density.main(["--folds", "2", "--markdown", str(page)]) == 0
+    text = page.read_text()
+    assert text.count("one field") == 5 and text.count("`n_components=") == 5
+    assert "python -m benchmarks.density --folds 2" in text
+    assert "Middles, 400 rows" in capsys.readouterr().out
+    # a default that loses to simpler models is an error
+    monkeypatch.setattr(ls, "LogSupermodularDensity", lambda *a, **k: density.Bernoullis())
+    assert density.main(["--folds", "2"]) == 1
+    with pytest.raises(SystemExit):
+        density.main(["--only", "nothing"])
+
+
+def test_mixture_of_bernoullis_has_the_density_of_enumeration():
+    rows = (np.random.default_rng(0).random((60, 4)) < 0.3).astype(int)
+    states = np.array(list(itertools.product([0, 1], repeat=4)))
+    found = density.Bernoullis(3).fit(rows)
+    total = sum(np.exp(found.score(state[None])) for state in states)
+    assert total == pytest.approx(1.0)
+    p = (rows.sum(axis=0) + 0.5) / 61.0
+    single = density.Bernoullis().fit(rows).score(rows)
+    expected = np.where(rows == 1, np.log(p), np.log(1 - p)).sum(axis=1).mean()
+    assert single == pytest.approx(expected)

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 import logsuper as ls
 from logsuper._base._files import load_arrays, save_arrays
+from logsuper.estimators._candidates import Candidate, most_likely
 from logsuper.estimators._forest import Forest, Rows, independent_shares, shares_of
 from logsuper.estimators._mixture import fit_mixture
 
@@ -268,11 +269,35 @@ def test_the_number_of_components_is_chosen_by_rows_that_are_held_out():
     assert len(density.weights_) == 5
     single = ls.LogSupermodularDensity(n_components=1).fit(X)
     assert density.score(fresh) > single.score(fresh) + 1.0
-    # there is nothing to mix in fair coins
-    coins = rng.integers(0, 2, (500, 12))
-    assert ls.LogSupermodularDensity().fit(coins).weights_.tolist() == [1.0]
-    # and few rows cannot tell
+    # few rows cannot tell
     assert ls.LogSupermodularDensity().fit(X[:49]).weights_.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "tried"),
+    [
+        ([-3.0, -2.0, -4.0, -1.0, -2.0, -0.5], 3, 5),  # worse than the mixture before: the last one
+        ([-3.0, -2.0, -4.0, -5.0, -1.0, -1.0], 1, 4),
+        ([-1.0, -2.0, -5.0, -4.0, -3.0, -2.0], 0, 6),
+        ([-6.0, -5.0, -4.0, -3.0, -2.0, -1.0], 5, 6),
+    ],
+)
+def test_the_best_candidate_is_taken(scores, best, tried):
+    candidates = [Candidate("counts"), *(Candidate("forest", c) for c in (1, 2, 5, 10, 20))]
+    rows, asked = np.arange(120.0).reshape(60, 2), []
+
+    def score(candidate, train, test, key):
+        assert len(train) == 48 and key == 7
+        assert sorted([*train[:, 0], *test[:, 0]]) == rows[:, 0].tolist()
+        asked.append(candidate)
+        return scores[candidates.index(candidate)]
+
+    assert most_likely(candidates, rows, 7, score) is candidates[best]
+    assert asked == candidates[:tried]
+    asked.clear()
+    for few in (rows[:49], rows[:, :1], np.full((60, 2), np.nan)):
+        assert most_likely(candidates, few, 7, score) is candidates[0]
+    assert most_likely(candidates[3:4], rows, 7, score) is candidates[3] and not asked
 
 
 @pytest.mark.parametrize(
@@ -291,8 +316,14 @@ def test_larger_mixtures_are_not_tried_in_vain(monkeypatch, operations, tried):
         lambda rows, count, **options: found.append(count) or fit_mixture(rows, count, **options),
     )
     monkeypatch.setattr("logsuper.estimators._candidates._OPERATIONS", operations)
-    ls.LogSupermodularDensity("forest").fit(four_kinds(np.random.default_rng(0)))
+    X = four_kinds(np.random.default_rng(0)).astype(float)
+    ls.LogSupermodularDensity("forest").fit(X)
     assert found == tried
+    if operations == 2 * 500 * 12**2:  # rows with unknown entries take longer
+        found.clear()
+        X[:, 0] = np.nan
+        ls.LogSupermodularDensity("forest").fit(X)
+        assert found == [1]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +352,7 @@ def test_other_arguments_mean_a_single_field(params):
         ({"n_components": 0}, ValueError, "n_components must be at least 1, got 0"),
         ({"n_components": 1.5}, TypeError, "n_components must be an integer"),
         ({"n_components": "many"}, ValueError, "n_components must be 'auto' or an integer >= 1"),
-        ({"n_components": 4}, ValueError, "n_components = 4, but X has 3 rows"),
+        ({"n_components": 4}, ValueError, "n_components = 4, but X has n_samples = 3; give"),
         ({"n_components": 2, "n_init": 0}, ValueError, "n_init must be at least 1"),
         ({"n_components": 2, "tol": 0}, ValueError, "tol must be positive"),
         ({"n_components": 2, "max_iter": 0}, ValueError, "max_iter must be at least 1"),

@@ -58,7 +58,11 @@ _EXPECTED = dict.fromkeys(
 
 
 @parametrize_with_checks(
-    [ls.LogSupermodularDensity(binarize=0.0, max_iter=20), ls.LogSupermodularDensity()],
+    [
+        ls.LogSupermodularDensity(binarize=0.0, max_iter=20),
+        ls.LogSupermodularDensity(binarize=0.0, n_components=2, n_init=1),
+        ls.LogSupermodularDensity(),
+    ],
     expected_failed_checks=lambda estimator: {} if estimator.binarize is not None else _EXPECTED,
 )
 def test_checks_of_scikit_learn(estimator, check):

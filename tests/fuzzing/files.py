@@ -103,6 +103,7 @@ def _models() -> tuple[bytes, ...]:
         ),
         ls.LogSupermodularDensity(max_iter=2).fit(X),
         ls.LogSupermodularDensity(functions, max_iter=2).fit(X),
+        ls.LogSupermodularDensity(n_components=2, max_iter=2).fit(X),
     )
     return tuple(_saved(model.save) for model in fitted)
 

@@ -287,6 +287,8 @@ def _fit_density(rng: Rng) -> Call:
     arguments = {
         "functions": functions,
         "learner": pick(rng, ("auto", "logistic", "exact", "pseudo", "lfield", "saa")),
+        "n_components": "auto",
+        "n_init": 1,
         "modular": pick(rng, ("pixel", "shared", "none")),
         "penalty": pick(rng, (None, 0.1)),
         "binarize": pick(rng, (None, 0.5)),
@@ -299,6 +301,10 @@ def _fit_density(rng: Rng) -> Call:
         "X": rng.integers(0, 2, (pick(rng, (6, 60)), n)),
     }
 
+    if rng.integers(3) == 0:  # what a mixture needs
+        mixture = {"functions": None, "learner": "auto", "modular": "pixel", "penalty": None}
+        arguments |= {**mixture, "n_components": int(rng.integers(2, 5))}
+
     def call(X: Any, **options: Any) -> Any:
         return ls.LogSupermodularDensity(**options).fit(X).score_samples(X)
 
@@ -306,9 +312,9 @@ def _fit_density(rng: Rng) -> Call:
 
 
 @functools.cache
-def _fitted_density() -> ls.LogSupermodularDensity:
+def _fitted_density(components: int) -> ls.LogSupermodularDensity:
     X = np.random.default_rng(0).integers(0, 2, (8, 4))
-    return ls.LogSupermodularDensity(max_iter=3).fit(X)
+    return ls.LogSupermodularDensity(n_components=components, max_iter=3).fit(X)
 
 
 def _use_density(name: str, rng: Rng) -> Call:
@@ -320,7 +326,8 @@ def _use_density(name: str, rng: Rng) -> Call:
         "bracket": {"budget": 1e7, "confidence": pick(rng, (None, 0.9)), "seed": 0},
     }[name]
     check = {"sample": checks.is_bits, "score": checks.is_finite}
-    return Call(getattr(_fitted_density(), name), arguments, check.get(name))
+    density = _fitted_density(1 if name == "bracket" else pick(rng, (1, 2)))
+    return Call(getattr(density, name), arguments, check.get(name))
 
 
 MAKERS: dict[str, Maker] = {

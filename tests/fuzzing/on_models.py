@@ -184,6 +184,10 @@ def _suited(rng: Rng, method: str) -> ls.SubmodularFunction:
         n = int(rng.integers(2, 8))
         pairs = np.stack(np.triu_indices(n, 1), axis=1)
         return ls.Cut(n, pairs, rng.exponential(size=len(pairs))) - ls.Modular(rng.normal(size=n))
+    if method == "ancestral":
+        n = int(rng.integers(2, 8))
+        pairs = [(int(rng.integers(i)), i) for i in range(1, n)]
+        return ls.Cut(n, pairs, rng.exponential(size=n - 1)) - ls.Modular(rng.normal(size=n))
     if method == "cardinality":
         return ls.ConcaveCardinality(np.sqrt, int(rng.integers(1, 7)))
     return some_function(rng)

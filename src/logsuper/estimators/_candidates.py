@@ -15,9 +15,11 @@ from logsuper.estimators._common import check_count
 __all__ = ["Candidate", "check_components", "find_candidates", "has_closed_form", "most_likely"]
 
 # Numbers of components that are tried, as far as a step of the fit takes at most so many
-# operations: then a fit takes seconds.
+# operations; and what a row with unknown entries takes in place of one. Then the choice and the fit
+# take some twenty seconds at most.
 _COMPONENTS = (2, 5, 10, 20)
 _OPERATIONS = 1e9
+_PARTIAL = 8
 
 # Rows below which there is nothing to hold out, and rows that are enough of it: one with unknown
 # entries may take a bracket of its own.
@@ -67,18 +69,17 @@ def check_components(estimator: Any) -> int | None:
 
 
 def find_candidates(
-    estimator: Any, components: int | None, count: int, n: int
+    estimator: Any, components: int | None, rows: FloatArray
 ) -> Sequence[Candidate]:
-    """Return what may be fitted to so many rows and features, simple models first."""
+    """Return what may be fitted to the rows, simple models first."""
     if components is not None and components > 1:
         return [Candidate("forest", components)]
-    given = estimator.functions
-    found = [
-        Candidate(functions) for functions in (("counts", "forest") if given is None else (given,))
-    ]
+    kinds = ("counts", "forest") if estimator.functions is None else (estimator.functions,)
+    found = [Candidate(functions) for functions in kinds]
     if components is None and _first_hindrance(estimator) is None:
-        more = [c for c in _COMPONENTS if c * count * n**2 <= _OPERATIONS]
-        found += [Candidate("forest", c) for c in more]
+        partial = int(np.isnan(rows).any(axis=1).sum())
+        each = (len(rows) + (_PARTIAL - 1) * partial) * rows.shape[1] ** 2
+        found += [Candidate("forest", c) for c in _COMPONENTS if c * each <= _OPERATIONS]
     return found
 
 
@@ -98,8 +99,8 @@ def most_likely(
     Parameters
     ----------
     candidates : sequence of Candidate
-        Mixtures last, in increasing order of their components. Once one of them is not better than
-        all before it, larger ones are not tried.
+        Mixtures last, in increasing order of their components. Once one of them is no better than
+        the mixture before it, larger ones are not tried.
     rows : ndarray of shape (N, n)
     key : int
         For the choice of the rows.
@@ -113,14 +114,17 @@ def most_likely(
     best, most = candidates[0], -np.inf
     if len(candidates) == 1 or len(rows) < _FEW or rows.shape[1] < 2 or np.isnan(train).all():
         return best
+    last = -np.inf
     for candidate in candidates:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = score(candidate, train, test, key)
         if found > most:
             best, most = candidate, found
-        elif candidate.components > 1:
-            break
+        if candidate.components > 1:
+            if found <= last:
+                break
+            last = found
     return best
 
 

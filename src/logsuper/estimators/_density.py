@@ -91,10 +91,11 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     n_components : int or "auto", default "auto"
         The number of fields. Several are forests, each of its own pairs, fitted by expectation
         maximisation. "auto" is the one of 1, 2, 5, 10 and 20 under which a fifth of the rows, held
-        out, is most likely; those for which the product of components, rows and squared features
-        is above 1e9 are not tried, so that a fit takes seconds. It is 1 for fewer than 50 rows, and
-        where a mixture cannot be: with functions other than "forest", a penalty, options, a modular
-        term that is not "pixel", or a learner other than "auto" and "exact".
+        out, is most likely. Those for which the product of components, rows (eight times those with
+        unknown entries) and squared features is above 1e9 are not tried, so that a fit takes
+        seconds. It is 1 for fewer than 50 rows, and where a mixture cannot be: with functions other
+        than "forest", a penalty, options, a modular term that is not "pixel", or a learner other
+        than "auto" and "exact".
     n_init : int, default 3
         Number of starts of a mixture, of which the likeliest is kept.
     modular : {"pixel", "shared", "none"}
@@ -102,7 +103,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats a row, for all parameters or for each kind
         ("alpha", "modular", 0 where not given). By default a Gaussian prior: 3 over the number of
-        rows for the modular term, .1 over it for alpha; for forests, and mixtures of them, five
+        rows for the modular term, .1 over it for alpha; for forests, and mixtures of them, three
         rows of independent features more for each.
     binarize : float, optional
         Values above it are ones, others zeros. By default X must hold zeros and ones.
@@ -250,12 +251,12 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
                 )
             if components is not None and len(rows) < components:
                 raise ValueError(
-                    f"n_components = {components}, but X has {len(rows)} rows; give at least one "
-                    "for each component"
+                    f"n_components = {components}, but X has n_samples = {len(rows)}; give at "
+                    "least one row for each component"
                 )
             key = as_key(as_seed(self.random_state))
             self._forget()
-            candidates = find_candidates(self, components, *rows.shape)
+            candidates = find_candidates(self, components, rows)
             chosen = most_likely(candidates, rows, key, self._score_held_out)
             if has_closed_form(self, chosen):
                 self._keep(self._fit_forests(rows, chosen, key, self.n_init, self.callback))

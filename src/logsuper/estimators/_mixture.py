@@ -27,7 +27,7 @@ from logsuper.learning import Callback, Record
 
 __all__ = ["MAX_ITER", "PRIOR", "TOL", "Mixture", "fit_mixture"]
 
-PRIOR = 5.0
+PRIOR = 3.0
 """Rows that each component has seen before."""
 
 TOL = 1e-3

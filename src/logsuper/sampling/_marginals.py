@@ -40,7 +40,7 @@ def marginals(
     f : SubmodularFunction
     samples : int
     sampler : str
-        One of `SAMPLERS`. With an exact one, "cftp" or "rejection", the values are unbiased.
+        One of `SAMPLERS`. With an exact one, such as "cftp", the values are unbiased.
     seed : int, Generator or None
     n_jobs : int, optional
     confidence : float, optional
