@@ -28,7 +28,8 @@ def two_kinds(seed, count=400, n=6):
 
 
 def with_holes(rows, seed, share=0.2):
-    return np.where(np.random.default_rng(seed).random(rows.shape) < share, np.nan, rows)
+    rng = np.random.default_rng([seed, 1])  # not the numbers that the rows were made from
+    return np.where(rng.random(rows.shape) < share, np.nan, rows)
 
 
 def random_forest(seed, n=5):
@@ -163,13 +164,12 @@ def test_no_iteration_is_worse_than_the_one_before(seed, components, holes):
         rows,
         components,
         rng=np.random.default_rng(seed),
-        n_init=3,
-        tol=1e-7,
-        max_iter=2000,
+        n_init=2,
+        tol=1e-5,
         callback=lines.append,
     )
     starts = np.flatnonzero([line.step == 1 for line in lines])
-    assert len(starts) == (3 if components > 1 else 1)
+    assert len(starts) == (2 if components > 1 else 1)
     for run in np.split(lines, starts[1:]):
         values = [line.objective for line in run]
         assert np.diff(values).max() < 1e-10
