@@ -23,10 +23,11 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import KFold
 
 import logsuper as ls
-from benchmarks.tables import Measured, show, write_page
+from benchmarks.tables import show, write_page
+from logsuper.report import Table
 
 FOLDS = 5
-DEFAULT = "`LogSupermodularDensity()`"
+DEFAULT = "LogSupermodularDensity()"
 SIMPLER = ("independent features", "one field", "mixture of ten", "mixture of twenty")
 
 
@@ -110,9 +111,9 @@ def models(shape: tuple[int, int] | None) -> dict[str, Callable[[], Any]]:
         )
         found["one field, a weight per edge of the grid"] = lambda: ls.LogSupermodularDensity(edges)
     found["one field, forest"] = lambda: ls.LogSupermodularDensity("forest", n_components=1)
-    found["one field, `n_components=1`"] = lambda: ls.LogSupermodularDensity(n_components=1)
+    found["one field, n_components=1"] = lambda: ls.LogSupermodularDensity(n_components=1)
     for count in (2, 5, 10, 20):
-        found[f"mixture of fields, `n_components={count}`"] = lambda count=count: (
+        found[f"mixture of fields, n_components={count}"] = lambda count=count: (
             ls.LogSupermodularDensity(n_components=count)
         )
     found[DEFAULT] = ls.LogSupermodularDensity
@@ -131,7 +132,7 @@ class Result(NamedTuple):
         error = self.scores.std(ddof=1) / np.sqrt(len(self.scores))
         fields = [str(count) for count in self.fields if count]
         shown = ", ".join(fields if len(set(fields)) > 1 else fields[:1])
-        return [f"{self.scores.mean():.2f} +- {error:.2f}", shown, f"{self.seconds.mean():.2g}"]
+        return [f"{self.scores.mean():.2f} ± {error:.2f}", shown, f"{self.seconds.mean():.2g}"]
 
 
 def measure(make: Callable[[], Any], rows: np.ndarray, folds: int) -> Result:
@@ -148,7 +149,7 @@ def measure(make: Callable[[], Any], rows: np.ndarray, folds: int) -> Result:
     return Result(np.array(scores), np.array(seconds), fields)
 
 
-def compare(name: str, data: Data, folds: int) -> tuple[Measured, bool]:
+def compare(name: str, data: Data, folds: int) -> tuple[Table, bool]:
     """Return the table of one set of rows, and whether no simpler model beats the default."""
     found = {}
     for model, make in models(data.shape).items():
@@ -160,9 +161,7 @@ def compare(name: str, data: Data, folds: int) -> tuple[Measured, bool]:
     )
     head = ["model", "held-out nats per row", "fields", "CPU seconds per fit"]
     title = f"{name[0].upper()}{name[1:]}, {len(data.rows)} rows"
-    return Measured(
-        title, head, [[model, *result.cells()] for model, result in found.items()]
-    ), good
+    return Table(title, head, [[model, *result.cells()] for model, result in found.items()]), good
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -257,7 +257,7 @@ def test_densities_are_compared(monkeypatch, tmp_path, capsys):
     page = tmp_path / "page.md"
     assert density.main(["--folds", "2", "--markdown", str(page)]) == 0
     text = page.read_text()
-    assert text.count("one field") == 5 and text.count("`n_components=") == 5
+    assert text.count("one field") == 5 and text.count("n\\_components=") == 5
     assert "python -m benchmarks.density --folds 2" in text
     assert "Middles, 400 rows" in capsys.readouterr().out
     # a default that loses to simpler models is an error

@@ -73,7 +73,7 @@ def test_what_is_too_large_is_refused_before_any_work(name: str) -> None:
     assert function.calls > 0
 
 
-@pytest.mark.parametrize("name", ["gibbs", "swendsen_wang", "perturb"])
+@pytest.mark.parametrize("name", ["ancestral", "gibbs", "swendsen_wang", "perturb"])
 def test_what_is_known_to_be_needed_is_enough(name: str) -> None:
     with pytest.raises(ls.TooLarge) as caught:
         RUNS[name](CUT, budget=1.0)
@@ -166,7 +166,11 @@ def test_a_callback_hears_of_the_end(name: str) -> None:
 def test_progress_only_grows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("logsuper.sampling._budget._SECONDS", 0.0)
     seen: list[Progress] = []
-    f = CUT if name == "swendsen_wang" else FAMILIES["callable"](np.random.default_rng(0), 4)
+    f = (
+        CUT
+        if name in ("ancestral", "swendsen_wang")
+        else FAMILIES["callable"](np.random.default_rng(0), 4)
+    )
     RUNS[name](f, callback=seen.append)
     assert len(seen) > 1
     for before, after in itertools.pairwise(seen):

@@ -36,7 +36,7 @@ def test_without_confidence_there_are_no_bounds() -> None:
 
 def test_approximate_samplers_promise_nothing() -> None:
     f = ls.Cut(2, [(0, 1)])
-    with pytest.raises(ValueError, match=r"'perturb' is approximate.*cftp, rejection"):
+    with pytest.raises(ValueError, match=r"'perturb' is approximate.*cftp, ancestral, rejection"):
         marginals(f, sampler="perturb", confidence=0.9)
     with pytest.raises(ValueError, match="method must be one of"):
         marginals(f, sampler="metropolis", confidence=0.9)

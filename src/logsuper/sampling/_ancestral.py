@@ -18,15 +18,23 @@ import numpy as np
 from logsuper._base import FloatArray, IntArray, Seed, as_key, root_forest
 from logsuper.bounds import NotApplicable, Pairwise, need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import logistic_noise
 
 # Numbers of one batch of noise.
 _BLOCK = 1 << 20
+# Operations, of about a nanosecond, for each number of a sample.
+_NUMBER = 50.0
 
 
 def sample(
-    f: SubmodularFunction, count: int, *, seed: Seed = None, n_jobs: int | None = None
+    f: SubmodularFunction,
+    count: int,
+    meter: Meter,
+    *,
+    seed: Seed = None,
+    n_jobs: int | None = None,
 ) -> Bits:
     r"""Draw independent exact samples of a pairwise model whose edges form a forest.
 
@@ -35,6 +43,7 @@ def sample(
     f : SubmodularFunction
         Pairwise, without cycles: chains and trees.
     count : int
+    meter : Meter
     seed : int, Generator or None
     n_jobs : int, optional
         Ignored: one pass over the elements draws all samples.
@@ -47,6 +56,8 @@ def sample(
     ------
     NotApplicable
         If f is not pairwise, or has a cycle.
+    TooLarge
+        If this many samples are beyond the budget.
 
     Examples
     --------
@@ -61,11 +72,14 @@ def sample(
     rooted = root_forest(f.n, pairwise.edges)
     if rooted is None:
         raise NotApplicable(f"ancestral needs a forest, but the edges of {f!r} have a cycle")
+    cost = _NUMBER * f.n
+    meter.require(total * cost, f"{total} samples of {f!r}")
+    meter.plan(total * cost)
     pairs, index = rooted
     weights = pairwise.weights[index]
     fields = _fields(pairwise, pairs, weights)
     X = np.empty((total, f.n), dtype=np.uint8)
-    rows = max(1, _BLOCK // f.n)
+    rows = max(1, min(_BLOCK // f.n, int(PIECE / cost)))
     for first in range(0, total, rows):
         block = X[first : first + rows]
         noise = logistic_noise(key, range(first, first + len(block)), 0, f.n)[:, 0]
@@ -73,6 +87,7 @@ def sample(
         for (parent, child), w in zip(pairs.tolist(), weights.tolist(), strict=True):
             given = fields[child] + np.where(block[:, parent] == 1, w, -w)
             block[:, child] = noise[:, child] < given
+        meter.spend(len(block) * cost, samples=len(block))
     return X
 
 

@@ -18,6 +18,7 @@ _SECONDS = 0.5
 
 _REMEDIES = {
     "cftp": "or take the approximate samplers: 'gibbs' with few chains, or 'perturb'",
+    "ancestral": "or draw them in parts",
     "rejection": "or use 'cftp'",
     "gibbs": "or lower burn_in, thin or chains",
     "swendsen_wang": "or lower burn_in, thin, sweeps or chains",
