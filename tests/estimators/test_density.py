@@ -100,6 +100,8 @@ def test_samples_are_of_the_model():
     counts = np.bincount(drawn @ (1 << np.arange(6)), minlength=64)
     assert ((counts - 5000 * p) ** 2 / (5000 * p)).sum() < 120  # 63 degrees of freedom
     np.testing.assert_array_equal(drawn, density.sample(5000, random_state=1))
+    counts = quick("counts").fit(make_rows(0))
+    np.testing.assert_array_equal(counts.sample(9, 1), counts.model_.sample(9, seed=1))
 
 
 def test_bracket_is_that_of_the_model():

@@ -67,7 +67,7 @@ def sample(
     >>> bool((X[:, 0] == X[:, 2]).all()), bool(abs(X[:, 0].mean() - 0.5) < 0.05)
     (True, True)
     """
-    total, key = check_count(count), as_key(seed)
+    total = check_count(count)
     pairwise = need_pairwise(check_function(f), "ancestral")
     rooted = root_forest(f.n, pairwise.edges)
     if rooted is None:
@@ -75,6 +75,7 @@ def sample(
     cost = _NUMBER * f.n
     meter.require(total * cost, f"{total} samples of {f!r}")
     meter.plan(total * cost)
+    key = as_key(seed)
     pairs, index = rooted
     weights = pairwise.weights[index]
     fields = _fields(pairwise, pairs, weights)
