@@ -26,7 +26,7 @@ from benchmarks.shapes import blobs, discs, for_training, half_planes, ising
 from benchmarks.tables import Measured, show, write_page
 from logsuper.learning._flip_rates import clean_shares
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count
-from logsuper.learning._noise_level import _TEXTURE, _measure, _stack, estimate_noise
+from logsuper.learning._noise_level import CLUMPED, _measure, _stack, estimate_noise
 
 RATES = (0.02, 0.05, 0.1, 0.2)
 LEAST, WIDEST = 0.9, 3.0
@@ -102,7 +102,7 @@ def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Measured, bool]:
                 held = float(np.mean(np.abs(off) <= half))
                 wide = float(half.mean()) / rms
                 good &= not cell.must or (held >= LEAST and wide <= WIDEST)
-                alarms = float(np.mean(found[:, 2] > _TEXTURE))
+                alarms = float(np.mean(found[:, 2] > CLUMPED))
                 rows.append(
                     [
                         cell.name,
@@ -133,7 +133,7 @@ def texture(draws: int) -> Measured:
                     f"{rate:.2f}",
                     f"{found[:, 0].mean():.3f}",
                     f"{found[:, 2].mean():.1f}",
-                    f"{np.mean(found[:, 2] > _TEXTURE):.0%}",
+                    f"{np.mean(found[:, 2] > CLUMPED):.0%}",
                 ]
             )
     head = ["coupling", "rate", "mean estimate", "mean statistic", "warned"]
