@@ -40,7 +40,7 @@ LEVELS, DEVIATION = (80.0, 160.0), 30.0
 CODES = {
     "the light is uneven": "uneven light",
     "two Gaussian levels do not": "levels",
-    "noisy does not show two": "one level",
+    "noisy looks like noise alone": "noise alone",
     "the noise is not independent": "correlated",
     "observed is not smooth shapes": "clumps",
     "probabilities are all or nothing": "all or nothing",
@@ -156,7 +156,7 @@ def nothing(size: int, seed: int) -> Drawn:
     """Return noise alone."""
     rng = np.random.default_rng([seed, 1])
     grey = LEVELS[0] + DEVIATION * rng.normal(size=(size, size))
-    return Drawn(grey, np.zeros((size, size), dtype=np.uint8), ("one level",))
+    return Drawn(grey, np.zeros((size, size), dtype=np.uint8), ("noise alone",))
 
 
 DRAWN: dict[str, Callable[[int, int], Drawn]] = {
@@ -350,8 +350,8 @@ def draw(done: list[tuple[Case, Outcome]]) -> bytes:
 TEXT = """\
 The default `MaskDenoiser` on single pictures, without labels. Coins, page, cell and camera are
 those of scikit-image; the others are drawn, with levels of 80 and 160 and a deviation of 30 unless
-the name says otherwise. Warned, in short: *uneven light*; *levels*, not two Gaussian ones; *one
-level*; *correlated* noise; *clumps* of flips; probabilities that are *all or nothing*; *one label*
+the name says otherwise. Warned, in short: *uneven light*; *levels*, not two Gaussian ones; *noise
+alone*; *correlated* noise; *clumps* of flips; probabilities that are *all or nothing*; *one label*
 everywhere; *no weight* of the observations. *Still moving* is about the weights, not about the
 picture. Seconds are those of the fit.
 

@@ -268,7 +268,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
-        channel = find_channel(self.noise, images, labels)
+        channel, said = find_channel(self.noise, images, labels)
         learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
         doubted = False
         if labels is None and not learned_too and not isinstance(self.noise, str):
@@ -288,6 +288,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 labelled=labels is not None,
                 estimated=labels is None and isinstance(self.noise, str),
                 residuals=labels is None and not has_places(channel),
+                said=said,
                 key=key,
                 n_jobs=self.n_jobs,
             )

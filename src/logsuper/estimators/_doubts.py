@@ -19,7 +19,15 @@ from scipy.special import expit
 from logsuper._base import FloatArray
 from logsuper.channels import Channel, Gaussian
 from logsuper.estimators._images import Image
-from logsuper.learning import Examples, Learned, Place, Residuals, examine_residuals, means
+from logsuper.learning import (
+    Examples,
+    Learned,
+    Place,
+    Residuals,
+    examine_residuals,
+    means,
+    neighbour_correlation,
+)
 
 __all__ = ["doubt_answer"]
 
@@ -27,8 +35,8 @@ __all__ = ["doubt_answer"]
 _ENOUGH, _DRAWS = 1 << 19, 16
 # Most warnings of one fit.
 _MOST = 2
-# Two levels are one if single pixels, half of each, are told apart with more errors than this.
-_ALIKE = 0.4
+# Neighbours are no more alike than other pixels if their correlation is within so many errors of 0.
+_ALIKE = 3.0
 # A weight of the observations that is none.
 _NO_WEIGHT = 1e-2
 # Share of ones that a mask without any must hide before a warning, beyond so many standard errors.
@@ -70,10 +78,11 @@ def doubt_answer(
     labelled: bool,
     estimated: bool,
     residuals: bool,
+    said: int,
     key: int,
     n_jobs: int | None,
 ) -> None:
-    """Warn, twice at most, of an answer that cannot be right.
+    """Warn of an answer that cannot be right; with what was said before, twice at most.
 
     Parameters
     ----------
@@ -90,6 +99,8 @@ def doubt_answer(
         Whether the channel was estimated without labels.
     residuals : bool
         Whether to look at residuals.
+    said : int
+        Warnings of these images before.
     key : int
         For the choice of examples, and perturbations.
     n_jobs : int, optional
@@ -103,14 +114,16 @@ def doubt_answer(
     )
     observed = [images[i].astype(np.float64) for i in index]
     seen = _gather(channel, observed, found)
-    said = list(_degenerate(channel, learned, observed, seen, labelled))
-    if estimated and isinstance(channel, Gaussian) and seen.doubt.mean() > _ALIKE:
-        said.append(_one_level(channel))
+    texts = list(_degenerate(channel, learned, observed, seen, labelled))
+    # of all pixels, as if they had one label
+    alike, error = neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
+    if estimated and isinstance(channel, Gaussian) and abs(alike) <= _ALIKE * error < np.inf:
+        texts.append(_noise_alone(channel, alike, error))
     elif residuals:
         masks = [(p > 0.5).astype(np.uint8) for p in found]
         where = None if places is None else [places[i] for i in index]
-        said += _explain(examine_residuals(observed, masks, where))
-    for text in said[:_MOST]:
+        texts += _explain(examine_residuals(observed, masks, where))
+    for text in texts[: max(_MOST - said, 0)]:
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
@@ -173,14 +186,12 @@ def _hidden(channel: Channel, observed: list[FloatArray], label: float) -> tuple
     return abs(float(estimates.mean()) - label), error
 
 
-def _one_level(channel: Gaussian) -> str:
-    levels = " and ".join(
-        f"{mean:.4g} (deviation {scale:.3g})"
-        for mean, scale in zip(channel.mean, channel.scale, strict=True)
-    )
+def _noise_alone(channel: Gaussian, alike: float, error: float) -> str:
+    low, high = (f"{mean:.4g}" for mean in channel.mean)
     return (
-        f"noisy does not show two grey levels: {levels} were found, too alike to tell zeros from "
-        "ones. Check that there is something to see; give noise, a channel, if you know it; "
+        f"noisy looks like noise alone: neighbouring pixels are no more alike than others "
+        f"(correlation {alike:.3f}, standard error {error:.3f}), and the levels {low} and {high} "
+        f"mean nothing. Check that there is something to see; give noise if you know it; "
         f"{_OTHERWISE}"
     )
 

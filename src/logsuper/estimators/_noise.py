@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._base import FloatArray, entry, first_index
+from logsuper._base import ConvergenceWarning, FloatArray, entry, first_index
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.estimators._images import Image, check_bits, is_binary
 from logsuper.learning import CLUMPED, estimate_noise, find_rate
@@ -29,8 +29,9 @@ KINDS = ("auto", "flips", "asymmetric", "gaussian")
 _SIGMAS, _SLACK = 5.0, 0.1
 
 
-def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> Channel:
-    """Return the channel that `noise` stands for, checked against the images."""
+def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> tuple[Channel, int]:
+    """Return the channel that `noise` stands for, checked, and how many warnings doubt it."""
+    said = 0
     if all(_blank(image) for image in noisy):
         raise ValueError("noisy has no observed pixel at all")
     if isinstance(noise, str):
@@ -42,12 +43,15 @@ def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> C
         kind = _guess(noisy) if noise == "auto" else noise
         if kind != "gaussian":
             _check_bits(noisy)
-        channel = estimate_noise(noisy, kind=kind) if clean is None else _count(noisy, clean, kind)
+        if clean is None:
+            channel, said = _estimate(noisy, kind)
+        else:
+            channel = _count(noisy, clean, kind)
     else:
         channel = noise if isinstance(noise, Channel) else _as_flips(noise)
     _refuse_useless(channel)
     check_observed(channel, noisy)
-    return channel
+    return channel, said
 
 
 def check_observed(channel: Channel, noisy: list[Image]) -> None:
@@ -201,6 +205,16 @@ def _guess(noisy: list[Image]) -> str:
 
 def _blank(image: Image) -> bool:
     return image.dtype.kind == "f" and bool(np.isnan(image).all())
+
+
+def _estimate(noisy: list[Image], kind: str) -> tuple[Channel, int]:
+    """Return the channel that images show; what is said of it points to whoever called `fit`."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        channel = estimate_noise(noisy, kind=kind)
+    for warning in said:
+        warnings.warn(warning.message, stacklevel=4)
+    return channel, sum(not issubclass(w.category, ConvergenceWarning) for w in said)
 
 
 def _check_bits(noisy: list[Image]) -> None:

@@ -31,9 +31,9 @@ from logsuper._base import FloatArray
 
 __all__ = ["Extreme", "Light", "Place", "find_light"]
 
-# Share of the variance of residuals, and chance, at which a surface is light; the least share of
-# its deviation that the image itself must have.
-_SHARE, _CHANCE, _OWN = 0.1, 1e-6, 2.0 / 3.0
+# Share of the variance of residuals, and chance, at which a surface is light; least deviation of
+# the image's own surface, in that of the residuals: halos of masks reach .8 of it, light is at 1.
+_SHARE, _CHANCE, _OWN = 0.1, 1e-6, 0.85
 # Blocks along the shorter side of an image; least and largest side of a block; least pixels of one.
 _BLOCKS, _SIDES, _FILLED = 8, (8, 64), 8
 # Blocks per coefficient of a surface.

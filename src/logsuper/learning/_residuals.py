@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import ndtr, ndtri
 
-from logsuper._base import FloatArray
+from logsuper._base import FloatArray, entry, first_index
 from logsuper.learning._light import Extreme, Place, find_light
 from logsuper.learning._make_examples import as_images
 
@@ -43,6 +43,8 @@ _NEAR, _PATCHES, _SIGMAS = 0.1, 0.13, 3.0
 _SECOND = 0.3
 # Distance from a Gaussian that matters (uniform noise has .09), and least pixels of a label for it.
 _DISTANCE, _ENOUGH = 0.15, 200
+# Sums of the squares of larger grey levels may be infinite.
+_LARGEST = 1e140
 # How far the patches of a label reach at least.
 _FAR = 4
 
@@ -186,8 +188,13 @@ def _check(observed: Any, cleaned: Any) -> tuple[list[NDArray[Any]], list[NDArra
             )
         if image.ndim != z[0].ndim:
             raise ValueError(f"observed[{i}] has {image.ndim} axes, observed[0] {z[0].ndim}")
-        if np.isinf(image).any():
-            raise ValueError(f"observed[{i}] has an infinite entry; NaN means missing")
+        large = np.abs(image.astype(np.float64)) > _LARGEST
+        if large.any():
+            at = first_index(large)
+            raise ValueError(
+                f"{entry(f'observed[{i}]', at)} = {image[at]:g} is infinite, or so large that its "
+                "square is; NaN means missing"
+            )
         if not ((mask == 0) | (mask == 1)).all():
             raise ValueError(f"cleaned[{i}] has an entry that is neither 0 nor 1")
     return z, x
