@@ -8,6 +8,7 @@ from objective_oracles import long
 from scipy.ndimage import gaussian_filter, label
 
 import logsuper as ls
+from logsuper.estimators import _doubts, _noise
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.learning import Learned, make_examples
 
@@ -90,6 +91,14 @@ def test_noise_alone_is_said(seed):
     assert len(said) == 1 and said[0].startswith("noisy looks like noise alone")
     # whoever gives the channel knows that there may be nothing to see
     assert hear(noise, noise=ls.Gaussian((0.0, 3.0)), max_iter=20)[1] == []
+
+
+def test_two_levels_that_are_one_are_refused(monkeypatch):
+    same = ls.Gaussian((0.0, 1e-4), 1.0)
+    monkeypatch.setattr(_noise, "estimate_noise", lambda *_, **__: same)
+    noise = np.random.default_rng(0).normal(size=(1, 48, 48))
+    with pytest.raises(ValueError, match="the one grey level 5e-05, with a deviation of 1, and"):
+        ls.MaskDenoiser().fit(noise)
 
 
 def test_warnings_point_to_the_caller():
@@ -224,9 +233,15 @@ def test_probabilities_that_are_all_or_nothing(grey):
     assert judge(clear, sharp, **given) == []
 
 
-def test_no_more_than_two_warnings(monkeypatch, grey):
-    from logsuper.estimators import _doubts
+def test_the_most_certain_of_shapes_are_not_doubted(seed):
+    squares = np.zeros((4, 40, 40), dtype=int)
+    squares[:2, 8:30, 10:35] = 1
+    squares[2:, :, 17:] = 1
+    noisy = CHANNEL.sample(squares, seed=seed)
+    assert judge(noisy, CHANNEL, alpha=5.0, scale=1.3) == []
 
+
+def test_no_more_than_two_warnings(monkeypatch, grey):
     monkeypatch.setattr(_doubts, "_degenerate", lambda *_: iter(["first", "second", "third"]))
     assert judge(grey, CHANNEL, alpha=2.0, scale=1.0) == ["first", "second"]
     assert judge(grey, CHANNEL, said_before=1, alpha=2.0, scale=1.0) == ["first"]

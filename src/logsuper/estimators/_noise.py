@@ -214,6 +214,16 @@ def _estimate(noisy: list[Image], kind: str) -> tuple[Channel, int]:
         channel = estimate_noise(noisy, kind=kind)
     for warning in said:
         warnings.warn(warning.message, stacklevel=4)
+    if isinstance(channel, Gaussian):
+        try:
+            channel.unbiased(channel.mean)
+        except ValueError:
+            level, scale = float(channel.mean.mean()), float(channel.scale.mean())
+            raise ValueError(
+                f"noisy shows the one grey level {level:.4g}, with a deviation of {scale:.3g}, and "
+                "nothing that tells zeros from ones; check that there is something to see, give "
+                "noise as a channel, or labels of some pixels (NaN for the others)"
+            ) from None
     return channel, sum(not issubclass(w.category, ConvergenceWarning) for w in said)
 
 
