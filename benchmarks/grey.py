@@ -344,7 +344,7 @@ def draw(done: list[tuple[Case, Outcome]]) -> bytes:
     # few shades are enough, and noise takes less room
     with Image.open(io.BytesIO(sheet.draw(rows))) as large:
         buffer = io.BytesIO()
-        large.quantize(32).save(buffer, format="PNG", optimize=True)
+        large.quantize(16).save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()
 
 

@@ -15,6 +15,13 @@ def test_it_is_the_image_less_a_wide_blur(seed):
     np.testing.assert_allclose(ls.flatten_light([image], 9.0)[0], wide, atol=1e-12)
 
 
+def test_a_very_wide_blur_is_the_mean(seed):
+    image = np.random.default_rng(seed).random((30, 30))
+    for width in (30.0, 1e12):
+        found = ls.flatten_light([image], width)[0]
+        np.testing.assert_allclose(found, image - image.mean(), atol=0.01)
+
+
 def test_bytes_do_not_wrap_around():
     grey = np.random.default_rng(0).integers(0, 256, (2, 30, 30)).astype(np.uint8)
     found = ls.flatten_light(grey)
@@ -62,7 +69,7 @@ def test_light_goes_and_objects_stay():
     ("noisy", "width", "error", "text"),
     [
         (np.zeros((9, 9)), None, ValueError, r"single image.*noisy\[None\]"),
-        (np.zeros((1, 9, 9)), 0.0, ValueError, "width must be positive, got 0"),
+        (np.zeros((1, 9, 9)), 0.5, ValueError, "width must be at least 1 pixel, got 0.5"),
         (np.zeros((1, 9, 9)), "wide", TypeError, "width must be a real number"),
         (np.full((1, 9, 9), np.inf), None, ValueError, r"noisy\[0\]\[0, 0\] = inf is infinite"),
     ],

@@ -29,7 +29,8 @@ def flatten_light(noisy: Any, width: float | None = None) -> Any:
     noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         Grey levels; NaN, or masked, where nothing was observed.
     width : float, optional
-        Standard deviation of G, in pixels; by default an eighth of the shorter side of each image.
+        Standard deviation of G, in pixels, at least 1; by default an eighth of the shorter side of
+        each image. One beyond the longer side is no different from that: it takes off the mean.
 
     Returns
     -------
@@ -45,10 +46,10 @@ def flatten_light(noisy: Any, width: float | None = None) -> Any:
     >>> bool(np.abs(flat[:, 30:50]).max() < 0.1)
     True
     """
-    if width is not None and not check_number(width, "width") > 0:
-        raise ValueError(f"width must be positive, got {width:g}")
+    if width is not None and check_number(width, "width") < 1:
+        raise ValueError(f"width must be at least 1 pixel, got {width:g}")
     images = read_images(noisy, "noisy")
-    found = [_flatten(image, width or min(image.shape) / _PART) for image in images]
+    found = [_flatten(image, width or max(min(image.shape) / _PART, 1.0)) for image in images]
     return np.stack(found) if isinstance(noisy, np.ndarray) and noisy.dtype != object else found
 
 
@@ -58,6 +59,7 @@ def _flatten(image: Image, width: float) -> FloatArray:
     if not seen.any():
         return z
     z -= z[seen].mean()  # the blur of large numbers would lose digits
+    width = min(width, float(max(z.shape)))
     weight = gaussian_filter(seen.astype(np.float64), width)
     blur = gaussian_filter(np.where(seen, z, 0.0), width)
     return np.where(seen, z - blur / np.maximum(weight, np.finfo(np.float64).tiny), np.nan)

@@ -197,7 +197,7 @@ def _check(observed: Any, cleaned: Any) -> tuple[list[NDArray[Any]], list[NDArra
             )
         if not ((mask == 0) | (mask == 1)).all():
             raise ValueError(f"cleaned[{i}] has an entry that is neither 0 nor 1")
-    return z, x
+    return z, [mask.astype(np.uint8) for mask in x]
 
 
 def _residuals(
