@@ -26,7 +26,7 @@ from benchmarks.shapes import blobs, discs, for_training, half_planes, ising
 from benchmarks.tables import show, write_page
 from logsuper.learning._flip_rates import clean_shares
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count
-from logsuper.learning._noise_level import _TEXTURE, _measure, _stack, estimate_noise
+from logsuper.learning._noise_level import CLUMPED, _measure, _stack, estimate_noise
 from logsuper.report import Table
 
 RATES = (0.02, 0.05, 0.1, 0.2)
@@ -103,7 +103,7 @@ def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Table, bool]:
                 held = float(np.mean(np.abs(off) <= half))
                 wide = float(half.mean()) / rms
                 good &= not cell.must or (held >= LEAST and wide <= WIDEST)
-                alarms = float(np.mean(found[:, 2] > _TEXTURE))
+                alarms = float(np.mean(found[:, 2] > CLUMPED))
                 rows.append(
                     [
                         cell.name,
@@ -134,7 +134,7 @@ def texture(draws: int) -> Table:
                     f"{rate:.2f}",
                     f"{found[:, 0].mean():.3f}",
                     f"{found[:, 2].mean():.1f}",
-                    f"{np.mean(found[:, 2] > _TEXTURE):.0%}",
+                    f"{np.mean(found[:, 2] > CLUMPED):.0%}",
                 ]
             )
     head = ["coupling", "rate", "mean estimate", "mean statistic", "warned"]

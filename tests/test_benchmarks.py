@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import io
 import itertools
 import warnings
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import logsuper as ls
 from benchmarks import (
     denoising,
     density,
+    grey,
     large,
     learning,
     lfield,
@@ -26,6 +29,9 @@ from benchmarks.outcome import Outcome
 from benchmarks.runs import ENTRIES, select
 from benchmarks.tuning import Setting, fastest
 from benchmarks.workloads import OFFSETS_4, grid_graph, noisy_silhouettes, row_marginals
+from logsuper.estimators._doubts import _explain
+from logsuper.learning import Residuals
+from logsuper.learning._light import Extreme
 from logsuper.report import Table
 
 SETTINGS = Settings(repeat=1, chunk_seconds=0.001, clock="cpu", quick=True)
@@ -277,3 +283,40 @@ def test_mixture_of_bernoullis_has_the_density_of_enumeration():
     single = density.Bernoullis().fit(rows).score(rows)
     expected = np.where(rows == 1, np.log(p), np.log(1 - p)).sum(axis=1).mean()
     assert single == pytest.approx(expected)
+
+
+def test_warnings_of_grey_images_have_short_forms():
+    place = Extreme(1.0, 0, (3, 4))
+    light = Residuals(0.7, 0.01, light=0.2, near=0.5, lowest=place, highest=place)
+    levels = Residuals(0.7, 0.01, far=0.7)
+    said = [grey.shorten(text) for found in (light, levels) for text in _explain(found)]
+    assert said == ["uneven light", "correlated", "levels"]
+    assert grey.shorten("a b c d e f g h") == "a b c d e f"
+
+
+def test_warnings_of_grey_images_are_judged():
+    assert grey.is_right([], ()) and grey.is_right([grey.UNSETTLED], ())
+    assert not grey.is_right(["levels"], ())
+    assert grey.is_right(["clumps"], ("clumps", "correlated"))
+    assert not grey.is_right([grey.UNSETTLED], ("levels",))
+    assert grey.is_right(["levels"], None) and not grey.is_right([], None)
+
+
+@pytest.mark.parametrize("name", grey.DRAWN)
+def test_drawn_grey_images(name):
+    drawn = grey.DRAWN[name](64, 0)
+    assert drawn.picture.shape == drawn.mask.shape == (64, 64)
+    assert set(drawn.due) <= set(grey.CODES.values())
+
+
+def test_sheet_of_grey_images(monkeypatch):
+    monkeypatch.setattr(grey, "SIZE", 64)
+    drawn = grey.holds(100, 0)
+    done = [
+        (
+            grey.Case("two levels", drawn.picture, drawn.mask, ()),
+            grey.Outcome(ls.MaskDenoiser(), 0.9 * drawn.mask, 1.0, []),
+        )
+    ]
+    with Image.open(io.BytesIO(grey.draw(3 * done))) as picture:
+        assert picture.format == "PNG" and picture.width > 6 * 200 > picture.height

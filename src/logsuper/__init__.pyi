@@ -25,6 +25,7 @@ from logsuper.datasets import gaussian_mixture_graph as gaussian_mixture_graph
 from logsuper.datasets import make_silhouettes as make_silhouettes
 from logsuper.estimators import LogSupermodularDensity as LogSupermodularDensity
 from logsuper.estimators import MaskDenoiser as MaskDenoiser
+from logsuper.estimators import flatten_light as flatten_light
 from logsuper.estimators import load_model as load_model
 from logsuper.estimators import pixel_scorer as pixel_scorer
 from logsuper.functions import ConcaveCardinality as ConcaveCardinality

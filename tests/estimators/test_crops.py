@@ -20,31 +20,36 @@ def test_small_images_stay_whole():
 @pytest.mark.parametrize("shape", [(130, 64), (97, 300), (10, 200), (20, 17, 40)])
 def test_windows_cover_an_image(shape):
     image = np.arange(np.prod(shape)).reshape(shape)
-    parts, none = crop([image], None, key=0)
+    parts, none, places = crop([image], None, key=0)
     assert none is None and len({part.shape for part in parts}) == 1
     assert set(np.concatenate([part.ravel() for part in parts])) == set(image.ravel())
+    for part, place in zip(parts, places, strict=True):
+        window = tuple(map(slice, place.origin, np.add(place.origin, part.shape)))
+        np.testing.assert_array_equal(part, image[window])
+        assert place.image == 0 and place.shape == shape
 
 
 def test_labels_go_with_their_pixels():
     rng = np.random.default_rng(0)
     images = [rng.random((150, 200)), rng.random((300, 70))]
-    parts, labels = crop(images, [2 * image for image in images], key=1)
+    parts, labels, places = crop(images, [2 * image for image in images], key=1)
     for part, label in zip(parts, labels, strict=True):
         np.testing.assert_array_equal(label, 2 * part)
+    assert {place.image for place in places} == {0, 1}
 
 
 def test_of_many_windows_some_are_drawn():
     image = np.zeros((2000, 3000), dtype=np.uint8)
-    parts, _ = crop([image], None, key=3)
+    parts, *_ = crop([image], None, key=3)
     assert sum(part.size for part in parts) <= _crops.PIXELS
-    again, _ = crop([image], None, key=3)
+    again, *_ = crop([image], None, key=3)
     assert len(parts) == len(again)
 
 
 def test_windows_without_a_label_are_left_out():
     image, label = np.zeros((128, 128)), np.full((128, 128), np.nan)
     label[100, 3] = 1.0
-    parts, labels = crop([image], [label], key=0)
+    parts, labels, _ = crop([image], [label], key=0)
     assert len(parts) == 1 and np.nansum(labels[0]) == 1.0
 
 

@@ -152,6 +152,18 @@ def _estimate_noise(rng: Rng) -> Call:
     return Call(call, arguments)
 
 
+def _residuals(name: str, rng: Rng) -> Call:
+    clean, noisy = _images(rng, 6)
+    noisy = noisy + pick(rng, (0.0, 0.1)) * rng.normal(size=noisy.shape)
+    return Call(getattr(learning, name), {"observed": noisy, "cleaned": clean})
+
+
+def _flatten_light(rng: Rng) -> Call:
+    _, noisy = _images(rng, 2)
+    arguments = {"noisy": 9.0 * noisy, "width": pick(rng, (None, 2.0))}
+    return Call(ls.flatten_light, arguments, nan=True)
+
+
 def _moment_targets(rng: Rng) -> Call:
     arguments = {**_data(rng, "moments"), "examples": None}
 
@@ -342,6 +354,10 @@ MAKERS: dict[str, Maker] = {
         )
     },
     "learning.estimate_noise": _estimate_noise,
+    **{
+        f"learning.{name}": functools.partial(_residuals, name)
+        for name in ("examine_residuals", "neighbour_correlation")
+    },
     "learning.moment_targets": _moment_targets,
     "learning.path": _path,
     "learning.cross_validate": _cross_validate,
@@ -350,6 +366,7 @@ MAKERS: dict[str, Maker] = {
         f"MaskDenoiser.{name}": functools.partial(_use_denoiser, name)
         for name in ("predict", "predict_proba", "sample_posterior", "score")
     },
+    "flatten_light": _flatten_light,
     "pixel_scorer": _pixel_scorer,
     "LogSupermodularDensity.fit": _fit_density,
     **{

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from logsuper.estimators._images import Image
+from logsuper.learning import Place
 
 __all__ = ["crop", "is_large"]
 
@@ -35,8 +36,10 @@ def is_large(images: list[Image]) -> bool:
 
 def crop(
     images: list[Image], labels: list[Image] | None, key: int
-) -> tuple[list[Image], list[Image] | None]:
-    """Return windows of the images and of their labels, all of one shape where images allow it.
+) -> tuple[list[Image], list[Image] | None, list[Place]]:
+    """Return windows of the images and of their labels, of one shape where images allow it.
+
+    The last of what is returned is where they are from.
 
     They cover the images where that is not too much, else they are drawn at random among those that
     would; windows without a single label, or observation, are left out.
@@ -56,6 +59,7 @@ def crop(
     return (
         [images[i][window] for i, window in kept],
         None if labels is None else [labels[i][window] for i, window in kept],
+        [Place(i, tuple(part.start for part in window), images[i].shape) for i, window in kept],
     )
 
 

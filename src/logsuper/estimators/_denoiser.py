@@ -20,17 +20,12 @@ from logsuper.estimators._common import (
     whole,
 )
 from logsuper.estimators._crops import crop, is_large
+from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Image, read_images
 from logsuper.estimators._learners import LEARNERS
 from logsuper.estimators._mask_decoder import MaskDecoder
 from logsuper.estimators._mask_examples import functions_on, gather, read_labels
-from logsuper.estimators._noise import (
-    doubt,
-    doubt_independence,
-    find_channel,
-    has_places,
-    noise_of,
-)
+from logsuper.estimators._noise import doubt, find_channel, has_places, noise_of
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
 from logsuper.learning import Callback, Parameters, Record, is_pairwise
@@ -273,19 +268,30 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
-        channel = find_channel(self.noise, images, labels)
+        channel, said = find_channel(self.noise, images, labels)
         learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
         doubted = False
         if labels is None and not learned_too and not isinstance(self.noise, str):
             doubted = doubt(channel, images)
         progress.say(f"noise: {channel!r}")
-        parts, marked = crop(images, labels, key) if windows else (images, labels)
+        parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
         if windows:
             progress.say(f"learning looks at {len(parts)} windows of them")
         examples = gather(design, parts, channel, marked)
         learned = run(self, name, examples, key, progress.callback)
-        if labels is None and not doubted and not has_places(channel):
-            doubt_independence(examples, learned.theta, key, self.n_jobs)
+        if not doubted:
+            doubt_answer(
+                examples,
+                learned,
+                parts,
+                places,
+                labelled=labels is not None,
+                estimated=labels is None and isinstance(self.noise, str),
+                residuals=labels is None and not has_places(channel),
+                said=said,
+                key=key,
+                n_jobs=self.n_jobs,
+            )
         progress.say(f"{name}: {'converged' if learned.converged else 'not converged'}")
         with whole(self):
             self._design, self._key = design, key

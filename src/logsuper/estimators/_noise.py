@@ -8,22 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._base import FloatArray, entry, first_index
+from logsuper._base import ConvergenceWarning, FloatArray, entry, first_index
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.estimators._images import Image, check_bits, is_binary
-from logsuper.learning import (
-    Examples,
-    clean_images,
-    estimate_noise,
-    find_rate,
-    neighbour_correlation,
-)
+from logsuper.learning import CLUMPED, estimate_noise, find_rate
 
 __all__ = [
     "KINDS",
     "check_observed",
     "doubt",
-    "doubt_independence",
     "find_channel",
     "has_places",
     "noise_of",
@@ -35,13 +28,10 @@ KINDS = ("auto", "flips", "asymmetric", "gaussian")
 # that share of itself.
 _SIGMAS, _SLACK = 5.0, 0.1
 
-# Correlation of neighbouring observations inside of regions that is worth a warning, and the pixels
-# that are enough to see it.
-_CORRELATED, _ENOUGH = 0.1, 1 << 19
 
-
-def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> Channel:
-    """Return the channel that `noise` stands for, checked against the images."""
+def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> tuple[Channel, int]:
+    """Return the channel that `noise` stands for, checked, and how many warnings doubt it."""
+    said = 0
     if all(_blank(image) for image in noisy):
         raise ValueError("noisy has no observed pixel at all")
     if isinstance(noise, str):
@@ -53,12 +43,15 @@ def find_channel(noise: Any, noisy: list[Image], clean: list[Image] | None) -> C
         kind = _guess(noisy) if noise == "auto" else noise
         if kind != "gaussian":
             _check_bits(noisy)
-        channel = estimate_noise(noisy, kind=kind) if clean is None else _count(noisy, clean, kind)
+        if clean is None:
+            channel, said = _estimate(noisy, kind)
+        else:
+            channel = _count(noisy, clean, kind)
     else:
         channel = noise if isinstance(noise, Channel) else _as_flips(noise)
     _refuse_useless(channel)
     check_observed(channel, noisy)
-    return channel
+    return channel, said
 
 
 def check_observed(channel: Channel, noisy: list[Image]) -> None:
@@ -75,7 +68,9 @@ def check_observed(channel: Channel, noisy: list[Image]) -> None:
 
 
 def doubt(channel: Channel, noisy: list[Image]) -> bool:
-    """Warn of a rate that is larger than the images show: no clean images would explain them.
+    """Warn of a rate larger than the images show, and of flips that are not independent.
+
+    No clean images would explain them.
 
     Returns whether it did.
     """
@@ -86,7 +81,17 @@ def doubt(channel: Channel, noisy: list[Image]) -> bool:
     found = find_rate(noisy)
     if found is None:
         return False
-    given, (rate, error) = float(rates[0][0]), found
+    given, (rate, error, clumps) = float(rates[0][0]), found
+    if clumps > CLUMPED:
+        warnings.warn(
+            f"noisy is not smooth shapes with independent flips: it has small clumps, {clumps:.1f} "
+            "standard errors more than shapes have. Blobs, stripes and compression flip pixels "
+            "together, and masks then follow them; give clean images, or labels of some pixels "
+            "(NaN for the others)",
+            UserWarning,
+            stacklevel=3,
+        )
+        return True
     doubted = given > rate + _SIGMAS * error + _SLACK * given
     if doubted:
         warnings.warn(
@@ -97,27 +102,6 @@ def doubt(channel: Channel, noisy: list[Image]) -> bool:
             stacklevel=3,
         )
     return doubted
-
-
-def doubt_independence(examples: Examples, theta: FloatArray, key: int, n_jobs: int | None) -> None:
-    """Warn if what is left of the noise inside of regions is correlated from pixel to pixel."""
-    part = examples.some(_ENOUGH, key)
-    cleaned = clean_images(part, theta, key, draw=False, n_jobs=n_jobs)
-    pairs = [
-        (z.reshape(group.shape), x.reshape(group.shape))
-        for group, masks in zip(part.groups, cleaned, strict=True)
-        for z, x in zip(group.read_observed(np.arange(group.count)), masks, strict=True)
-    ]
-    found, stderr = neighbour_correlation(*zip(*pairs, strict=True))
-    if found > _CORRELATED + _SIGMAS * stderr:
-        warnings.warn(
-            f"inside of regions, neighbouring pixels of noisy have a correlation of {found:.2f}, "
-            "and independent noise has none: blobs, stripes, compression, texture or uneven light. "
-            "What was learned cannot tell them from masks. Flatten the images (subtract a wide "
-            "blur), give clean images, or features of a classifier (logsuper.learning)",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def noise_of(channel: Channel) -> Any:
@@ -221,6 +205,26 @@ def _guess(noisy: list[Image]) -> str:
 
 def _blank(image: Image) -> bool:
     return image.dtype.kind == "f" and bool(np.isnan(image).all())
+
+
+def _estimate(noisy: list[Image], kind: str) -> tuple[Channel, int]:
+    """Return the channel that images show; what is said of it points to whoever called `fit`."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        channel = estimate_noise(noisy, kind=kind)
+    for warning in said:
+        warnings.warn(warning.message, stacklevel=4)
+    if isinstance(channel, Gaussian):
+        try:
+            channel.unbiased(channel.mean)
+        except ValueError:
+            level, scale = float(channel.mean.mean()), float(channel.scale.mean())
+            raise ValueError(
+                f"noisy shows the one grey level {level:.4g}, with a deviation of {scale:.3g}, and "
+                "nothing that tells zeros from ones; check that there is something to see, give "
+                "noise as a channel, or labels of some pixels (NaN for the others)"
+            ) from None
+    return channel, sum(not issubclass(w.category, ConvergenceWarning) for w in said)
 
 
 def _check_bits(noisy: list[Image]) -> None:

@@ -23,18 +23,19 @@ from logsuper.learning._layout import Layout, Parameters
 from logsuper.learning._learned import Callback as Callback
 from logsuper.learning._learned import Learned, Record
 from logsuper.learning._lfield import lfield
+from logsuper.learning._light import Place
 from logsuper.learning._make_examples import make_examples
 from logsuper.learning._max_margin import max_margin
 from logsuper.learning._moments import moment_targets, moments
+from logsuper.learning._noise_level import CLUMPED as CLUMPED
 from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._pseudo import pseudo
-from logsuper.learning._resample import clean_images as clean_images
 from logsuper.learning._resample import is_pairwise as is_pairwise
 from logsuper.learning._resample import resample
-from logsuper.learning._residuals import neighbour_correlation as neighbour_correlation
+from logsuper.learning._residuals import Residuals, examine_residuals, neighbour_correlation
 from logsuper.learning._score import PART as PART
 from logsuper.learning._score import Score, score
 from logsuper.learning._selection import Selection, cross_validate, path
@@ -55,7 +56,9 @@ __all__ = [
     "Objective",
     "Parameters",
     "Penalty",
+    "Place",
     "Record",
+    "Residuals",
     "Score",
     "Selection",
     "State",
@@ -67,6 +70,7 @@ __all__ = [
     "descend",
     "estimate_noise",
     "exact",
+    "examine_residuals",
     "latent",
     "lfield",
     "log_evidence",
@@ -78,6 +82,7 @@ __all__ = [
     "modes",
     "moment_targets",
     "moments",
+    "neighbour_correlation",
     "path",
     "pseudo",
     "resample",

@@ -179,12 +179,17 @@ class Examples:
 
     def some(self, pixels: int, key: int) -> Examples:
         """Return as many examples, at random, as have that many pixels; one at least."""
+        chosen = self.pick(pixels, key)
+        return self if len(chosen) == self.count else self.subset(chosen)
+
+    def pick(self, pixels: int, key: int) -> IntArray:
+        """Return the numbers of the examples that `some` returns."""
         order = np.random.default_rng(key).permutation(self.count)
         size = np.empty(self.count, dtype=np.int64)
         for group in self.groups:
             size[group.index] = group.prepared.n
         count = max(1, int(np.searchsorted(np.cumsum(size[order]), pixels, side="right")))
-        return self if count == self.count else self.subset(np.sort(order[:count]))
+        return np.sort(order[:count])
 
     def parts(self, index: IntArray | None = None) -> Iterator[tuple[Group, IntArray]]:
         """Split examples, all by default, by shape: yields a group and rows of it."""

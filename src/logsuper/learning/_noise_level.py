@@ -26,16 +26,17 @@ from logsuper.learning._grey_levels import fit_grey_levels
 from logsuper.learning._make_examples import as_codes, as_images
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count, variance
 
-__all__ = ["KINDS", "estimate_noise", "find_rate"]
+__all__ = ["CLUMPED", "KINDS", "estimate_noise", "find_rate"]
 
 KINDS = ("flips", "asymmetric", "gaussian")
+
+CLUMPED = 2.5
+"""Standard errors by which images must look like texture before a warning says so."""
 
 # A rate above this can hardly be told from pure noise.
 _LARGE = 0.4
 # The standard error, in absolute terms and as a share of the rate, that is worth a warning.
 _UNSURE = (0.0125, 0.2)
-# Standard errors by which images must look like texture before a warning says so.
-_TEXTURE = 2.5
 _LEAST = 1e-6
 # Pixels among like neighbours below which their rate is not told.
 _FEW = 25.0
@@ -123,14 +124,16 @@ def estimate_noise(
     return Flips(rates.reshape(group.shape)) if isinstance(groups, str) else Flips(rates, group)
 
 
-def find_rate(observed: Any) -> tuple[float, float] | None:
-    """Return the rate of flips that images show, with its standard error; None if they do not.
+def find_rate(observed: Any) -> tuple[float, float, float] | None:
+    """Return the rate of flips that images show, its standard error, and how they clump.
 
-    The standard error has in it how far images of shapes may be from smooth. Images with texture of
-    their own look noisier than they are.
+    None if images do not tell. The standard error has in it how far images of shapes may be from
+    smooth. Images with texture of their own look noisier than they are. The last number is by how
+    many standard errors they have more small clumps than shapes with independent flips; it is
+    negative where they have none, and above `CLUMPED` no rate is to be trusted.
     """
     found = _measure(_stack(as_images(observed, "observed")), "flips")
-    return None if found is None else (found.on, found.error)
+    return None if found is None else (found.on, found.error, found.texture)
 
 
 def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
@@ -213,7 +216,7 @@ def _settle(found: _Rates | None, smooth: bool) -> _Rates:
         )
         return found
     error = found.error
-    if smooth and found.texture > _TEXTURE:
+    if smooth and found.texture > CLUMPED:
         warnings.warn(
             f"observed is not smooth shapes with independent flips: a rate of {mean:.3g} leaves "
             f"small clumps, {found.texture:.1f} standard errors more than shapes have; the rate is "

@@ -1,0 +1,232 @@
+"""Whether an answer can be right: warnings after a fit, each with what to do about it.
+
+A mask that fits the images leaves noise that is independent from pixel to pixel, of two levels
+where they are grey (`logsuper.learning.examine_residuals`). It has ones and zeros as the channel
+tells them. And it is in doubt where observations are and neighbours do not agree: at its borders.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter, minimum_filter
+from scipy.special import expit
+
+from logsuper._base import FloatArray
+from logsuper.channels import Channel, Gaussian
+from logsuper.estimators._images import Image
+from logsuper.learning import (
+    Examples,
+    Learned,
+    Place,
+    Residuals,
+    examine_residuals,
+    means,
+    neighbour_correlation,
+)
+
+__all__ = ["doubt_answer"]
+
+# Pixels that are looked at, and perturbations behind their probabilities.
+_ENOUGH, _DRAWS = 1 << 19, 16
+# Most warnings of one fit.
+_MOST = 2
+# Neighbours are no more alike than other pixels if their correlation is within so many errors of 0.
+_ALIKE = 3.0
+# A weight of the observations that is none.
+_NO_WEIGHT = 1e-2
+# Share of ones that a mask without any must hide before a warning, beyond so many standard errors.
+# With fewer pixels there is no telling.
+_HIDDEN, _SIGMAS, _FEW = 0.01, 5.0, 100
+# Probabilities as near as this to 0 or 1 are certain: too certain if nearly all pixels at borders
+# are although their own observations leave that much doubt. Of the borders of squares along the
+# axes, the most certain of shapes, 92 % are.
+_CERTAIN, _NEARLY_ALL, _DOUBT, _BORDER = 1e-3, 0.98, 0.01, 20
+
+_LABELS = "give labels of some pixels, fit(noisy, clean) with NaN for the others"
+_OTHERWISE = f"{_LABELS}, or features of a classifier (logsuper.learning.make_examples)"
+
+
+class _Seen(NamedTuple):
+    """All observed pixels in one row.
+
+    Attributes
+    ----------
+    doubt : ndarray
+        How probable each is to be wrong by its own observation alone, ones being half of all.
+    probability : ndarray
+        Of a one, by the fit.
+    border : ndarray of bool
+        Whether it has a neighbour with the other label.
+    """
+
+    doubt: FloatArray
+    probability: FloatArray
+    border: NDArray[np.bool_]
+
+
+def doubt_answer(
+    examples: Examples,
+    learned: Learned,
+    images: list[Image],
+    places: list[Place] | None,
+    *,
+    labelled: bool,
+    estimated: bool,
+    residuals: bool,
+    said: int,
+    key: int,
+    n_jobs: int | None,
+) -> None:
+    """Warn of an answer that cannot be right; with what was said before, twice at most.
+
+    Parameters
+    ----------
+    examples : Examples
+    learned : Learned
+        What was learned from them.
+    images : list of ndarray
+        What they show.
+    places : list of Place, optional
+        Where they are from if they are windows.
+    labelled : bool
+        Whether labels say what is right.
+    estimated : bool
+        Whether the channel was estimated without labels.
+    residuals : bool
+        Whether to look at residuals.
+    said : int
+        Warnings of these images before.
+    key : int
+        For the choice of examples, and perturbations.
+    n_jobs : int, optional
+    """
+    index = examples.pick(_ENOUGH, key)
+    channel = examples.channel if learned.channel is None else learned.channel
+    assert channel is not None
+    part = examples.subset(index).with_channel(channel)
+    found = list(
+        means(part, learned.theta, method="logistic", samples=_DRAWS, seed=key, n_jobs=n_jobs)
+    )
+    observed = [images[i].astype(np.float64) for i in index]
+    seen = _gather(channel, observed, found)
+    texts = list(_degenerate(channel, learned, observed, seen, labelled))
+    # of all pixels, as if they had one label
+    alike, error = neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
+    if estimated and isinstance(channel, Gaussian) and abs(alike) <= _ALIKE * error < np.inf:
+        texts.append(_noise_alone(channel, alike, error))
+    elif residuals:
+        masks = [(p > 0.5).astype(np.uint8) for p in found]
+        where = None if places is None else [places[i] for i in index]
+        texts += _explain(examine_residuals(observed, masks, where))
+    for text in texts[: max(_MOST - said, 0)]:
+        warnings.warn(text, UserWarning, stacklevel=3)
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _gather(channel: Channel, observed: list[FloatArray], found: list[FloatArray]) -> _Seen:
+    rows = []
+    for z, p in zip(observed, found, strict=True):
+        mask, there = (p > 0.5).astype(np.uint8), ~np.isnan(z)
+        border = maximum_filter(mask, 3) != minimum_filter(mask, 3)
+        doubt = expit(-np.abs(channel.log_odds(z)))
+        rows.append((doubt[there], p[there], border[there]))
+    return _Seen(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+
+
+def _degenerate(
+    channel: Channel, learned: Learned, observed: list[FloatArray], seen: _Seen, labelled: bool
+) -> Iterator[str]:
+    """Yield what is wrong with an answer that is all or nothing."""
+    parameters = learned.parameters
+    # for weak evidence l, tanh(l / 2) is l / 2
+    weight = parameters.scale + 0.5 * float(np.abs(parameters.beta).sum())
+    if weight < _NO_WEIGHT:
+        yield (
+            f"the learned weight of the observations is {weight:.1g}: masks would not depend on "
+            f"the images. Give noise if you know it; {_OTHERWISE}"
+        )
+        return
+    ones = seen.probability > 0.5
+    if ones.all() or not ones.any():
+        hidden, error = _hidden(channel, observed, float(ones.all()))
+        if hidden > _HIDDEN + _SIGMAS * error:
+            yield (
+                f"one label covers everything, although {100 * hidden:.0f} % of the pixels look "
+                "like the other one. Flatten uneven light (flatten_light), give noise if you know "
+                f"it; {_OTHERWISE}"
+            )
+        return
+    # one term per pixel may know where borders are, and so do labels
+    if labelled or parameters.modular.size > 1 or seen.border.sum() < _BORDER:
+        return
+    p = seen.probability[seen.border]
+    sure, doubt = np.mean(np.minimum(p, 1.0 - p) < _CERTAIN), seen.doubt[seen.border].mean()
+    if sure > _NEARLY_ALL and doubt > _DOUBT:
+        yield (
+            f"probabilities are all or nothing: {100 * sure:.0f} % of the pixels at borders of "
+            f"masks are within {_CERTAIN:g} of 0 or 1, where the observations leave "
+            f"{100 * doubt:.0f} % in doubt. The weights cannot be right: learner='resample' is "
+            f"safest; {_OTHERWISE}"
+        )
+
+
+def _hidden(channel: Channel, observed: list[FloatArray], label: float) -> tuple[float, float]:
+    """Return how many pixels have the other label, by the channel alone, and the standard error."""
+    estimates = np.concatenate([channel.unbiased(z)[~np.isnan(z)] for z in observed])
+    if estimates.size < _FEW:
+        return 0.0, np.inf
+    error = float(estimates.std()) / np.sqrt(estimates.size)
+    return abs(float(estimates.mean()) - label), error
+
+
+def _noise_alone(channel: Gaussian, alike: float, error: float) -> str:
+    low, high = (f"{mean:.4g}" for mean in channel.mean)
+    return (
+        f"noisy looks like noise alone: neighbouring pixels are no more alike than others "
+        f"(correlation {alike:.3f}, standard error {error:.3f}), and the levels {low} and {high} "
+        f"mean nothing. Check that there is something to see; give noise if you know it; "
+        f"{_OTHERWISE}"
+    )
+
+
+def _explain(found: Residuals) -> list[str]:
+    """Return what is wrong with residuals, and what to do."""
+    said = []
+    for cause in found.causes:
+        if cause == "light":
+            assert found.lowest is not None and found.highest is not None
+            high, low = (
+                f"{abs(extreme.value):.1f} deviations {side} its level around "
+                f"noisy[{extreme.image}]{list(extreme.at)}"
+                for extreme, side in ((found.highest, "above"), (found.lowest, "below"))
+            )
+            said.append(
+                f"the light is uneven: inside of regions, noisy is {high}, and {low}. Masks follow "
+                "the light. Flatten it first: subtract a wide blur, as flatten_light(noisy) does; "
+                f"or {_LABELS}"
+            )
+        elif cause == "levels":
+            reason = (
+                f"patches inside of regions differ (correlation {found.far:.2f} at 4 pixels)"
+                if found.far > 0.0
+                else f"grey levels are not Gaussian (distance {found.distance:.2f})"
+            )
+            said.append(
+                f"two Gaussian levels do not describe noisy: {reason}: more levels, objects, "
+                f"shades or texture. Masks are one of several ways to split it; {_OTHERWISE}"
+            )
+        else:
+            said.append(
+                f"the noise is not independent: inside of regions, neighbouring pixels have a "
+                f"correlation of {found.near:.2f} that nothing smooth explains: blobs, stripes, "
+                "compression, blur or texture, which masks then follow. Take every 4th pixel of "
+                f"large images, noisy[:, ::4, ::4]; {_OTHERWISE}"
+            )
+    return said
