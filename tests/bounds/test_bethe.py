@@ -14,8 +14,8 @@ from logsuper.bounds import NotApplicable, _bethe, _mean_field, _messages
 from logsuper.bounds._bethe import log_partition, marginals
 from logsuper.bounds._free_energy import FreeEnergy
 from logsuper.bounds._messages import Messages
-from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.solvers._native import kernels
+from logsuper.structures import Pairwise, pairwise_of
 
 
 @pytest.mark.parametrize("name", PAIRWISE)
@@ -33,7 +33,7 @@ def test_lies_between_mean_field_and_log_z(name, seed):
 def test_every_point_is_a_bound(name, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[name](rng, 8)
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     energy = FreeEnergy(model, np.ones(len(model.weights)))
     truth = brute_log_partition(f)
     for scale in (0.1, 1.0, 5.0, 50.0, 1e4):
@@ -76,7 +76,7 @@ def test_tables_are_consistent_optimal_and_accurate(rho, seed):
 
 def test_gradient_is_a_finite_difference(seed):
     rng = np.random.default_rng(seed)
-    model = as_pairwise(random_cut(rng, 7) - Modular(rng.normal(size=7)))
+    model = pairwise_of(random_cut(rng, 7) - Modular(rng.normal(size=7)))
     energy = FreeEnergy(model, rng.uniform(0.3, 1.0, len(model.weights)))
     logits = rng.normal(size=7)
     h = 1e-5
@@ -154,7 +154,7 @@ def test_complement_permutation_and_components(seed):
 
 def test_messages_of_a_point_give_it_back(seed):
     rng = np.random.default_rng(seed)
-    model = as_pairwise(random_cut(rng, 7) - Modular(rng.normal(size=7)))
+    model = pairwise_of(random_cut(rng, 7) - Modular(rng.normal(size=7)))
     rho = np.ones(len(model.weights))
     messages, energy = Messages(model, rho), FreeEnergy(model, rho)
     u, worst = messages.solve(np.zeros(2 * len(rho)))
@@ -166,7 +166,7 @@ def test_messages_of_a_point_give_it_back(seed):
 
 def test_newton_steps_find_what_sweeps_find(seed):
     rng = np.random.default_rng(seed)
-    model = as_pairwise(random_cut(rng, 8) - Modular(rng.normal(size=8)))
+    model = pairwise_of(random_cut(rng, 8) - Modular(rng.normal(size=8)))
     messages = Messages(model, np.full(len(model.weights), 0.5))
     start = np.zeros(2 * len(model.weights))
     slow, _ = messages.solve(start, sweeps=5000)
@@ -178,7 +178,7 @@ def test_newton_steps_find_what_sweeps_find(seed):
 @pytest.mark.parametrize("scale", [0.2, 1.0, 50.0])
 def test_all_ways_to_sweep_find_the_same_extremes(scale, monkeypatch, seed):
     rng = np.random.default_rng(seed)
-    model = as_pairwise(scale * random_cut(rng, 9) - Modular(scale * rng.normal(size=9)))
+    model = pairwise_of(scale * random_cut(rng, 9) - Modular(scale * rng.normal(size=9)))
     messages = Messages(model, np.ones(len(model.weights)))
     found = [messages.extremes()]
     monkeypatch.setattr(_messages, "_LARGEST_ODDS", 0.0)
@@ -198,7 +198,7 @@ def test_all_ways_to_sweep_find_the_same_extremes(scale, monkeypatch, seed):
 def test_messages_of_any_size_are_finite_and_accurate(k):
     # one edge: the messages are those of the fields, after one sweep
     for fields in ([1e-9, 1e-6], [0.5, -2.0], [40.0, -30.0], [900.0, 1e5], [-1e5, 745.0]):
-        model = as_pairwise(Cut(2, [(0, 1)], k) - Modular(fields))
+        model = pairwise_of(Cut(2, [(0, 1)], k) - Modular(fields))
         messages = Messages(model, np.ones(1))
         t = np.array(fields)
         truth = np.logaddexp(t, -k) - np.logaddexp(t - k, 0.0)

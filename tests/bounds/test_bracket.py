@@ -10,7 +10,7 @@ from scipy.special import gammaln
 import logsuper as ls
 from logsuper.bounds import _bethe, _bracket, _mean_field, _trw
 from logsuper.bounds._components import components, restricted, single_elements
-from logsuper.bounds._pairwise import as_pairwise
+from logsuper.structures import pairwise_of
 
 
 def robust_pair(n: int) -> ls.RobustPn:
@@ -29,7 +29,7 @@ def test_a_pairwise_function_is_bounded_through_its_normal_form() -> None:
     assert found.below.method == "bethe"
     assert found.above.method == "trw"
     # the same function, its pair written as an edge and a field
-    pairwise = as_pairwise(f)
+    pairwise = pairwise_of(f)
     same = ls.LogSupermodular(pairwise.as_function())
     assert abs(same.log_partition("mean_field").value - m.log_partition("mean_field").value) < 1e-6
 
@@ -68,7 +68,7 @@ def test_large_dense_graphs_have_tree_reweighted_bounds_too(w: float, t: float) 
 
 def test_a_budget_buys_effort_and_every_effort_is_a_bound() -> None:
     f, truth = bipartite(30, 30, 0.05, 0.2)
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     for method, side in ((_bethe, 1.0), (_trw, -1.0)):
         assert method.effort(model, 10.0) is None
         efforts = [method.effort(model, budget) for budget in (1e7, 1e8, 1e9, 1e10)]
@@ -95,7 +95,7 @@ def beside(functions: list[ls.SubmodularFunction]) -> ls.SubmodularFunction:
     total: ls.SubmodularFunction = ls.Modular(np.zeros(n))
     first = 0
     for f in functions:
-        pairwise = as_pairwise(f)
+        pairwise = pairwise_of(f)
         if pairwise is not None:
             t = np.zeros(n)
             t[first : first + f.n] = pairwise.t
@@ -137,7 +137,7 @@ def test_bounds_of_parts_add_up(monkeypatch: pytest.MonkeyPatch, seed: int) -> N
     assert found.below.details["components"] == 4
     assert "enumeration" in found.below.method
     # only the first part is bounded, as well as alone
-    first = _bracket.bracket(as_pairwise(functions[0]).as_function(), budget=1e8 * 12 / 20)
+    first = _bracket.bracket(pairwise_of(functions[0]).as_function(), budget=1e8 * 12 / 20)
     assert found.width == pytest.approx(first.width, rel=0.2)
 
 

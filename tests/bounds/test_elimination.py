@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from oracles import FAMILIES, brute_log_partition, check_bracket, enumerate_x, random_cut
 
 from logsuper.bounds import NotApplicable, TooLarge, _elimination, _methods, _orders, _series
-from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.functions import Coverage, Cut, LogDet, Modular, PnPotts, grid_cuts
+from logsuper.structures import Pairwise, pairwise_of
 
 PAIRWISE = ["modular", "cut", "cut, wide weights", "directed cut", "grid"]
 
@@ -18,7 +18,7 @@ def brute(f):
     X = enumerate_x(f.n).astype(float)
     log_z = brute_log_partition(f)
     p = np.exp(-f(X) - log_z)
-    i, j = as_pairwise(f).edges.T
+    i, j = pairwise_of(f).edges.T
     return log_z, p @ X, p @ np.abs(X[:, i] - X[:, j])
 
 
@@ -32,7 +32,7 @@ def check(f, tolerance=1e-11):
     check_bracket(marginals, mean, 1e-6)
     again, edges, differ = _elimination.pair_marginals(f)
     np.testing.assert_array_equal(again, marginals)
-    np.testing.assert_array_equal(edges, as_pairwise(f).edges)
+    np.testing.assert_array_equal(edges, pairwise_of(f).edges)
     np.testing.assert_allclose(differ, apart, atol=tolerance)
 
 
@@ -153,7 +153,7 @@ def test_marginals_are_derivatives(seed):
         slope = (log_z(1.0, t + step) - log_z(1.0, t - step)) / (2 * h)
         assert slope == pytest.approx(mean[d], abs=1e-8)
     # dA/dalpha = -E f: the expected cut from the pairs
-    weights = as_pairwise(sum(both)).weights
+    weights = pairwise_of(sum(both)).weights
     slope = (log_z(1.0 + h, t) - log_z(1.0 - h, t)) / (2 * h)
     assert slope == pytest.approx(-weights @ apart, rel=1e-7)
 
@@ -161,7 +161,7 @@ def test_marginals_are_derivatives(seed):
 def test_additive_over_components_and_conditioning(seed):
     rng = np.random.default_rng(seed)
     f = random_cut(rng, 8) - Modular(rng.normal(size=8))
-    p = as_pairwise(f)
+    p = pairwise_of(f)
     twice = Cut(
         16, np.concatenate([p.edges, p.edges + 8]), np.concatenate([p.weights, p.weights])
     ) - Modular(np.tile(p.t, 2))

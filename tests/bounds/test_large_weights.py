@@ -12,7 +12,7 @@ from oracles import enumerate_x
 import logsuper as ls
 from logsuper.bounds import _dominant, _methods
 from logsuper.bounds._margins import at_least, at_most
-from logsuper.bounds._pairwise import Pairwise, as_pairwise
+from logsuper.structures import Pairwise, pairwise_of
 
 EXACT = Context(prec=460, Emin=-(10**9), Emax=10**9)
 LOWER, UPPER = ("superdifferential", "mean_field", "bethe"), ("lfield", "trw")
@@ -142,9 +142,9 @@ def test_sums_are_rounded_outwards() -> None:
 def test_the_normal_form_knows_what_its_fields_lost() -> None:
     t = np.array([1e16, 1.0])
     f = ls.Cut(2, [(0, 1)], 1.0) - ls.Modular(t)
-    assert as_pairwise(f).error == 0.0
+    assert pairwise_of(f).error == 0.0
     # half of the weight of an arc joins the field: .3 beside 1e16
     g = ls.Cut.directed(2, [(0, 1)], [0.6]) + ls.RobustPn(
         2, [[0, 1]], threshold=[1e16], weights=[[1e16, 1e16]]
     )
-    assert 0.1 < as_pairwise(g).error < 100.0
+    assert 0.1 < pairwise_of(g).error < 100.0

@@ -17,7 +17,7 @@ from objective_oracles import long
 
 import logsuper as ls
 from logsuper.bounds import NotApplicable, TooLarge, _strips, _transfer, _windows, _windows_numpy
-from logsuper.bounds._pairwise import as_grid
+from logsuper.structures import image_of
 
 REGIMES = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.0), (3.0, 0.5), (0.0, 1.0), (40.0, 30.0), (1e3, 1e3)]
 
@@ -87,7 +87,7 @@ def test_fields_from_outside_bound_what_the_outside_does(seed):
     # a field is the log of a ratio of sums over the outside, for any rest of the column
     rng = np.random.default_rng(seed)
     f = random_grid(rng, (3, 4), 1.0, 1.0)
-    grid = as_grid(f)
+    grid = image_of(f)
     inner = oracles.enumerate_x(6).reshape(-1, 3, 2)  # the two outer columns
     x = np.zeros((64, 3, 4), dtype=np.uint8)
     x[:, :, 2:] = inner
@@ -156,7 +156,7 @@ def bracket_with_edge_fields(grid, x, window):
 
 def test_odds_are_nested_in_the_window_when_the_outside_is_clamped(seed):
     rng = np.random.default_rng(seed)
-    grid = as_grid(random_grid(rng, (9, 14), 1.2))
+    grid = image_of(random_grid(rng, (9, 14), 1.2))
     x = rng.integers(0, 2, (9, 14)).astype(np.uint8)
     low, high = bracket_with_edge_fields(grid, x, 1)
     for window in range(2, 15):
@@ -168,7 +168,7 @@ def test_odds_are_nested_in_the_window_when_the_outside_is_clamped(seed):
 
 def test_bounding_the_outside_beats_clamping_it(seed):
     rng = np.random.default_rng(seed)
-    grid = as_grid(random_grid(rng, (9, 14), 1.2))
+    grid = image_of(random_grid(rng, (9, 14), 1.2))
     x = rng.integers(0, 2, (9, 14)).astype(np.uint8)
     for window in (1, 3, 6):
         fields = _windows.outside_fields(grid, window, 1)
@@ -200,7 +200,7 @@ def test_wider_windows_are_tighter_on_posteriors(seed):
 def test_independent_parts_add_up(seed):
     # two pictures beside each other, joined by edges of weight 0
     rng = np.random.default_rng(seed)
-    parts = [as_grid(random_grid(rng, (7, 9), 1.3)) for _ in range(2)]
+    parts = [image_of(random_grid(rng, (7, 9), 1.3)) for _ in range(2)]
     across, down = ls.grid_cuts((7, 18))
     gap = np.zeros((7, 1))
     whole = (
@@ -208,7 +208,7 @@ def test_independent_parts_add_up(seed):
         + down.with_weights(np.hstack([part.down for part in parts]).ravel())
         - ls.Modular(np.hstack([part.t for part in parts]).ravel())
     )
-    grid = as_grid(whole)
+    grid = image_of(whole)
     x = ls.maximize(whole, np.zeros(126))[0].reshape(7, 18)
     plan = _strips._Plan(grid, False, 4, 3, 1)
     total = _strips._sandwich(plan, x)
@@ -233,7 +233,7 @@ def test_transposed_images_have_the_same_bracket(seed):
 
 def test_flipping_black_and_white_mirrors_the_bracket(seed):
     f = random_grid(np.random.default_rng(seed), (12, 12), 0.8)
-    grid = as_grid(f)
+    grid = image_of(f)
     g = f + ls.Modular(2 * grid.t.ravel())  # f(1 - x) = g(x) - sum(t), up to rounding
     shift = float(f(np.ones(144)))
     np.testing.assert_allclose(
@@ -252,7 +252,7 @@ def test_flipping_black_and_white_mirrors_the_bracket(seed):
 def test_the_gradient_is_that_of_the_value(monkeypatch, engine, weight, window, seed):
     use_engine(monkeypatch, engine)
     rng = np.random.default_rng(seed)
-    grid = as_grid(random_grid(rng, (5, 7), weight))
+    grid = image_of(random_grid(rng, (5, 7), weight))
     x = rng.integers(0, 2, (5, 7)).astype(np.uint8)
     _, *gradient = _strips.strips_gradient(grid, x, window)
     for name, found in zip(("t", "across", "down"), gradient, strict=True):
@@ -269,7 +269,7 @@ def test_the_gradient_is_that_of_the_value(monkeypatch, engine, weight, window, 
 def test_the_gradient_is_exact_with_a_wide_window(seed):
     f = random_grid(np.random.default_rng(seed), (6, 8), 1.2)
     x = ls.maximize(f, np.zeros(48))[0].reshape(6, 8)
-    value, dt, dacross, _ = _strips.strips_gradient(as_grid(f), x, 8)
+    value, dt, dacross, _ = _strips.strips_gradient(image_of(f), x, 8)
     assert value == pytest.approx(_transfer.log_partition(f).value, rel=1e-11)
     np.testing.assert_allclose(dt.ravel(), _transfer.marginals(f), atol=1e-10)
     assert np.all((-1 - 1e-12 <= dacross) & (dacross <= 1e-12))  # minus the chance to differ
@@ -277,7 +277,7 @@ def test_the_gradient_is_exact_with_a_wide_window(seed):
 
 def test_the_value_is_a_lower_bound(seed):
     f = posterior(silhouette()[:12, 8:30], 0.2, seed)
-    grid = as_grid(f)
+    grid = image_of(f)
     x = ls.maximize(f, np.zeros(f.n))[0].reshape(grid.shape)
     one, two = (_strips.strips_gradient(grid, x, 5, n_jobs=jobs) for jobs in (1, 2))
     assert one[0] <= _transfer.log_partition(f).value
@@ -296,7 +296,7 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
     if modules[0].has_avx2():
         modules.append(importlib.import_module("logsuper._kernels_avx2"))
     rng = np.random.default_rng(seed)
-    grid = as_grid(random_grid(rng, (7, 11), weight, field))
+    grid = image_of(random_grid(rng, (7, 11), weight, field))
     x = rng.integers(0, 2, (7, 11)).astype(np.uint8)
     starts = np.array([0, 2, 5], dtype=np.int64)
     for window in (1, 2, 5):
@@ -321,7 +321,7 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
 
 
 def test_numpy_goes_in_pieces_where_memory_is_short(monkeypatch, seed):
-    grid = as_grid(random_grid(np.random.default_rng(seed), (6, 9)))
+    grid = image_of(random_grid(np.random.default_rng(seed), (6, 9)))
     x = np.zeros((6, 9), dtype=np.uint8)
     fields = _windows.edge_fields(grid)
     starts = np.arange(6, dtype=np.int64)
@@ -518,7 +518,7 @@ def test_bracket_takes_a_window_that_fits_into_memory(monkeypatch):
 def test_gradient_of_the_upper_bound(seed):
     rng = np.random.default_rng(seed)
     across, down = ls.grid_cuts((5, 6))
-    grid = as_grid(0.9 * across + 0.6 * down)
+    grid = image_of(0.9 * across + 0.6 * down)
     grid = dataclasses.replace(grid, t=rng.normal(size=(5, 6)))
     x = rng.integers(0, 2, (5, 6)).astype(np.uint8)
     exactly = _strips.strips_gradient(grid, x, 6)[0]

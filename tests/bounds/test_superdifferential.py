@@ -8,7 +8,6 @@ from variational_oracles import PAIRWISE
 from logsuper import Cut, Modular
 from logsuper.bounds import _mean_field
 from logsuper.bounds._margins import extreme_gains
-from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._superdifferential import (
     KINDS,
     _flips,
@@ -19,6 +18,7 @@ from logsuper.bounds._superdifferential import (
     log_partition,
     marginals,
 )
+from logsuper.structures import pairwise_of
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -78,7 +78,7 @@ def test_local_flips_are_differences_of_values(name, kind, seed):
     f = FAMILIES[name](rng, 7)
     top, bottom = extreme_gains(f)
     for x in rng.integers(0, 2, (5, 7)).astype(float):
-        found = _local_flips(as_pairwise(f), kind, x, top, bottom)
+        found = _local_flips(pairwise_of(f), kind, x, top, bottom)
         flipped = np.abs(x - np.eye(7))
         values = _values(f, kind, np.vstack([x, flipped]), top, bottom)
         np.testing.assert_allclose(found, values[1:] - values[0], atol=1e-9 * np.abs(values).max())

@@ -11,7 +11,7 @@ from bounds.kac_ward import kac_ward
 
 import logsuper as ls
 from logsuper.bounds import NotApplicable, TooLarge, _transfer, _windows
-from logsuper.bounds._pairwise import as_grid
+from logsuper.structures import image_of
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -40,7 +40,7 @@ def test_equals_enumeration(monkeypatch, engine, shape, seed):
 def test_equals_kac_ward_without_a_field(shape, seed):
     rng = np.random.default_rng(seed)
     f = random_grid(rng, shape, 0.9, 0.0)
-    grid = as_grid(f)
+    grid = image_of(f)
     assert _transfer.log_partition(f).value == pytest.approx(
         kac_ward(grid.across, grid.down), rel=1e-11
     )
@@ -87,7 +87,7 @@ def test_rows_that_are_not_kept_are_found_again(monkeypatch):
         pytest.skip("the compiled kernels are not available")
     found = np.reshape(_transfer.marginals(f), (1100, 15))
     # far from where it is cut, a part of the picture has the same marginals
-    grid = as_grid(f)
+    grid = image_of(f)
     for first in (0, 500, 1040):
         rows = slice(first, first + 60)
         across, down = ls.grid_cuts((60, 15))
@@ -109,7 +109,7 @@ def test_the_two_builds_agree_to_the_last_bit(seed):
     if not modules[0].has_avx2():
         pytest.skip("this processor has no AVX2")
     for weight in (1.0, 200.0):
-        grid = as_grid(random_grid(np.random.default_rng(seed), (9, 8), weight))
+        grid = image_of(random_grid(np.random.default_rng(seed), (9, 8), weight))
         odds = np.empty((2, 9, 8))
         values = [
             module.strip_transfer(grid.t, grid.across, grid.down, out)

@@ -10,9 +10,9 @@ from logsuper import Cut, LogDet, Modular, grid_cuts
 from logsuper.bounds import NotApplicable, _bethe, _lfield, _messages, _trw
 from logsuper.bounds._free_energy import FreeEnergy
 from logsuper.bounds._messages import Messages
-from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._spanning_trees import best_forest, edge_probabilities, operations
 from logsuper.bounds._trw import dual, log_partition, marginals
+from logsuper.structures import pairwise_of
 
 
 @pytest.mark.parametrize("name", PAIRWISE)
@@ -34,7 +34,7 @@ def test_any_messages_give_a_bound(name, scale, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[name](rng, 8)
     truth = brute_log_partition(f)
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     messages = Messages(model, edge_probabilities(8, model.edges, model.weights))
     fixed, _ = messages.solve(np.zeros(len(messages.rho)))
     for centre in (np.zeros_like(fixed), fixed):
@@ -50,7 +50,7 @@ def test_the_slack_is_needed_and_vanishes(seed):
     below = False
     for _ in range(20):
         f = random_cut(rng, 7) - Modular(rng.normal(size=7))
-        model = as_pairwise(f)
+        model = pairwise_of(f)
         messages = Messages(model, edge_probabilities(7, model.edges, model.weights))
         u = 2 * rng.normal(size=len(messages.rho))
         below |= dual(messages, u)[0] < brute_log_partition(f)
@@ -62,7 +62,7 @@ def test_the_slack_is_needed_and_vanishes(seed):
 def test_the_dual_meets_the_primal(seed):
     rng = np.random.default_rng(seed)
     f = random_cut(rng, 9) - Modular(rng.normal(size=9))
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     rho = edge_probabilities(9, model.edges, model.weights)
     energy = FreeEnergy(model, rho)
     q = marginals(f, steps=0).values
@@ -198,7 +198,7 @@ def test_probabilities_follow_the_weights():
 
 
 def test_large_grids_are_covered_evenly():
-    model = as_pairwise(sum(grid_cuts((40, 40))))
+    model = pairwise_of(sum(grid_cuts((40, 40))))
     rho = edge_probabilities(1600, model.edges, model.weights)
     assert rho.sum() == pytest.approx(1599, abs=1e-6)
     assert rho.min() > 0.4

@@ -91,7 +91,7 @@ def test_kernels_and_numpy_move_the_same_clusters(
 
 
 def test_bonds_are_open_with_the_right_probability() -> None:
-    from logsuper.bounds._pairwise import Pairwise
+    from logsuper.structures import Pairwise
 
     # fields so strong that a cluster is 1 as soon as it holds element 0
     pairwise = Pairwise(2, np.array([[0, 1]]), np.array([0.8]), np.array([1000.0, -500.0]))

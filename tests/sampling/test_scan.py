@@ -10,7 +10,6 @@ from oracles import FAMILIES
 from sampling_oracles import load, p_value, use
 
 import logsuper as ls
-from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.functions import SubmodularFunction
 from logsuper.functions._sum import split_modular
 from logsuper.sampling import sample
@@ -22,6 +21,7 @@ from logsuper.sampling._scan import (
     from_grid,
     make_scan,
 )
+from logsuper.structures import image_of, pairwise_of
 
 
 def swept(
@@ -57,7 +57,7 @@ def test_grid_kernel_is_the_graph_kernel(
         random_weights(rng, shape),
         sum(ls.grid_cuts(shape)) - ls.Modular(np.ones(shape).ravel()),
     ):
-        grid = as_grid(f)
+        grid = image_of(f)
         assert grid is not None
         as_edges = PairwiseScan(from_grid(grid), split_modular(f)[1], checkerboard(shape))
         for scale in (1.0, 0.3):
@@ -83,7 +83,7 @@ def test_kernels_and_numpy_give_the_same_bits(
 @pytest.mark.parametrize("family", ["cut", "grid", "directed cut"])
 def test_pairwise_sweeps_are_generic_sweeps(family: str, seed: int) -> None:
     f = FAMILIES[family](np.random.default_rng(seed), 10)
-    pairwise = as_pairwise(f)
+    pairwise = pairwise_of(f)
     assert pairwise is not None
     g, t = split_modular(f)
     quick = PairwiseScan(pairwise, t, np.arange(10))

@@ -27,10 +27,10 @@ from flow_oracles import (
     random_edges,
     scipy_maxima,
 )
+from logsuper.structures import structure_of
 
 from logsuper.functions import grid_cuts
 from logsuper.solvers._fallback import solve_pairwise
-from logsuper.solvers._graph import as_grid, split
 from logsuper.solvers._native import kernels
 
 # Sizes around the widths of vectors (4, 8) and words (64), single rows and columns, flat volumes.
@@ -81,7 +81,7 @@ class Layout:
 
 def grid_layout(module, shape, neighbors=None):
     f = functools.reduce(lambda a, b: a + b, grid_cuts(shape, neighbors))
-    layout = as_grid(f.n, [split(f)])
+    layout = structure_of(f).grid
     steps = np.array(layout.steps, dtype=np.int64)
     kernel = module.grid(*layout.shape, steps, 1, layout.planes)
     assert (kernel.nodes, kernel.edges, kernel.functions) == (f.n, len(layout.edges()), 1)

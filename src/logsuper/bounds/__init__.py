@@ -21,11 +21,7 @@ from logsuper.bounds._methods import METHODS as METHODS
 from logsuper.bounds._methods import check_options as check_options
 from logsuper.bounds._methods import log_partition as log_partition
 from logsuper.bounds._methods import marginals as marginals
-from logsuper.bounds._pairwise import GridForm as GridForm
-from logsuper.bounds._pairwise import Pairwise as Pairwise
-from logsuper.bounds._pairwise import as_grid as as_grid
-from logsuper.bounds._pairwise import as_pairwise as as_pairwise
-from logsuper.bounds._pairwise import need_pairwise as need_pairwise
+from logsuper.bounds._needs import need_pairwise as need_pairwise
 from logsuper.bounds._phases import warn_wide as warn_wide
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.bounds._strips import strips_gradient as strips_gradient

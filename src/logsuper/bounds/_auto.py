@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from logsuper.bounds import _exact
-from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.functions import SubmodularFunction
+from logsuper.structures import image_of, pairwise_of
 
 # Exact inference up to this many operations, some tenths of a second, is always worth it.
 _CHEAP = 3e8
@@ -14,8 +14,8 @@ def marginal_method(f: SubmodularFunction) -> str:
     """Return the name of the method for marginals of f."""
     if _exact.operations(f) <= _CHEAP:
         return "exact"
-    if as_grid(f) is not None:
+    if image_of(f) is not None:
         return "strips"
-    if as_pairwise(f) is not None:
+    if pairwise_of(f) is not None:
         return "bethe"
     return "power"

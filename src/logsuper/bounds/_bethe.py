@@ -19,9 +19,10 @@ from logsuper.bounds import _mean_field
 from logsuper.bounds._dominant import contracted
 from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
 from logsuper.bounds._messages import Messages
-from logsuper.bounds._pairwise import Pairwise, need_pairwise
+from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
+from logsuper.structures import Pairwise
 
 # Messages, and probabilities, that agree to this are the same.
 _SAME = 1e-6

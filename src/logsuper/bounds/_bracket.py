@@ -22,9 +22,9 @@ from logsuper.bounds._components import components, restricted, single_elements
 from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._heavy import lighten
 from logsuper.bounds._margins import at_least, at_most
-from logsuper.bounds._pairwise import as_grid, as_pairwise
 from logsuper.bounds._results import Bound, Bracket, Target
 from logsuper.functions import SubmodularFunction
+from logsuper.structures import image_of, pairwise_of
 
 # Nanoseconds of a sweep of mean field for each element and edge (measured, rounded up); a generic
 # family has no edges to count, and its expectation costs about this much an element. About ten
@@ -138,7 +138,7 @@ def _certified(f: SubmodularFunction, budget: float, n_jobs: int | None) -> Iter
     above, q = _lfield.with_point(f, n_jobs)
     yield from (below, above)
     left = budget
-    if as_grid(f) is not None:
+    if image_of(f) is not None:
         # half of the budget, so that the variational bounds, better without fields, have a chance
         left = budget / 2
         window = next((w for w in _WINDOWS if _strips.affordable(f, w, left)), None)
@@ -160,7 +160,7 @@ def _variational(
 
     Supergradients and the marginals of the L-field are where mean field starts from.
     """
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     size = f.n if model is None else f.n + len(model.edges)
     sweep = size * _STARTS * (_EVALUATION if model is None else _SWEEP)
     sweeps = int(min(1000.0, budget * (1.0 if model is None else _FOR_MEAN_FIELD) / sweep))

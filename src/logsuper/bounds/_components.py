@@ -6,8 +6,8 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from logsuper._base import EPS, FloatArray, IntArray
-from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.functions import SubmodularFunction
+from logsuper.structures import Pairwise, pairwise_of
 
 # Parts with at least this share of the elements are found by conditioning, which keeps a grid a
 # grid; smaller ones of a pairwise function are cut out of its list of edges.
@@ -39,7 +39,7 @@ def restricted(
     """Return the function of each part of two or more elements, with the elements."""
     several = [part for part in parts if len(part) > 1]
     small = [part for part in several if len(part) < _LARGE * f.n]
-    model = as_pairwise(f) if small else None
+    model = pairwise_of(f) if small else None
     cut_out = dict(zip(map(_first, small), _pieces(model, small), strict=True)) if model else {}
     found = []
     for part in several:

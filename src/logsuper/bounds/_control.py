@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from logsuper._base import FloatArray
-from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.functions import SubmodularFunction
+from logsuper.structures import Pairwise, pairwise_of
 
 _BLOCK = 1 << 18
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
@@ -119,7 +119,7 @@ class Controls:
     def learn(cls, f: SubmodularFunction, y: NDArray[np.uint8]) -> Controls:
         """Choose the control variates for f from some of its maximisers, the rows of y."""
         field = -f.gains(y).mean(axis=0)
-        pairwise = as_pairwise(f)
+        pairwise = pairwise_of(f)
         pairs = None
         if pairwise is not None and len(pairwise.edges):
             pairs = _Pairs.of(pairwise, field, y.mean(axis=0))

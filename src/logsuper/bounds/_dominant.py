@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from logsuper._base import FloatArray, IntArray, add_up
-from logsuper.bounds._pairwise import Pairwise
 from logsuper.functions import merge_edges
+from logsuper.structures import Pairwise
 
 _SPARE = 50.0
 

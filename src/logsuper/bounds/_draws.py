@@ -12,9 +12,9 @@ from scipy.special import ndtri, stdtrit
 
 from logsuper._base import FloatArray, IntArray, Seed, as_generator, check_integer
 from logsuper._base import check_choice as check_choice
-from logsuper.bounds._pairwise import as_pairwise
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import Prepared, prepare
+from logsuper.structures import pairwise_of
 
 # Ten independent blocks give a standard error; a hundred strata are about as good as any number.
 _BLOCKS, _STRATA = 10, 100
@@ -175,7 +175,7 @@ def is_modular(f: SubmodularFunction) -> bool:
     """Tell whether the elements are known to be independent."""
     if f.n == 1:
         return True
-    pairwise = as_pairwise(f)
+    pairwise = pairwise_of(f)
     return pairwise is not None and not len(pairwise.edges)
 
 

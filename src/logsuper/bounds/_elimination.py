@@ -11,11 +11,12 @@ import numpy as np
 from logsuper._base import EPS, FloatArray, IntArray, check_number
 from logsuper.bounds import _junction, _series
 from logsuper.bounds._errors import TooLarge
+from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._orders import WIDEST
 from logsuper.bounds._overflow import refuse_overflow
-from logsuper.bounds._pairwise import Pairwise, as_pairwise, need_pairwise
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions import Cut, SubmodularFunction
+from logsuper.functions import SubmodularFunction
+from logsuper.structures import Pairwise, pairwise_of, structure_of
 
 BUDGET = 1e10
 MEMORY = 1e9
@@ -97,7 +98,7 @@ def pair_marginals(
 
 def operations(f: SubmodularFunction) -> float:
     """Return about how many nanoseconds log Z takes; infinity if elimination does not apply."""
-    pairwise = None if _least_width(f) > WIDEST else as_pairwise(f)
+    pairwise = None if _least_width(f) > WIDEST else pairwise_of(f)
     plan = None if pairwise is None else _find_plan(f, pairwise)
     return math.inf if plan is None or plan.bytes_summed > MEMORY else plan.operations
 
@@ -140,21 +141,9 @@ def _find_plan(f: SubmodularFunction, pairwise: Pairwise) -> _Plan | None:
 
 
 def _least_width(f: SubmodularFunction) -> int:
-    """Return what the treewidth is at least: the shorter side of a grid, else 0."""
-    steps: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-    for _, atom in f.terms():
-        if isinstance(atom, Cut) and atom.shape and atom.offset and (atom.weights > 0).all():
-            steps.setdefault(atom.shape, set()).add(atom.offset)
-    return max(
-        (
-            sorted(shape)[-2]
-            for shape, offsets in steps.items()
-            # the axes are among the directions, so a plane of the longest two sides is there
-            if len(shape) > 1
-            and sum(sum(map(abs, offset)) == 1 for offset in offsets) == len(shape)
-        ),
-        default=0,
-    )
+    """Return what the treewidth is at least: about the shorter side of a grid, else 0."""
+    grid = structure_of(f).grid
+    return 0 if grid is None else grid.least_width
 
 
 # Learners ask about one graph with ever new weights; the search for an order is done once.

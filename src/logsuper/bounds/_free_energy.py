@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from logsuper._base import EPS, FloatArray, add_up
 from logsuper.bounds._margins import at_most
-from logsuper.bounds._pairwise import Pairwise
+from logsuper.structures import Pairwise
 
 # Log-odds beyond this move the free energy by less than its rounding.
 LARGEST_LOGIT = 500.0

@@ -27,9 +27,9 @@ import numpy as np
 from logsuper._base import EPS, FloatArray, IntArray, add_up
 from logsuper.bounds._exact_numbers import exact_numbers
 from logsuper.bounds._fixed_point import to_float, to_integer
-from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.functions import Cut, Modular, SubmodularFunction, combine
+from logsuper.structures import pairwise_of
 
 # A state that pays this much more than another, in nats, is forgotten: exp(-50) is 2e-22.
 _MARGIN = 50.0
@@ -128,7 +128,7 @@ def _parts(f: SubmodularFunction) -> tuple[Cuts, FloatArray, float, bool]:
             break
     else:
         return cuts, t, 0.0, False
-    pairwise = as_pairwise(f)
+    pairwise = pairwise_of(f)
     if pairwise is None:
         return [], np.zeros(f.n), 0.0, False
     exact = None

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds._orders import Scopes, best_order
-from logsuper.bounds._pairwise import Pairwise
+from logsuper.structures import Pairwise
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from logsuper._base import (
 from logsuper.bounds import _lfield, _superdifferential
 from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._margins import at_most, extreme_gains, margin
-from logsuper.bounds._pairwise import as_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction, combine
-from logsuper.solvers import kernels, maximize, split
+from logsuper.solvers import kernels, maximize
+from logsuper.structures import pairwise_of, structure_of
 
 # Stationary points this close are the same: their bounds differ by the third power at most.
 _SAME = 1e-3
@@ -100,7 +100,7 @@ def marginals(
 
 def certified(f: SubmodularFunction, logits: FloatArray) -> float:
     """Return a number that the bound at these logits is at least, whatever float64 did."""
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     if model is None:
         return float(_objective(_closed(f), logits[None])[0][0]) - margin(f)
     i, j = model.edges.T
@@ -193,13 +193,13 @@ def _closed(f: SubmodularFunction) -> SubmodularFunction:
 
     Where f is pairwise, that is its normal form, and so for a term that is.
     """
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     if model is not None:
         return model.as_function()
     terms = []
     for weight, atom in f.terms():
         if atom._multilinear(np.zeros((0, f.n))) is None:
-            model = as_pairwise(atom)
+            model = pairwise_of(atom)
             if model is None:
                 raise NotApplicable(
                     f"mean_field needs a function whose expectation has a closed form, got {atom!r}"
@@ -232,13 +232,8 @@ def _ascend(
 
 def _pairs(f: SubmodularFunction) -> tuple[FloatArray, IntArray, FloatArray] | None:
     """Return the field, edges (with repetitions) and weights of cuts, None for another function."""
-    parts = split(f)
-    if parts.other is not None:
-        return None
-    t = np.zeros(f.n) if parts.tilt is None else -parts.tilt
-    edges = [np.empty((0, 2), dtype=np.int64), *(cut.edges for _, cut in parts.cuts)]
-    weights = [np.empty(0), *(weight * cut.weights for weight, cut in parts.cuts)]
-    return t, np.concatenate(edges), np.concatenate(weights)
+    structure = structure_of(f)
+    return None if structure.others else (structure.field, *structure.listed)
 
 
 def _ascend_together(

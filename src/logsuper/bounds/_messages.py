@@ -20,8 +20,8 @@ from scipy.sparse.linalg import splu
 from scipy.special import expit
 
 from logsuper._base import FloatArray, add_up
-from logsuper.bounds._pairwise import Pairwise
 from logsuper.solvers import kernels
+from logsuper.structures import Pairwise
 
 # Squared widths of the rows of the matrix, in all, beyond which a factorisation costs more than
 # many sweeps, and nanoseconds that each takes; of a sweep over both directions of an edge.

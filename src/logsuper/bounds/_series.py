@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from logsuper._base import EPS, FloatArray, IntArray, add_up
-from logsuper.bounds._pairwise import Pairwise
+from logsuper.structures import Pairwise
 
 # A round that removes a smaller share than this of the elements costs more than it gains.
 _LEAST = 0.05

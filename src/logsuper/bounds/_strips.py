@@ -22,8 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from logsuper._base import EPS, FloatArray, check_choice, check_integer, count_threads
-from logsuper.bounds._pairwise import GridForm
+from logsuper._base import (
+    EPS,
+    FloatArray,
+    check_choice,
+    check_integer,
+    count_threads,
+)
+from logsuper.bounds._needs import magnitude, need_image
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._windows import (
     MEMORY,
@@ -31,8 +37,6 @@ from logsuper.bounds._windows import (
     chain_gradient,
     chain_odds,
     edge_fields,
-    magnitude,
-    need_grid,
     outside_fields,
     refuse_too_large,
     size_of,
@@ -40,6 +44,7 @@ from logsuper.bounds._windows import (
 )
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import maximize
+from logsuper.structures import Image
 
 Side = Literal["both", "lower", "upper"]
 
@@ -52,7 +57,7 @@ _STEP = 2
 class _Plan:
     """How a grid is cut into windows."""
 
-    grid: GridForm
+    grid: Image
     transposed: bool
     window: int
     reach: int
@@ -97,7 +102,7 @@ def _plan(f: SubmodularFunction, window: int | None, n_jobs: int | None) -> _Pla
     """Choose the direction in which windows cut the weaker edges, unless one fits across."""
     size = _WINDOW if window is None else check_integer(window, "window", 1, 2**31)
     threads = count_threads(n_jobs)
-    grid = need_grid(f, "strips")
+    grid = need_image(f, "strips")
     rows, columns = grid.shape
     transposed = rows < columns
     if min(rows, columns) > size:
@@ -109,12 +114,12 @@ def _plan(f: SubmodularFunction, window: int | None, n_jobs: int | None) -> _Pla
     return _Plan(grid, transposed, size, size // 2 + 1, threads)
 
 
-def _fields(plan: _Plan, grid: GridForm) -> Pair:
+def _fields(plan: _Plan, grid: Image) -> Pair:
     """Bound what acts on windows from their right."""
     return edge_fields(grid) if plan.exact else outside_fields(grid, plan.reach, plan.threads)
 
 
-def _score(grid: GridForm, x: NDArray[np.uint8], surprise: FloatArray) -> float:
+def _score(grid: Image, x: NDArray[np.uint8], surprise: FloatArray) -> float:
     """Return -f(x) + sum(surprise), rounded once, without what fixed pixels add."""
     point = x.astype(np.float64)
     broken = (np.abs(np.diff(point)) * grid.across, np.abs(np.diff(point, axis=0)) * grid.down)
@@ -270,7 +275,7 @@ def affordable(f: SubmodularFunction, window: int, budget: float) -> bool:
 
 
 def strips_gradient(
-    grid: GridForm,
+    grid: Image,
     reference: NDArray[np.uint8],
     window: int,
     n_jobs: int | None = None,
@@ -283,7 +288,7 @@ def strips_gradient(
 
     Parameters
     ----------
-    grid : GridForm
+    grid : Image
     reference : ndarray of shape (rows, columns), uint8
         Any image of 0 and 1; the mode gives the best bound.
     window : int

@@ -15,10 +15,10 @@ from scipy.special import expit
 
 from logsuper._base import EPS, FloatArray, add_up
 from logsuper.bounds._margins import at_most, extreme_gains, margin
-from logsuper.bounds._pairwise import Pairwise, as_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import Prepared
+from logsuper.structures import Pairwise, pairwise_of
 
 KINDS = ("bar", "grow", "shrink")
 
@@ -81,7 +81,7 @@ def _bound(f: SubmodularFunction, found: dict[str, _Found], solves: int) -> Boun
 
 def _certified(f: SubmodularFunction, found: _Found) -> float:
     """Return a number that the bound is at least, whatever float64 did."""
-    model = as_pairwise(f)
+    model = pairwise_of(f)
     if model is None:
         return found.value - margin(f)
     on = found.x == 1
@@ -172,7 +172,7 @@ _Flips = Callable[[str, FloatArray], FloatArray]
 
 def _flips(f: SubmodularFunction, top: FloatArray, bottom: FloatArray) -> _Flips | None:
     """Choose how to try all single flips; None where that costs too much."""
-    pairwise = as_pairwise(f)
+    pairwise = pairwise_of(f)
     if pairwise is not None:
         return lambda kind, x: _local_flips(pairwise, kind, x, top, bottom)
     if f.n * max(f.n, f._row_size()) > _AFFORDABLE:

@@ -12,26 +12,26 @@ import numpy as np
 from scipy.special import expit
 
 from logsuper._base import EPS
-from logsuper.bounds._pairwise import GridForm, as_grid
+from logsuper.bounds._needs import need_image
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._windows import (
     WIDEST,
-    need_grid,
     refuse_too_large,
     transfer,
     transfer_error,
 )
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import kernels
+from logsuper.structures import Image, image_of
 
 
-def _narrow(grid: GridForm) -> GridForm:
+def _narrow(grid: Image) -> Image:
     """Return the grid with its short side across."""
     rows, columns = grid.shape
     return grid.transposed() if rows < columns else grid
 
 
-def _count(grid: GridForm, passes: float) -> float:
+def _count(grid: Image, passes: float) -> float:
     rows, columns = grid.shape
     return passes * rows * columns * 2.0**columns
 
@@ -57,7 +57,7 @@ def log_partition(f: SubmodularFunction) -> Bound:
     >>> _transfer.log_partition(0.5 * across + 0.5 * down)
     <exact 230.4719367 by transfer, certified>
     """
-    grid = _narrow(need_grid(f, "transfer"))
+    grid = _narrow(need_image(f, "transfer"))
     refuse_too_large("transfer", grid.shape[1], 4.0, _count(grid, 1.0))
     total = transfer(grid, odds=False)[0] - grid.fixed * math.log(2.0)
     error = transfer_error(grid) + 4.0 * EPS * (abs(total) + grid.t.size)
@@ -86,7 +86,7 @@ def marginals(f: SubmodularFunction) -> Marginals:
     >>> np.round(_transfer.marginals(f)[[0, 50, 100]], 3)
     array([0.906, 0.443, 0.461])
     """
-    grid = _narrow(need_grid(f, "transfer"))
+    grid = _narrow(need_image(f, "transfer"))
     rows, columns = grid.shape
     # the kernels keep every profile only while they are few
     kept = rows if kernels() is None else min(rows, 2.0 * math.ceil(math.sqrt(rows)))
@@ -104,7 +104,7 @@ def marginals(f: SubmodularFunction) -> Marginals:
 
 def operations(f: SubmodularFunction) -> float:
     """Return about how many elementary operations log Z takes; infinity if it is not possible."""
-    grid = as_grid(f)
+    grid = image_of(f)
     if grid is None or min(grid.shape) > WIDEST:
         return math.inf
     return _count(_narrow(grid), 1.0)

@@ -16,9 +16,10 @@ from logsuper.bounds import _lfield, _spanning_trees
 from logsuper.bounds._dominant import capped
 from logsuper.bounds._margins import at_least
 from logsuper.bounds._messages import PER_SWEEP, Messages
-from logsuper.bounds._pairwise import Pairwise, need_pairwise
+from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
+from logsuper.structures import Pairwise
 
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds import _windows_numpy
-from logsuper.bounds._errors import NotApplicable, TooLarge
-from logsuper.bounds._pairwise import GridForm, as_grid
-from logsuper.functions import SubmodularFunction
+from logsuper.bounds._errors import TooLarge
+from logsuper.bounds._needs import magnitude
 from logsuper.solvers import kernels
+from logsuper.structures import Image
 
 Pair = tuple[FloatArray, FloatArray]
 """A lower and an upper bound."""
@@ -25,27 +25,7 @@ WIDEST = 24
 """Columns of the widest window: a profile of 24 columns takes 128 megabytes."""
 MEMORY = 2.0**30
 """Bytes that profiles may take."""
-_LARGEST = 1e290
 _HALF_ULP = 2.0**-53
-
-
-def need_grid(f: SubmodularFunction, method: str) -> GridForm:
-    """Return f as a grid; refuse, in the name of a method, what is none."""
-    grid = as_grid(f)
-    if grid is None:
-        raise NotApplicable(
-            f"{method} needs a sum of the 4-neighbour cuts of one image (grid_cuts) and a "
-            f"Modular, got {f!r}"
-        )
-    if not magnitude(grid) < _LARGEST:
-        raise NotApplicable(f"{method} needs weights and fields that add up to below {_LARGEST:g}")
-    return grid
-
-
-def magnitude(grid: GridForm) -> float:
-    """Return the sum of all weights and of the sizes of all fields."""
-    with np.errstate(over="ignore"):
-        return float(np.abs(grid.t).sum() + grid.across.sum() + grid.down.sum())
 
 
 def size_of(profiles: float, columns: int) -> float:
@@ -64,7 +44,7 @@ def refuse_too_large(method: str, columns: int, profiles: float, operations: flo
         )
 
 
-def outside_fields(grid: GridForm, window: int, threads: int) -> Pair:
+def outside_fields(grid: Image, window: int, threads: int) -> Pair:
     r"""Bound the field with which column c and those beyond it act on the pixels of column c - 1.
 
     Integrating the columns from c on out leaves a supermodular function of column c - 1. The log of
@@ -87,7 +67,7 @@ def outside_fields(grid: GridForm, window: int, threads: int) -> Pair:
     return low, high
 
 
-def edge_fields(grid: GridForm) -> Pair:
+def edge_fields(grid: Image) -> Pair:
     """Return the crudest bounds on the same fields: column c all 0, and all 1."""
     high = np.zeros(grid.shape)
     high[:, 1:] = grid.across
@@ -95,7 +75,7 @@ def edge_fields(grid: GridForm) -> Pair:
 
 
 def chain_odds(
-    grid: GridForm,
+    grid: Image,
     window: int,
     reference: NDArray[np.uint8],
     fields: Pair,
@@ -115,7 +95,7 @@ def chain_odds(
 
 
 def chain_gradient(
-    grid: GridForm, window: int, reference: NDArray[np.uint8], threads: int, upper: bool = False
+    grid: Image, window: int, reference: NDArray[np.uint8], threads: int, upper: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Differentiate :math:`-\sum_d\log p(\hat x_d\mid\hat x_{<d})` in t, across and down.
 
@@ -132,7 +112,7 @@ def chain_gradient(
 
 
 def window_odds(
-    grid: GridForm, window: int, starts: IntArray, left: Pair, right: Pair, threads: int
+    grid: Image, window: int, starts: IntArray, left: Pair, right: Pair, threads: int
 ) -> Pair:
     """Bound the log-odds of all pixels of the windows that begin at `starts`.
 
@@ -152,7 +132,7 @@ def window_odds(
     return low, high
 
 
-def transfer(grid: GridForm, odds: bool) -> tuple[float, FloatArray | None]:
+def transfer(grid: Image, odds: bool) -> tuple[float, FloatArray | None]:
     """Return log Z of the whole grid and, if wanted, the log-odds (rows, columns) of its pixels."""
     native = kernels()
     if native is None:
@@ -161,7 +141,7 @@ def transfer(grid: GridForm, odds: bool) -> tuple[float, FloatArray | None]:
     return float(native.strip_transfer(grid.t, grid.across, grid.down, out)), out
 
 
-def transfer_error(grid: GridForm) -> float:
+def transfer_error(grid: Image) -> float:
     """Return what rounding may do to the log Z of `transfer`, and to each of its log-odds.
 
     A site adds some twelve numbers no larger than twice the spread of a row to each logarithm, and

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, IntArray
-from logsuper.bounds._pairwise import GridForm
+from logsuper.structures import Image
 
 _HALF_ULP = 2.0**-53
 _NEVER = -1e300  # finite: no NaN from the difference of two
@@ -26,7 +26,7 @@ class _Windows:
 
     def __init__(
         self,
-        grid: GridForm,
+        grid: Image,
         window: int,
         starts: IntArray,
         left: FloatArray,
@@ -175,7 +175,7 @@ def _log_sum(v: FloatArray) -> FloatArray:
     return np.asarray(top + np.log(np.exp(v - top[:, None]).sum(axis=1)))
 
 
-def _pieces(grid: GridForm, window: int, starts: IntArray) -> Iterator[tuple[slice, IntArray]]:
+def _pieces(grid: Image, window: int, starts: IntArray) -> Iterator[tuple[slice, IntArray]]:
     """Yield the starts in batches that fit into memory."""
     step = max(1, _ROOM // (grid.shape[0] * 2**window))
     for first in range(0, len(starts), step):
@@ -188,7 +188,7 @@ def _at(fields: FloatArray, columns: IntArray, size: int) -> FloatArray:
     return np.where(inside[:, None], fields.T[np.where(inside, columns, 0)], 0.0)
 
 
-def outside_fields(grid: GridForm, window: int) -> tuple[FloatArray, FloatArray]:
+def outside_fields(grid: Image, window: int) -> tuple[FloatArray, FloatArray]:
     """See `logsuper.bounds._windows.outside_fields`."""
     h, w = grid.shape
     low, high = np.zeros((h, w)), np.zeros((h, w))
@@ -206,7 +206,7 @@ def outside_fields(grid: GridForm, window: int) -> tuple[FloatArray, FloatArray]
 
 
 def chain_odds(
-    grid: GridForm,
+    grid: Image,
     window: int,
     reference: NDArray[np.uint8],
     fields: tuple[FloatArray, FloatArray],
@@ -226,7 +226,7 @@ def chain_odds(
 
 
 def chain_gradient(
-    grid: GridForm, window: int, reference: NDArray[np.uint8], upper: bool = False
+    grid: Image, window: int, reference: NDArray[np.uint8], upper: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """See `logsuper.bounds._windows.chain_gradient`."""
     h, w = grid.shape
@@ -268,7 +268,7 @@ def _runs(values: NDArray[np.uint8], whole: bool) -> list[tuple[int, int]]:
 
 
 def window_odds(
-    grid: GridForm,
+    grid: Image,
     window: int,
     starts: IntArray,
     left: tuple[FloatArray, FloatArray],
@@ -288,7 +288,7 @@ def window_odds(
     return low, high
 
 
-def transfer(grid: GridForm, odds: bool) -> tuple[float, FloatArray | None]:
+def transfer(grid: Image, odds: bool) -> tuple[float, FloatArray | None]:
     """See `logsuper.bounds._windows.transfer`."""
     h, w = grid.shape
     none = np.zeros((1, h))

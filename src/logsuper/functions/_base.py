@@ -401,13 +401,14 @@ class SubmodularFunction(ABC):
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
         own, slots = state if isinstance(state, tuple) else (state, None)
-        held = {name: arrays_in(value) for name, value in (own or {}).items()}
+        own = {name: value for name, value in (own or {}).items() if name != "_structure"}
+        held = {name: arrays_in(value) for name, value in own.items()}
         read_only = [
             name
             for name, arrays in held.items()
             if arrays and not any(array.flags.writeable for array in arrays)
         ]
-        own = {**(own or {}), "_read_only": read_only}
+        own = {**own, "_read_only": read_only}
         return own if slots is None else (own, slots)
 
     def __setstate__(self, state: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,8 +68,8 @@ class Cut(SubmodularFunction):
 
     shape: tuple[int, ...] | None = None
     offset: tuple[int, ...] | None = None
-    # what is left of a grid: its shape, the offset, and the pixels that the elements are
-    _remains: tuple[tuple[int, ...], tuple[int, ...], IntArray] | None = None
+    # so that what is left of a grid is known to be that
+    _origin: tuple[Cut, IntArray] | None = None
 
     def __init__(self, n: int, edges: ArrayLike, weights: ArrayLike = 1.0) -> None:
         self.n = check_size(n)
@@ -116,14 +116,9 @@ class Cut(SubmodularFunction):
         return self._ends
 
     @property
-    def pixels(self) -> tuple[tuple[int, ...], tuple[int, ...], IntArray] | None:
-        """The grid that a cut of `grid_cuts` lies on, also after conditioning.
-
-        Its shape, the offset, and the pixel, in row-major order, that each element is.
-        """
-        if self.shape is None or self.offset is None:
-            return self._remains
-        return self.shape, self.offset, np.arange(self.n, dtype=np.int64)
+    def origin(self) -> tuple[Cut, IntArray | None]:
+        """The cut that conditioning made this one from, and its elements that are left, or None."""
+        return (self, None) if self._origin is None else self._origin
 
     def with_weights(self, weights: ArrayLike) -> Cut:
         """Return the cut with the same edges, in the same order, and other weights.
@@ -133,9 +128,15 @@ class Cut(SubmodularFunction):
         weights : float or array-like of shape (E,)
             In the order of `edges`; contrast-sensitive weights of an image, for instance.
         """
+        other = self._copy()
+        other.weights = frozen(_as_weights(weights, self.edges))
+        return other
+
+    def _copy(self) -> Self:
+        """Return the same cut without what was found out about it and its weights."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.weights = frozen(_as_weights(weights, self.edges))
+        other.__dict__.pop("_structure", None)
         return other
 
     # Everything below goes through these two, which a grid does by slicing.
@@ -193,9 +194,8 @@ class Cut(SubmodularFunction):
         parts: list[tuple[float, SubmodularFunction]] = [(1.0, Modular(tilt))]
         if inside.any():
             rest = Cut(len(free), place[self.edges[inside]], self.weights[inside])
-            if self.pixels is not None:
-                shape, offset, pixels = self.pixels
-                rest._remains = (shape, offset, frozen(pixels[free]))
+            root, left = self.origin
+            rest._origin = (root, frozen(free if left is None else left[free]))
             parts.insert(0, (1.0, rest))
         return combine(parts)
 

@@ -139,8 +139,7 @@ class _GridCut(Cut):
             return super().with_weights(as_vector(given, "weights", len(self.weights)))
         [weight] = as_vector(weights, "weights", 1)
         refuse_negative(weight, "weights", "edges would be repulsive, which is not submodular")
-        other = object.__new__(_GridCut)
-        other.__dict__.update(self.__dict__)
+        other = self._copy()
         other.weights = np.broadcast_to(weight, self.weights.shape)
         return other
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, IntArray, check_integer, count_threads
 from logsuper.bounds import (
-    GridForm,
     NotApplicable,
     TooLarge,
     chain_odds,
@@ -36,6 +35,7 @@ from logsuper.learning._engines import Engine, Partition
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._pairs import Pairs, Reduced, grid_shape
 from logsuper.solvers import kernels
+from logsuper.structures import Image
 
 __all__ = ["SHARED", "WIDTH", "Elimination", "Enumeration", "Exact", "Strips", "some_of"]
 
@@ -386,7 +386,7 @@ class _Lattice:
         i, j = self.pairs.edges.T
         return np.asarray((j == i + 1) & (j % self.shape[1] > 0))
 
-    def lay(self, reduced: Reduced, reference: Bits, window: int) -> tuple[GridForm, Bits, bool]:
+    def lay(self, reduced: Reduced, reference: Bits, window: int) -> tuple[Image, Bits, bool]:
         """Return an example's function as a grid, its reference, and whether it is transposed.
 
         Windows of rows or columns: those that end at the weaker edges, which more often have
@@ -397,7 +397,7 @@ class _Lattice:
         planes = np.zeros((2, rows * columns))
         for plane, mine in zip(planes, (is_across, ~is_across), strict=True):
             plane[at[mine]] = reduced.weights[mine]
-        grid = GridForm(
+        grid = Image(
             self.shape,
             reduced.field.reshape(self.shape),
             np.ascontiguousarray(planes[0].reshape(self.shape)[:, :-1]),

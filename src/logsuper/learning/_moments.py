@@ -44,16 +44,15 @@ from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._observed_means import (
     apart_of,
     blocks,
+    cuts_of,
     estimate,
     images,
     mean_context,
     mean_edges,
     mean_pixels,
-    split_functions,
     weighted_cuts,
 )
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.solvers import split
 
 __all__ = ["EstimatedMoments", "moment_targets", "moments"]
 
@@ -131,10 +130,10 @@ class EstimatedMoments:
         every cut is positive on average and the number of ones between 0 and n.
         """
         groups, layout = self.examples.groups, self.examples.layout
-        parts = [split(f) for group in groups for f in group.prepared.functions]
+        tilts = [t for group in groups for t in group.prepared.structure.tilts.values()]
         if layout.modular > 1 or layout.features or layout.scale:
             return False
-        if any(part.tilt is not None and part.tilt.any() for part in parts):
+        if any(t.any() for t in tilts):
             return False
         cuts = np.sum([stats.sum(axis=0) for stats in self.stats], axis=0)
         ones = sum(g.count * float(p.sum()) for g, p in zip(groups, self.pixels, strict=True))
@@ -343,24 +342,23 @@ def _mean_stats(
 
     Unless the observations are whole, missing entries take the means of pixels and edges.
     """
-    parts, places = split_functions(group)
+    structure = cuts_of(group)
     channel = examples.channel
     assert channel is not None
     edges, seen = ([], np.empty(0)) if whole else mean_edges(examples, group)
-    cuts, weight, tilts = (np.zeros((group.count, len(parts))) for _ in range(3))
+    cuts, weight, tilts = (np.zeros((group.count, structure.count)) for _ in range(3))
     agreement = np.zeros(group.count)
     for rows in blocks(group):
         x = estimate(examples, group, rows)
         agreement[rows] = channel.agreement(images(group, rows)).reshape(len(rows), -1).sum(axis=1)
-        for k, at, cut, weights in weighted_cuts(parts, places, group.factors(rows)):
+        for k, at, cut, weights in weighted_cuts(structure, group.factors(rows)):
             apart = apart_of(cut, x)
             if not whole:
                 apart = np.where(np.isnan(apart), edges[k][at], apart)
             weight[rows, k] += weights.sum(axis=1)
             cuts[rows, k] += np.einsum("be,be->b", np.broadcast_to(weights, apart.shape), apart)
-        for k, part in enumerate(parts):
-            if part.tilt is not None:
-                tilts[rows, k] = np.where(np.isnan(x), pixels, x) @ part.tilt
+        for k, tilt in structure.tilts.items():
+            tilts[rows, k] = np.where(np.isnan(x), pixels, x) @ tilt
     # by way of the mean over the edges, which gives the very bits that older checkpoints have
     stats = weight * (cuts / np.where(weight > 0, weight, 1.0)) + tilts
     return stats, agreement, _Sums(weight, seen)

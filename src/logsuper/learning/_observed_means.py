@@ -15,17 +15,17 @@ from logsuper.bounds import NotApplicable
 from logsuper.functions import Cut
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Context
-from logsuper.solvers import Parts, split, union_of_edges
+from logsuper.structures import Structure
 
 __all__ = [
     "apart_of",
     "blocks",
+    "cuts_of",
     "estimate",
     "images",
     "mean_context",
     "mean_edges",
     "mean_pixels",
-    "split_functions",
     "weighted_cuts",
 ]
 
@@ -85,11 +85,14 @@ def mean_edges(examples: Examples, group: Group) -> tuple[list[FloatArray], Floa
     Beside them the sums over examples and edges of :math:`wo\hat a` and of :math:`wo`, (K, 2). The
     means are 0 for a function that has none.
     """
-    parts, places = split_functions(group)
-    sums = [np.zeros((2, sum(len(cut.weights) for _, cut in part.cuts))) for part in parts]
+    structure = cuts_of(group)
+    sizes = [0] * structure.count
+    for k, _, cut in structure.cuts:
+        sizes[k] += len(cut.weights)
+    sums = [np.zeros((2, size)) for size in sizes]
     for rows in blocks(group):
         x = estimate(examples, group, rows)
-        for k, at, cut, weights in weighted_cuts(parts, places, group.factors(rows)):
+        for k, at, cut, weights in weighted_cuts(structure, group.factors(rows)):
             apart = apart_of(cut, x)
             known = ~np.isnan(apart)
             weights = np.broadcast_to(weights, apart.shape)
@@ -147,15 +150,13 @@ def _means(total: FloatArray, seen: FloatArray, otherwise: float = 0.0) -> Float
     return np.where(seen > 0, total / np.where(seen > 0, seen, 1.0), overall)
 
 
-def split_functions(group: Group) -> tuple[list[Parts], IntArray | None]:
-    """Return the cuts and modular terms of the functions, and the places of the cuts' factors."""
-    parts = [split(f) for f in group.prepared.functions]
-    for f, part in zip(group.prepared.functions, parts, strict=True):
-        if part.other is not None:
-            raise NotApplicable(f"moments needs functions that are sums of cuts, got {f!r}")
-    if group.edge_weights is None:
-        return parts, None
-    return parts, union_of_edges(group.prepared.n, parts)[1]
+def cuts_of(group: Group) -> Structure:
+    """Return the structure of the functions of a group, which must be sums of cuts."""
+    structure = group.prepared.structure
+    if structure.others:
+        f = group.prepared.functions[structure.others[0][0]]
+        raise NotApplicable(f"moments needs functions that are sums of cuts, got {f!r}")
+    return structure
 
 
 def apart_of(cut: Cut, x: FloatArray) -> FloatArray:
@@ -165,23 +166,19 @@ def apart_of(cut: Cut, x: FloatArray) -> FloatArray:
 
 
 def weighted_cuts(
-    parts: list[Parts], places: IntArray | None, factors: FloatArray | None
+    structure: Structure, factors: FloatArray | None
 ) -> Iterator[tuple[int, slice, Cut, FloatArray]]:
     """Yield every cut and the weights of its edges, (1 or B, E).
 
     Before them the number of its function, and where its edges are among those of the function.
     """
-    at = 0
-    for k, part in enumerate(parts):
-        begin = 0
-        for weight, cut in part.cuts:
-            size = len(cut.weights)
-            weights = (weight * cut.weights)[None]
-            if places is not None and factors is not None:
-                place = places[at : at + size]
-                weights = weights * (
-                    factors[:, k, place] if factors.ndim == 3 else factors[:, place]
-                )
-            yield k, slice(begin, begin + size), cut, weights
-            at += size
-            begin += size
+    at, begin = 0, [0] * structure.count
+    for k, factor, cut in structure.cuts:
+        size = len(cut.weights)
+        weights = (factor * cut.weights)[None]
+        if factors is not None:
+            place = structure.places[at : at + size]
+            weights = weights * (factors[:, k, place] if factors.ndim == 3 else factors[:, place])
+        yield k, slice(begin[k], begin[k] + size), cut, weights
+        at += size
+        begin[k] += size

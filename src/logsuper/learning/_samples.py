@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, IntArray, Seed, as_generator, as_key
-from logsuper.bounds import as_pairwise
 from logsuper.functions import Modular, SubmodularFunction
 from logsuper.learning._decoding import make_function
 from logsuper.learning._descent import descend
@@ -18,6 +17,7 @@ from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.sampling import NotCoalesced, sample, sample_fields
+from logsuper.structures import pairwise_of
 
 __all__ = ["Samples", "fit_samples"]
 
@@ -93,7 +93,7 @@ class Samples:
             try:
                 return self._couple(group, rows, alpha, theta, rng)
             except NotCoalesced:
-                if any(as_pairwise(f) is None for f in group.prepared.functions):
+                if any(pairwise_of(f) is None for f in group.prepared.functions):
                     raise
                 self._slow.add((group, side))
         return np.stack(

@@ -16,11 +16,12 @@ import math
 import numpy as np
 
 from logsuper._base import FloatArray, IntArray, Seed, as_key, root_forest
-from logsuper.bounds import NotApplicable, Pairwise, need_pairwise
+from logsuper.bounds import NotApplicable, need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import logistic_noise
+from logsuper.structures import Pairwise
 
 # Numbers of one batch of noise.
 _BLOCK = 1 << 20

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from logsuper._base import FloatArray, IntArray
-from logsuper.bounds import GridForm, Pairwise, as_grid, as_pairwise
 from logsuper.functions import Evaluated, SubmodularFunction, Walk, split_modular
 from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits
 from logsuper.solvers import kernels, logistic_noise
+from logsuper.structures import Image, Pairwise, image_of, pairwise_of
 
 # Numbers that NumPy holds at once.
 _BLOCK = 1 << 22
@@ -142,10 +142,13 @@ class Scan(ABC):
 def make_scan(f: SubmodularFunction) -> Scan:
     """Return the fastest scan that f allows."""
     g, modular = split_modular(f)
-    grid = as_grid(f)
-    if grid is not None and not grid.fixed:
-        return PairwiseScan(from_grid(grid), modular, checkerboard(grid.shape), grid)
-    pairwise = as_pairwise(f)
+    image = image_of(f)
+    if image is not None:
+        spread = np.zeros(image.t.size)
+        spread[image.pixels] = modular
+        whole = PairwiseScan(from_image(image), spread, checkerboard(image.shape), image)
+        return HoledScan(whole, modular, image.pixels) if image.fixed else whole
+    pairwise = pairwise_of(f)
     if pairwise is not None:
         return PairwiseScan(pairwise, modular, np.arange(f.n))
     return GenericScan(g, modular)
@@ -157,13 +160,9 @@ def checkerboard(shape: tuple[int, int]) -> IntArray:
     return np.argsort((row + column).ravel() % 2, kind="stable")
 
 
-def from_grid(grid: GridForm) -> Pairwise:
-    """Return a grid as a list of edges, those of weight 0 included."""
-    index = np.arange(grid.t.size).reshape(grid.shape)
-    across = np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()], axis=1)
-    down = np.stack([index[:-1].ravel(), index[1:].ravel()], axis=1)
-    weights = np.concatenate([grid.across.ravel(), grid.down.ravel()])
-    return Pairwise(grid.t.size, np.concatenate([across, down]), weights, grid.t.ravel())
+def from_image(image: Image) -> Pairwise:
+    """Return an image as a list of edges, those of weight 0 included."""
+    return Pairwise(image.t.size, *image.edges(), image.t.ravel())
 
 
 class PairwiseScan(Scan):
@@ -178,7 +177,7 @@ class PairwiseScan(Scan):
         pairwise: Pairwise,
         modular: FloatArray,
         order: IntArray,
-        grid: GridForm | None = None,
+        grid: Image | None = None,
     ) -> None:
         with np.errstate(over="ignore"):
             total = np.abs(pairwise.t) + pairwise.strength
@@ -272,6 +271,39 @@ class PairwiseScan(Scan):
                 below = noise[place] < field[place] + scale * (rows @ spins)
                 spins[place] = np.where(below, 1.0, -1.0)
         states.reshape(-1, self.n)[:, self._order] = spins.T > 0
+
+
+class HoledScan(Scan):
+    """Sweeps over the pixels of an image that are elements; the others move freely, unseen."""
+
+    def __init__(self, whole: PairwiseScan, modular: FloatArray, pixels: IntArray) -> None:
+        self.n = len(pixels)
+        self.modular = modular
+        self._whole, self._pixels = whole, pixels
+        self._visit = whole._visit * whole.n / max(1, self.n)
+
+    def energy(self, states: Bits) -> FloatArray:
+        """Return g at the states (B, n)."""
+        full = np.zeros((len(states), self._whole.n), dtype=np.uint8)
+        full[:, self._pixels] = states
+        return self._whole.energy(full)
+
+    def _run(
+        self,
+        states: Bits,
+        theta: FloatArray,
+        key: int,
+        problems: Problems,
+        times: range,
+        scale: float,
+        threads: int,
+    ) -> None:
+        full = np.zeros((*states.shape[:2], self._whole.n), dtype=np.uint8)
+        full[..., self._pixels] = states
+        fields = np.zeros((*theta.shape[:-1], self._whole.n))
+        fields[..., self._pixels] = theta
+        self._whole._run(full, fields, key, problems, times, scale, threads)
+        states[:] = full[..., self._pixels]
 
 
 class GenericScan(Scan):

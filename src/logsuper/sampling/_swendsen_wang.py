@@ -19,13 +19,14 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
 from logsuper._base import FloatArray, Seed, as_generator, as_key, count_threads
-from logsuper.bounds import Pairwise, need_pairwise
+from logsuper.bounds import need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, make_scan
 from logsuper.sampling._walk import walk
 from logsuper.solvers import kernels, logistic_noise
+from logsuper.structures import Pairwise
 
 # Nodes and bonds that are held at once without kernels.
 _BLOCK = 1 << 20

@@ -1,9 +1,6 @@
 """Exact maximisers of ``theta'y - f(y)`` over ``y`` in ``{0, 1}^n``."""
 
 # for other rooms
-from logsuper.solvers._graph import Parts as Parts
-from logsuper.solvers._graph import split as split
-from logsuper.solvers._graph import union_of_edges as union_of_edges
 from logsuper.solvers._inputs import check_theta as check_theta
 from logsuper.solvers._maximize import maximize
 from logsuper.solvers._min_norm import MinNormPoint

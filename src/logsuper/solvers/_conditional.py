@@ -28,7 +28,6 @@ from scipy.special import expit
 from logsuper._base import FloatArray, IntArray
 from logsuper.functions import SubmodularFunction, Sum
 from logsuper.solvers._flow import Flow
-from logsuper.solvers._graph import Grid
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
 
@@ -90,7 +89,7 @@ def adder(
         return lambda labels, first: _add_on_graph(
             ends, weights, fields, labels, numbers, key, first, rounds, sums
         )
-    run = native.conditional_grid if isinstance(flow.layout, Grid) else native.conditional_graph
+    run = native.conditional_grid if flow.regular else native.conditional_graph
     return lambda labels, first: run(
         ends, weights, fields, labels, numbers, key, first, rounds, threads, sums
     )
@@ -124,7 +123,7 @@ def _add_with_groups(
         edge = weights[0 if len(weights) == 1 else m]
         graph = coo_array((edge, (ends[:, 0], ends[:, 1])), shape=(flow.n, flow.n)).tocsr()
         logits = fields[m] + (graph + graph.T).dot(2.0 * y.T - 1.0).T
-        for k, other in flow.others():
+        for k, other in flow.structure.others:
             logits -= alpha[0 if len(alpha) == 1 else m, k] * other.gains(y)
         sums[m] += expit(logits).sum(axis=0)
 

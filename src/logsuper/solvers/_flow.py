@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,12 @@ from numpy.typing import NDArray
 from logsuper._base import FloatArray
 from logsuper.functions import Cut, PairwiseGraph, SubmodularFunction, Sum
 from logsuper.solvers._fallback_kernel import FallbackKernel
-from logsuper.solvers._graph import (
-    EdgeList,
-    Grid,
-    Parts,
-    as_edge_list,
-    as_grid,
-    split,
-    union_of_edges,
-)
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._precision import hidden, report, solve_exactly
 from logsuper.solvers._results import Perturbed, finite_dot
 from logsuper.solvers._room import KernelRoom, require_edges
+from logsuper.structures import EdgeLists, Grid, Structure
 
 # A graph counts as dense when it has this share of all pairs, and a matrix of it fits in cache.
 _DENSE_SHARE = 0.1
@@ -42,72 +33,83 @@ class Flow:
     folded into the field, and functions with auxiliary nodes are evaluated directly.
     """
 
-    def __init__(self, n: int, parts: Sequence[Parts], layout: Grid | EdgeList) -> None:
-        self.n = n
-        self.k = len(parts)
-        self.layout = layout
-        self._parts = parts
-        self._others = [part.other for part in parts]
-        self._tilted = [k for k, part in enumerate(parts) if part.tilt is not None]
-        self._tilt = np.array([part.tilt for part in parts if part.tilt is not None])
+    def __init__(self, structure: Structure, on_grid: bool = True) -> None:
+        self.structure = structure
+        self.n = structure.n
+        self.k = structure.count
+        self._tilted = sorted(structure.tilts)
+        self._tilt = np.array([structure.tilts[k] for k in self._tilted])
+        self._aux_of: list[int] = []
+        self.grid: Grid | None = structure.grid if on_grid else None
         native = kernels()
         self._kernel: Any
-        if isinstance(layout, Grid):
+        if self.grid is not None:
             assert native is not None
-            self._aux_of: list[int] = []
-            steps = np.array(layout.steps, dtype=np.int64)
-            self._kernel = native.grid(*layout.shape, steps, self.k, layout.planes)
+            steps = np.array(self.grid.steps, dtype=np.int64)
+            self._kernel = native.grid(*self.grid.shape, steps, self.k, self.grid.planes)
         else:
-            self._aux_of = layout.aux_of
-            self._aux_unary = layout.aux_unary
-            self._aux_constant = layout.aux_constant
-            nodes = n + layout.n_aux
-            arguments = (layout.starts, layout.places, layout.weights)
+            lists = structure.lists
+            assert lists is not None
+            self._aux_of, self._aux_unary = lists.aux_of, lists.aux_unary
+            self._aux_constant = lists.aux_constant
+            nodes = self.n + lists.n_aux
+            arguments = (lists.starts, lists.places, lists.weights)
             if native is None:
-                self._kernel = FallbackKernel(nodes, layout.edges, *arguments)
+                self._kernel = FallbackKernel(nodes, lists.edges, *arguments)
             else:
-                dense = _is_dense(nodes, layout)
-                self._kernel = native.graph(nodes, layout.edges, dense, *arguments)
+                dense = _is_dense(nodes, lists)
+                self._kernel = native.graph(nodes, lists.edges, dense, *arguments)
         self._room = KernelRoom(self._kernel)
         # of a label, and of the numbers that it is multiplied by where functions need that
         self._bytes_per_label = 1.0 + 8 * bool(self._tilted) + 24 * bool(self._aux_of)
 
     @classmethod
-    def build(
-        cls, functions: Sequence[SubmodularFunction], memory_limit: int | None = None
-    ) -> Flow | None:
+    def build(cls, structure: Structure, memory_limit: int | None = None) -> Flow | None:
         """Return the graph of the functions, None if one of them is not graph-representable."""
-        n = functions[0].n
-        parts = [split(f) for f in functions]
-        cuts = [cut for part in parts for _, cut in part.cuts]
+        cuts = [cut for _, _, cut in structure.cuts]
         require_edges(sum(cut.weights.size for cut in cuts if cut.offset is None), memory_limit)
-        if kernels() is not None and all(part.other is None for part in parts):
-            grid = as_grid(n, parts)
-            if grid is not None:
-                return cls(n, parts, grid)
+        if kernels() is not None and structure.grid is not None:
+            return cls(structure)
         require_edges(sum(cut.weights.size for cut in cuts), memory_limit)
-        edge_list = as_edge_list(n, parts)
-        return None if edge_list is None else cls(n, parts, edge_list)
+        return None if structure.graphs is None else cls(structure, on_grid=False)
 
-    @functools.cached_property
+    @property
     def edges(self) -> NDArray[np.int64]:
         """The edges of all cuts in order of first appearance: what ``edge_weights`` refers to."""
-        if isinstance(self.layout, Grid):
-            return union_of_edges(self.n, self._parts)[0]
-        return self.layout.edges[: self.layout.n_cut_edges]
+        return self.structure.edges
+
+    @functools.cached_property
+    def _on_list(self) -> Flow:
+        """The same without the grid if that has pixels that are not elements."""
+        holes = self.grid is not None and self.grid.pixels is not None
+        return Flow(self.structure, on_grid=False) if holes else self
+
+    @functools.cached_property
+    def _beyond(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Elements with a linear term when pixels that are not elements are held at 0: (K, J)."""
+        assert self.grid is not None and self.grid.border is not None
+        linear = -self.grid.border
+        linear[self._tilted] += self._tilt
+        touched = np.flatnonzero(linear.any(axis=0))
+        return touched, linear[:, touched]
 
     @functools.cached_property
     def _grid_order(self) -> NDArray[np.int64] | None:
         """Where each edge of the grid kernel stands in `edges`, -1 if nowhere; None if in order."""
-        assert isinstance(self.layout, Grid)
-        kernel_edges = self.layout.edges()
-        if np.array_equal(kernel_edges, self.edges):
+        assert self.grid is not None
+        kernel_edges, edges = self.grid.edges(), self.grid.to_pixels(self.edges)
+        if np.array_equal(kernel_edges, edges):
             return None
-        key = self.edges @ np.array([self.n, 1])
+        code = np.array([self.grid.size, 1])
+        key, wanted = edges @ code, kernel_edges @ code
         order = np.argsort(key)
-        wanted = kernel_edges @ np.array([self.n, 1])
         place = np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)
         return np.where(key[order][place] == wanted, order[place], -1)
+
+    @property
+    def regular(self) -> bool:
+        """Whether `couplings` are those of a grid."""
+        return self._on_list.grid is not None
 
     @property
     def simple(self) -> bool:
@@ -132,7 +134,7 @@ class Flow:
         try:
             found = self._run(theta, alpha, factors, problems, wide, *options)
             y, values, stats, precision = found
-            own = self.tilted(theta, alpha)
+            own = self.tilted(theta, alpha) if self._aux_of else theta
             rows = np.flatnonzero(self._too_coarse(own, alpha, precision, wide))
             if len(rows) and not wide and self._aux_of:
                 these = _rows(theta, rows), _rows(alpha, rows), _rows(factors, rows)
@@ -160,13 +162,20 @@ class Flow:
         memory: int,
     ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray, FloatArray]:
         """Return labels, values and statistics from the kernel, and the precision it had."""
-        y = np.empty((problems, self.n), dtype=np.uint8)
+        grid, holes = self.grid, self._on_list is not self
+        if grid is not None and holes:
+            touched, linear = self._beyond
+            field = grid.spread(theta, max(len(theta), len(alpha)))
+            field[:, grid.to_pixels(touched)] -= alpha @ linear
+        else:
+            field = self.field(theta, alpha)
+        y = np.empty((problems, self.n if grid is None else grid.size), dtype=np.uint8)
         values = np.empty(problems)
         weights = self._kernel_alpha(alpha)
         cuts = np.empty((problems, weights.shape[1]))
         precision = np.zeros((problems, 2))
         self._kernel.maximize(
-            self.field(theta, alpha),
+            field,
             weights,
             self._kernel_factors(factors),
             tie == "max",
@@ -179,8 +188,12 @@ class Flow:
             precision=precision,
         )
         stats = cuts[:, : self.k]
-        if self._tilted:
+        if grid is not None and holes:
+            y = grid.gather(y)
+            stats += y[:, touched] @ linear.T
+        elif self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
+        if holes or self._tilted:
             values -= self._held(theta, alpha)
         if self._aux_of:
             self._add_others(y, stats)
@@ -214,7 +227,9 @@ class Flow:
             row_alpha, row_factors = _rows(alpha, rows[:1])[0], _rows(factors, rows[:1])
             weights = row_alpha @ self._cut_weights(row_factors)[0]
             graphs = [(1.0, Cut(self.n, self.edges, weights).graph())]
-            graphs += [(float(row_alpha[k]), g) for k, g in self._aux_graphs if row_alpha[k] > 0]
+            graphs += [
+                (float(row_alpha[k]), g) for k, g in self.structure.graphs or () if row_alpha[k] > 0
+            ]
             own = np.broadcast_to(_rows(field, rows), (len(rows), self.n))
             whole = PairwiseGraph.combine(self.n, graphs)
             y[rows] = solve_exactly(own, whole, tie)
@@ -236,7 +251,7 @@ class Flow:
         y = (field > 0).astype(np.uint8)
         functions: list[tuple[float, SubmodularFunction]] = [
             (1.0, Cut(self.n, self.edges, weights)),
-            *((float(alpha[k]), f) for k, f in enumerate(self._others) if f is not None),
+            *((float(alpha[k]), f) for k, f in self.structure.others),
         ]
         whole = Sum([(weight, f.condition(fixed)[0]) for weight, f in functions]).graph()
         assert whole is not None
@@ -260,25 +275,8 @@ class Flow:
 
     def _cut_weights(self, factors: FloatArray | None) -> FloatArray:
         """Return the weights (1 or M, K, E) of the functions on `edges`, with the factors."""
-        table = self._table[None]
+        table = self.structure.table[None]
         return table if factors is None else table * factors
-
-    @functools.cached_property
-    def _table(self) -> FloatArray:
-        """Weights (K, E) of the functions on `edges`."""
-        edges, place = union_of_edges(self.n, self._parts)
-        table, at = np.zeros((self.k, len(edges))), 0
-        for k, part in enumerate(self._parts):
-            for weight, cut in part.cuts:
-                np.add.at(table[k], place[at : at + len(cut.weights)], weight * cut.weights)
-                at += len(cut.weights)
-        return table
-
-    @functools.cached_property
-    def _aux_graphs(self) -> list[tuple[int, PairwiseGraph]]:
-        """The functions with auxiliary nodes, by number, as graphs."""
-        graphs = [(k, other.graph()) for k, other in enumerate(self._others) if other is not None]
-        return [(k, graph) for k, graph in graphs if graph is not None]
 
     def perturb(
         self,
@@ -293,6 +291,11 @@ class Flow:
         threads: int,
         memory_limit: int | None = None,
     ) -> Perturbed:
+        if self._on_list is not self:  # noise is numbered by elements, not by pixels
+            return self._on_list.perturb(
+                theta, alpha, factors, numbers, samples, key, first_sample, return_samples, threads,
+                memory_limit,
+            )  # fmt: skip
         problems = len(numbers)
         block = self._perturb_block(problems, samples, return_samples)
         arrays = self._copies(theta, alpha, factors) + 8.0 * problems * samples
@@ -408,6 +411,8 @@ class Flow:
         memory_limit: int | None = None,
     ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """Return the min-norm points, gaps and numbers of levels; only without auxiliary nodes."""
+        if self._on_list is not self:
+            return self._on_list.min_norm(theta, alpha, threads, memory_limit)
         # the points, their squares and those of the fields
         arrays = self._copies(theta, alpha, None) + 24.0 * theta.size
         workers = min(threads, len(theta))
@@ -444,12 +449,14 @@ class Flow:
         """Extend the factors of the cut edges by ones for all other edges and functions."""
         if factors is None:
             return None
-        if isinstance(self.layout, Grid):
+        if self.grid is not None:
             if self._grid_order is None:
                 return factors
             known = np.where(self._grid_order >= 0, factors[..., self._grid_order], 1.0)
             return np.ascontiguousarray(known)
-        others = len(self.layout.edges) - self.layout.n_cut_edges
+        lists = self.structure.lists
+        assert lists is not None
+        others = len(lists.edges) - len(self.edges)
         if factors.shape[1] > 1 and self._aux_of:
             more = np.ones((len(factors), len(self._aux_of), factors.shape[2]))
             factors = np.concatenate([factors, more], axis=1)
@@ -464,21 +471,11 @@ class Flow:
         Of a grid: offsets (O,) between the ends of edges, and weights (P, O, n) at their first
         ends. Else: edges (E, 2) and weights (P, E).
         """
+        flow = self._on_list
+        if flow.grid is None:
+            return self.structure.combine(alpha, factors)
         problems = max(len(alpha), 1 if factors is None else len(factors))
-        layout = self.layout
-        if isinstance(layout, Grid):
-            return layout.couplings(alpha, self._kernel_factors(factors), problems)
-        known = np.ones((1, 1, 1)) if factors is None else factors
-        weights = np.zeros((problems, layout.n_cut_edges))
-        for k in range(self.k):
-            terms = slice(layout.starts[k], layout.starts[k + 1])
-            own = np.bincount(layout.places[terms], layout.weights[terms], layout.n_cut_edges)
-            weights += alpha[:, k, None] * own * known[:, min(k, known.shape[1] - 1)]
-        return np.ascontiguousarray(self.edges), weights
-
-    def others(self) -> list[tuple[int, SubmodularFunction]]:
-        """Return the terms that need auxiliary nodes, with the numbers of their functions."""
-        return [(k, other) for k, other in enumerate(self._others) if other is not None]
+        return flow.grid.couplings(alpha, flow._kernel_factors(factors), problems)
 
     def tilted(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         """Return the fields less the modular terms of the functions."""
@@ -503,14 +500,15 @@ class Flow:
         if not on.any():
             return np.zeros(1)
         cost = alpha[:, self._tilted] @ self._tilt if self._tilted else np.zeros((1, self.n))
+        if self.grid is not None and self.grid.border is not None:
+            cost = cost - alpha @ self.grid.border
         if self._aux_of:
             cost = cost + alpha[:, self._aux_of] @ self._aux_unary[:, : self.n]
         return np.asarray(np.where(on, cost, 0.0).sum(axis=1))
 
     def _add_others(self, y: NDArray[np.uint8], stats: FloatArray) -> None:
-        for k, other in enumerate(self._others):
-            if other is not None:
-                stats[:, k] += other(y)
+        for k, other in self.structure.others:
+            stats[:, k] += other(y)
 
 
 def _rows(array: Any, rows: Any) -> Any:
@@ -518,8 +516,8 @@ def _rows(array: Any, rows: Any) -> Any:
     return array if array is None or len(array) == 1 else array[rows]
 
 
-def _is_dense(nodes: int, layout: EdgeList) -> bool:
-    count = len(layout.edges)
-    if layout.aux_of or nodes > _DENSE_NODES:
+def _is_dense(nodes: int, lists: EdgeLists) -> bool:
+    count = len(lists.edges)
+    if lists.aux_of or nodes > _DENSE_NODES:
         return False
     return count >= max(4 * nodes, _DENSE_SHARE * nodes * nodes / 2)

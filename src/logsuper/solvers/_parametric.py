@@ -16,6 +16,7 @@ from logsuper.solvers._flow import Flow
 from logsuper.solvers._inputs import check_theta
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
+from logsuper.structures import structure_of
 
 # What the gap may be, relative to half the squared norm of the point (or of the field).
 _RELATIVE_GAP = 1e-10
@@ -92,7 +93,7 @@ def _points(
 ) -> MinNormPoint:
     """Return the points; their gaps are infinite where squares overflow or vanish."""
     closed = Direct.has_closed_form([f])
-    flow = None if closed else Flow.build([f], limit)
+    flow = None if closed else Flow.build(structure_of(f), limit)
     if flow is not None and flow.simple and kernels() is not None:
         one = np.ones((1, 1))
         # Relative to the field that the kernel sees, modular terms of f included.

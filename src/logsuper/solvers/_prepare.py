@@ -21,7 +21,6 @@ from logsuper.functions import SubmodularFunction
 from logsuper.solvers._conditional import ROUNDS, adder, average
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
-from logsuper.solvers._graph import Grid
 from logsuper.solvers._inputs import (
     check_alpha,
     check_batch,
@@ -34,6 +33,7 @@ from logsuper.solvers._inputs import (
 )
 from logsuper.solvers._results import Perturbed
 from logsuper.solvers._room import require_arrays
+from logsuper.structures import find_structure
 
 # Sums of n numbers stay finite while each is below this over n.
 _LARGEST = float(np.finfo(np.float64).max) / 8
@@ -87,16 +87,17 @@ class Prepared:
                     f"functions[{k}] has n = {f.n}, but functions[0] has n = {self.functions[0].n}"
                 )
         self.n = self.functions[0].n
+        self.structure = find_structure(self.functions)
         self._flow: Flow | None = None
         if self.n and not Direct.has_closed_form(self.functions):
-            self._flow = Flow.build(self.functions, check_limit(memory_limit))
+            self._flow = Flow.build(self.structure, check_limit(memory_limit))
         self._direct = Direct(self.functions)
 
     @property
     def solver(self) -> str:
         """The name of the solver that was chosen."""
         if self._flow is not None:
-            return "grid" if isinstance(self._flow.layout, Grid) else "graph"
+            return "graph" if self._flow.grid is None else "grid"
         return "sorting" if Direct.has_closed_form(self.functions) else "min_norm"
 
     @property

@@ -1,0 +1,353 @@
+"""Regular grids of images and volumes, however their cuts were made, with pixels missing or not.
+
+A grid is what its edges are: the cuts of `grid_cuts`, a `Cut` with the edges of an image in
+row-major order, or what conditioning has left of either. Pixels that were fixed stay in the grid
+as pixels that are no elements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper._base import FloatArray, IntArray
+from logsuper.functions import Cut
+
+Step = tuple[int, int, int]
+Shape = tuple[int, int, int]
+WeightedCut = tuple[int, float, Cut]
+"""The number of a function, a factor, and one of its cuts."""
+Origin = tuple[Cut, IntArray | None]
+
+# The stencils that the grid kernel knows, steps in (depth, height, width), along the row first.
+_AXES_2 = ((0, 0, 1), (0, 1, 0))
+_PLANE_8 = (*_AXES_2, (0, 1, 1), (0, 1, -1))
+_AXES_3 = (*_AXES_2, (1, 0, 0))
+_ALL_26 = (
+    *_AXES_3,
+    *((0, 1, 1), (0, 1, -1), (1, 0, 1), (1, 0, -1), (1, 1, 0), (1, -1, 0)),
+    *((1, 1, 1), (1, 1, -1), (1, -1, 1), (1, -1, -1)),
+)
+STENCILS: tuple[tuple[Step, ...], ...] = (_AXES_2, _AXES_3, _PLANE_8, _ALL_26)
+
+# Pixels, with padding, that the grid kernel takes.
+_LARGEST_GRID = (1 << 30) - 1
+# Slices by which fields are laid around missing pixels; beyond, indices take over.
+_MOST_RUNS = 64
+# Shorter rows are guessed from the edges only if these are those of a 4-neighbour image.
+_NARROWEST = 3
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Grid:
+    r"""A regular grid and the weights of functions on its edges.
+
+    Attributes
+    ----------
+    shape : tuple of three int
+        Depth, height and width.
+    steps : tuple of steps
+        One of `STENCILS`: from the first end of an edge to the second.
+    planes : list of (int, int, float or ndarray of shape (N,))
+        Number of the function, number of the step, and the weights at the first ends of the
+        edges; one number where all edges between elements have the same weight.
+    pixels : ndarray of shape (n,), int64, or None
+        The pixel that each element is; None if every pixel is an element, in row-major order.
+    border : ndarray of shape (K, n), or None
+        Total weight of the edges from each element to pixels that are no elements, in the planes
+        of one number: with these pixels at 0, f_k is the cut on the whole grid less border_k'x.
+    """
+
+    shape: Shape
+    steps: tuple[Step, ...]
+    planes: list[tuple[int, int, float | FloatArray]]
+    pixels: IntArray | None = None
+    border: FloatArray | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of pixels, those that are no elements included."""
+        return math.prod(self.shape)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether this is an image, or a row, with edges between the nearest pixels only."""
+        used = {self.steps[step] for _, step, _ in self.planes}
+        return self.shape[0] == 1 and used <= set(_AXES_2)
+
+    def edges(self) -> IntArray:
+        """Return all edges (E, 2) between pixels in the order of the kernel: by step, row-major."""
+        index = np.arange(self.size, dtype=np.int64).reshape(self.shape)
+        ends = [
+            [index[_part(self.shape, step, end)].ravel() for end in (0, 1)] for step in self.steps
+        ]
+        return np.concatenate([np.stack(pair, axis=1) for pair in ends])
+
+    def to_pixels(self, elements: IntArray) -> IntArray:
+        """Return the pixels that elements are, of edges for instance."""
+        return elements if self.pixels is None else self.pixels[elements]
+
+    def spread(self, fields: FloatArray, rows: int) -> FloatArray:
+        """Return fields (M, n) as fields (rows, N) that hold pixels that are not elements at 0."""
+        whole = np.full((rows, self.size), -np.inf)
+        for there, here in self._runs:
+            whole[:, there] = fields[:, here]
+        return whole
+
+    def gather(self, labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the labels (M, n) of the elements, given those of all pixels."""
+        own = np.empty(
+            (len(labels), sum(here.stop - here.start for _, here in self._runs)), np.uint8
+        )
+        for there, here in self._runs:
+            own[:, here] = labels[:, there]
+        return own
+
+    @cached_property
+    def _runs(self) -> list[tuple[slice | IntArray, slice]]:
+        """Pixels, and the elements that they are: few slices where few pixels are missing."""
+        assert self.pixels is not None
+        cuts = np.flatnonzero(np.diff(self.pixels) != 1) + 1
+        if len(cuts) > _MOST_RUNS:
+            return [(self.pixels, slice(0, len(self.pixels)))]
+        starts, stops = np.append(0, cuts), np.append(cuts, len(self.pixels))
+        first = self.pixels[starts]
+        return [
+            (slice(p, p + b - a), slice(a, b))
+            for p, a, b in zip(first.tolist(), starts.tolist(), stops.tolist(), strict=True)
+        ]
+
+    @cached_property
+    def least_width(self) -> int:
+        """What the treewidth is at least: that of a box of its two longest sides, less the holes.
+
+        0 where an edge between neighbours along an axis is missing.
+        """
+        holes = 0 if self.pixels is None else self.size - len(self.pixels)
+        missing = np.zeros(self.shape, dtype=bool)
+        if self.pixels is not None:
+            missing.ravel()[:] = True
+            missing.ravel()[self.pixels] = False
+        for axis, size in enumerate(self.shape):
+            step = tuple(int(a == axis) for a in range(3))
+            if size == 1:
+                continue
+            first, second = (_part(self.shape, step, end) for end in (0, 1))  # type: ignore[arg-type]
+            there = missing[first] | missing[second]
+            for _, number, value in self.planes:
+                if self.steps[number] == step:
+                    plane = value if isinstance(value, float) else value.reshape(self.shape)[first]
+                    there = there | (np.asarray(plane) > 0)
+            if not there.all():
+                return 0
+        return max(0, sorted(self.shape)[-2] - holes)
+
+    def couplings(
+        self, alpha: FloatArray, factors: FloatArray | None, problems: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Return offsets (O,) from first to second ends, and weights (problems, O, N) at the first.
+
+        `factors` are in the order of `edges`, of shape (M or 1, K or 1, E).
+        """
+        used = sorted({step for _, step, _ in self.planes})
+        weights = np.zeros((len(used), problems, *self.shape))
+        starts = np.cumsum([0, *(_count(self.shape, step) for step in self.steps)])
+        for k, step, value in self.planes:
+            block = (slice(None), *_part(self.shape, self.steps[step], 0))
+            plane = weights[used.index(step)][block]
+            own = value if isinstance(value, float) else value.reshape(1, *self.shape)[block]
+            factor: float | FloatArray = 1.0
+            if factors is not None:
+                mine = slice(starts[step], starts[step + 1])
+                factor = factors[:, min(k, factors.shape[1] - 1), mine]
+                factor = factor.reshape(-1, *plane.shape[1:])
+            plane += alpha[:, k, None, None, None] * own * factor
+        _, height, width = self.shape
+        steps = np.array([self.steps[step] for step in used], dtype=np.int64).reshape(-1, 3)
+        offsets = steps @ np.array([height * width, width, 1])
+        ordered = weights.reshape(len(used), problems, self.size).swapaxes(0, 1)
+        return offsets, np.ascontiguousarray(ordered)
+
+
+def find_grid(n: int, cuts: Sequence[WeightedCut], k: int) -> Grid | None:
+    """Return the grid of all cuts of k functions, None if they do not lie on one."""
+    if not cuts or n == 0:
+        return None
+    origins = [cut.origin for _, _, cut in cuts]
+    pixels = origins[0][1]
+    if not all(_same(origin, origins[0]) for origin in origins[1:]):
+        pixels, origins = None, [(cut, None) for _, _, cut in cuts]  # only as they are
+    size = origins[0][0].n
+    shapes = {other.shape for other, _ in origins if other.shape is not None}
+    if len(shapes) > 1:
+        return None
+    shape = _as_three(shapes.pop()) if shapes else _guess(size, [other for other, _ in origins])
+    if shape is None or math.prod(shape) != size:
+        return None
+    while shape[2] == 1 and size > 1:  # a column is a row
+        shape = (shape[2], shape[0], shape[1])
+    # Rows are padded to words of 64: a large grid with short rows is better off as a list of edges.
+    padded = size // shape[2] * (-(-shape[2] // 64) * 64)
+    if padded > _LARGEST_GRID or (padded > 4 * size and size > 1 << 16):
+        return None
+    holes: NDArray[np.bool_] | None = None
+    if pixels is not None:
+        holes = np.ones(shape, dtype=bool)
+        holes.ravel()[pixels] = False
+    planes: list[tuple[int, Step, float | FloatArray]] = []
+    for number, factor, cut in cuts:
+        if pixels is None and cut.offset is not None:
+            if cut.weights.size:
+                step = _turned(cut.offset, cut.shape)
+                planes.append((number, step, _on_step(shape, step, cut) * factor))
+            continue
+        ends = cut.edges if pixels is None else pixels[cut.edges]
+        found = _by_step(shape, ends, cut.weights, holes)
+        if found is None:
+            return None
+        planes += [(number, step, value * factor) for step, value in found]
+    used = {step for _, step, _ in planes}
+    steps = next(
+        (s for s in STENCILS if used <= set(s) and (shape[0] == 1 or s is not _AXES_2)), None
+    )
+    if steps is None:
+        return None
+    numbered = [(number, steps.index(step), value) for number, step, value in planes]
+    if pixels is None or holes is None:
+        return Grid(shape, steps, numbered)
+    border = np.zeros((k, size))
+    for number, step, value in planes:
+        if isinstance(value, float):
+            border[number] += value * _neighbours(holes, step)
+    return Grid(shape, steps, numbered, pixels, np.ascontiguousarray(border[:, pixels]))
+
+
+def _same(one: Origin, other: Origin) -> bool:
+    """Return whether two cuts were conditioned alike."""
+    (root, left), (its_root, its_left) = one, other
+    if root.n != its_root.n or left is None or its_left is None:
+        return root.n == its_root.n and left is its_left
+    return left is its_left or np.array_equal(left, its_left)
+
+
+def _part(shape: Shape, step: Step, end: int) -> tuple[slice, ...]:
+    """Return the block of the grid with the first (0) or second (1) ends of a step's edges."""
+    signs = step if end else tuple(-s for s in step)
+    return tuple(slice(max(0, s), size + min(0, s)) for s, size in zip(signs, shape, strict=True))
+
+
+def _count(shape: Shape, step: Step) -> int:
+    """Return the number of edges of a step."""
+    return math.prod(max(0, size - abs(s)) for s, size in zip(step, shape, strict=True))
+
+
+def _neighbours(holes: NDArray[np.bool_], step: Step) -> FloatArray:
+    """Return how many of the two neighbours of each pixel along a step are holes."""
+    count = np.zeros(holes.shape)
+    first, second = (_part(holes.shape, step, end) for end in (0, 1))
+    count[first] += holes[second]
+    count[second] += holes[first]
+    return count.ravel()
+
+
+def _as_three(shape: tuple[int, ...]) -> Shape:
+    a, b, c = (1,) * (3 - len(shape)) + tuple(shape)
+    return a, b, c
+
+
+def _turned(offset: tuple[int, ...], shape: tuple[int, ...] | None) -> Step:
+    """Return the step of a grid cut where a column has become a row."""
+    assert shape is not None
+    sizes = list(_as_three(shape))
+    step = [0] * (3 - len(offset)) + list(offset)
+    while sizes[2] == 1 and math.prod(sizes) > 1:
+        sizes, step = [sizes[2], *sizes[:2]], [step[2], *step[:2]]
+    return step[0], step[1], step[2]
+
+
+def _on_step(shape: Shape, step: Step, cut: Cut) -> float | FloatArray:
+    """Return the weights of a cut of one direction: one number if they are all equal."""
+    first = float(cut.weights[0])
+    if cut.weights.strides == (0,) or bool((cut.weights == first).all()):
+        return first
+    plane = np.zeros(shape)
+    block = _part(shape, step, 0)
+    plane[block] = cut.weights.reshape(plane[block].shape)
+    return plane.ravel()
+
+
+def _by_step(
+    shape: Shape, edges: IntArray, weights: FloatArray, holes: NDArray[np.bool_] | None
+) -> list[tuple[Step, float | FloatArray]] | None:
+    """Sort edges between pixels by their step, None if one of them has no step.
+
+    Weights are one number where all edges of a step between elements are there, and equal.
+    """
+    a, b = (np.stack(np.unravel_index(end, shape), axis=1) for end in edges.T)
+    steps, place = np.unique(b - a, axis=0, return_inverse=True)
+    if len(steps) > len(_ALL_26):
+        return None
+    found: list[tuple[Step, float | FloatArray]] = []
+    for t, row in enumerate(steps):
+        step: Step = (int(row[0]), int(row[1]), int(row[2]))
+        if step not in _ALL_26:
+            return None
+        mine = place.ravel() == t
+        own = weights[mine]
+        if (own == own[0]).all() and len(own) == _between(shape, step, holes):
+            found.append((step, float(own[0])))
+            continue
+        plane = np.zeros(math.prod(shape))
+        plane[edges[mine, 0]] = own
+        found.append((step, plane))
+    return found
+
+
+def _between(shape: Shape, step: Step, holes: NDArray[np.bool_] | None) -> int:
+    """Return the number of edges of a step between elements."""
+    if holes is None:
+        return _count(shape, step)
+    first, second = (holes[_part(shape, step, end)] for end in (0, 1))
+    return int(np.count_nonzero(~(first | second)))
+
+
+def _guess(n: int, cuts: Sequence[Cut]) -> Shape | None:
+    """Return the shape of an image or volume, in row-major order, that edges could be those of."""
+    every = np.concatenate([cut.edges for cut in cuts])
+    lags = np.unique(every[:, 1] - every[:, 0])
+    wide = [int(lag) for lag in lags if lag > 1]
+    if not wide or len(lags) > len(_ALL_26):
+        return None
+    # few edges are some of those of many a grid
+    for shape in _candidates(n, wide, 1 in lags and len(every) >= n):
+        if _fits(shape, every):
+            return shape
+    return None
+
+
+def _candidates(n: int, lags: list[int], beyond: bool) -> Iterator[Shape]:
+    """Yield shapes among whose steps the lags may be; `beyond` 4-neighbour images too."""
+    if len(lags) == 1 and n % lags[0] == 0:
+        yield 1, n // lags[0], lags[0]
+    if not beyond or len(lags) == 1:
+        return
+    # lags of an image: w - 1, w, w + 1; of a volume also those of its planes
+    widths = [w for w in dict.fromkeys((lags[0], lags[0] + 1)) if w >= _NARROWEST and n % w == 0]
+    for width in widths:
+        if lags[-1] <= width + 1:
+            yield 1, n // width, width
+    for width in widths:
+        for lag in lags:
+            if lag > width and lag % width == 0 and n % lag == 0 and lag // width >= _NARROWEST:
+                yield n // lag, lag // width, width
+
+
+def _fits(shape: Shape, edges: IntArray) -> bool:
+    """Return whether all edges are between neighbours of a grid."""
+    a, b = (np.stack(np.unravel_index(end, shape)) for end in edges.T)
+    return bool((np.abs(b - a).max(axis=0) <= 1).all())

@@ -1,0 +1,286 @@
+r"""What functions :math:`f_1,\dots,f_K` are to a computer, found once and kept with them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from logsuper._base import FloatArray, IntArray
+from logsuper.functions import (
+    ConcaveCardinality,
+    ConcaveOfModular,
+    Cut,
+    Modular,
+    PairwiseGraph,
+    SubmodularFunction,
+    Sum,
+)
+from logsuper.structures._grid import Grid, find_grid
+from logsuper.structures._image import Image
+from logsuper.structures._lists import EdgeLists, make_lists, union_of_edges
+from logsuper.structures._pairs import Pairs
+from logsuper.structures._pairwise import Pairwise, find_pairwise
+
+KINDS = ("modular", "counts", "grid", "pairwise", "graph", "opaque")
+"""What functions can be, the most special first."""
+
+Counted = tuple[IntArray, FloatArray]
+"""Elements that are counted together, and the values (K, m + 1) of all functions at 0 to m ones."""
+
+
+class Structure:
+    r"""The structure of functions :math:`f_1,\dots,f_K` over the same n elements.
+
+    ============== ====================================================================
+    ``kind``       all functions are
+    ============== ====================================================================
+    "modular"      modular
+    "counts"       sums of modular functions and of functions of counts over disjoint sets
+    "grid"         sums of modular functions and of cuts on one regular grid
+    "pairwise"     sums of modular functions and of cuts (or what equals one)
+    "graph"        minima of pairwise functions over auxiliary nodes, and sums of them
+    "opaque"       known by their values alone
+    ============== ====================================================================
+
+    Use `find_structure` to get one. Everything is computed when it is first asked for.
+
+    Attributes
+    ----------
+    n : int
+    cuts : list of (int, float, Cut)
+        Number of the function, factor, cut.
+    tilts : dict of int to ndarray of shape (n,)
+        The modular terms of each function that has any.
+    others : list of (int, SubmodularFunction)
+        What else the functions consist of.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.structures import find_structure
+    >>> find_structure(ls.grid_cuts((3, 4))).kind
+    'grid'
+    >>> find_structure([ls.Cut(6, [(0, 1), (1, 2), (0, 3), (1, 4), (2, 5)])]).grid.shape
+    (1, 2, 3)
+    """
+
+    def __init__(self, functions: Sequence[SubmodularFunction]) -> None:
+        # weakly, for the structure is kept with a single function, which its callers hold
+        self._functions = tuple(weakref.ref(f) for f in functions)
+        self.n = functions[0].n
+        self.cuts: list[tuple[int, float, Cut]] = []
+        self.tilts: dict[int, FloatArray] = {}
+        self.others: list[tuple[int, SubmodularFunction]] = []
+        for k, f in enumerate(functions):
+            rest: list[tuple[float, SubmodularFunction]] = []
+            for weight, atom in f.terms():
+                if isinstance(atom, Modular):
+                    tilt = weight * atom.t
+                    self.tilts[k] = self.tilts[k] + tilt if k in self.tilts else tilt
+                elif isinstance(atom, Cut):
+                    self.cuts.append((k, weight, atom))
+                else:
+                    rest.append((weight, atom))
+            if rest:
+                self.others.append((k, Sum(rest)))
+
+    @property
+    def functions(self) -> tuple[SubmodularFunction, ...]:
+        """The functions themselves, as long as somebody holds them."""
+        return tuple(f for f in (reference() for reference in self._functions) if f is not None)
+
+    @property
+    def count(self) -> int:
+        """Number K of functions."""
+        return len(self._functions)
+
+    @cached_property
+    def kind(self) -> str:
+        """One of `KINDS`."""
+        if not self.cuts and not self.others:
+            return "modular"
+        if self.counts is not None:
+            return "counts"
+        if self.grid is not None:
+            return "grid"
+        if self.pairwise is not None:
+            return "pairwise"
+        return "opaque" if self.graphs is None else "graph"
+
+    # ------------------------------------------------------------------------------- pairwise
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """The regular grid that all functions lie on, or None."""
+        return None if self.others else find_grid(self.n, self.cuts, self.count)
+
+    @cached_property
+    def image_shape(self) -> tuple[int, int] | None:
+        """Rows and columns of the image whose 4-neighbour grid has all edges, or None."""
+        return self.grid.shape[1:] if self.grid is not None and self.grid.is_image else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every pixel of the grid is an element."""
+        return self.grid is not None and self.grid.pixels is None
+
+    @cached_property
+    def image(self) -> Image | None:
+        """The sum of the functions on the 4-neighbour grid of an image, or None."""
+        if self.grid is None or self.image_shape is None:
+            return None
+        return Image.lay(self.image_shape, *self.listed, self.field, self.grid.pixels)
+
+    @property
+    def field(self) -> FloatArray:
+        """The sum t of all modular terms -t'x."""
+        return -sum(self.tilts.values(), np.zeros(self.n))
+
+    @property
+    def listed(self) -> tuple[IntArray, FloatArray]:
+        """The edges of all cuts one after the other, repeated ones too, and their weights."""
+        edges = [np.empty((0, 2), dtype=np.int64), *(cut.edges for _, _, cut in self.cuts)]
+        weights = [np.empty(0), *(factor * cut.weights for _, factor, cut in self.cuts)]
+        return np.concatenate(edges), np.concatenate(weights)
+
+    @cached_property
+    def pairwise(self) -> tuple[Pairwise, ...] | None:
+        """The normal form of each function, None if one of them is not pairwise."""
+        if self.graphs is None or any(graph.n_aux for _, graph in self.graphs):
+            return None
+        if self.count > 1:
+            forms = [structure_of(f).pairwise for f in self.functions]
+            return tuple(form[0] for form in forms if form is not None)
+        found = find_pairwise(self.functions[0])
+        assert found is not None
+        return (found,)
+
+    @cached_property
+    def pairs(self) -> Pairs | None:
+        """The normal forms of all functions on common edges, None if one is not pairwise."""
+        forms = self.pairwise
+        return None if forms is None else Pairs.of(self.n, forms, self.edges)
+
+    # --------------------------------------------------------------------------------- graphs
+
+    @cached_property
+    def graphs(self) -> list[tuple[int, PairwiseGraph]] | None:
+        """The graphs of the `others`, None if one of them has none."""
+        found = [(k, f.graph()) for k, f in self.others]
+        known = [(k, graph) for k, graph in found if graph is not None]
+        return known if len(known) == len(found) else None
+
+    @cached_property
+    def _union(self) -> tuple[IntArray, IntArray]:
+        return union_of_edges(self.n, self.cuts)
+
+    @property
+    def edges(self) -> IntArray:
+        """The edges (E, 2) of all cuts in order of first appearance."""
+        return self._union[0]
+
+    @property
+    def places(self) -> IntArray:
+        """Where the edges of all cuts, one after the other, stand among `edges`."""
+        return self._union[1]
+
+    @cached_property
+    def table(self) -> FloatArray:
+        """The weights (K, E) of the cuts of each function on `edges`."""
+        table, at = np.zeros((self.count, len(self.edges))), 0
+        for k, factor, cut in self.cuts:
+            size = len(cut.weights)
+            np.add.at(table[k], self.places[at : at + size], factor * cut.weights)
+            at += size
+        return table
+
+    def combine(
+        self, alpha: FloatArray, factors: FloatArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        r"""Return `edges` and the weights (P, E) of the cuts of :math:`\sum_k\alpha_kf_k`.
+
+        `alpha` is (1 or M, K), `factors` on the edges (1 or M, 1 or K, E).
+        """
+        weights = np.zeros(
+            (max(len(alpha), 1 if factors is None else len(factors)), len(self.edges))
+        )
+        for k, own in enumerate(self.table):
+            more = 1.0 if factors is None else factors[:, min(k, factors.shape[1] - 1)]
+            weights += alpha[:, k, None] * own * more
+        return np.ascontiguousarray(self.edges), weights
+
+    @cached_property
+    def lists(self) -> EdgeLists | None:
+        """The functions as lists of edges, None if one of them has no graph."""
+        if self.graphs is None:
+            return None
+        cuts = self.cuts
+        return make_lists(self.n, self.count, cuts, *self._union, self.graphs)
+
+    # --------------------------------------------------------------------------------- counts
+
+    @cached_property
+    def counts(self) -> list[Counted] | None:
+        """Sets that are counted, and all functions of the counts; None unless that is all."""
+        if self.cuts:
+            return None
+        tables: dict[bytes, Counted] = {}
+        for k, other in self.others:
+            for weight, atom in other.terms():
+                found = counted(atom)
+                if found is None:
+                    return None
+                members, g = found
+                key = np.asarray(members, dtype=np.int64).tobytes()
+                if key not in tables:
+                    tables[key] = members, np.zeros((self.count, len(g)))
+                tables[key][1][k] += weight * g
+        times = np.zeros(self.n, dtype=np.int64)
+        for members, _ in tables.values():
+            times[members] += 1
+        return None if (times > 1).any() else list(tables.values())
+
+
+def counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
+    """Return the members that a function counts and its values at 0, 1, ...; None if others."""
+    if isinstance(atom, ConcaveCardinality):
+        return atom.subset, atom.g
+    if isinstance(atom, ConcaveOfModular):
+        members = np.flatnonzero(atom.weights)
+        weights = atom.weights[members]
+        if len(members) == 0 or (weights == weights[0]).all():
+            step = weights[0] if len(members) else 0.0
+            return members, atom.g(step * np.arange(len(members) + 1.0))
+    return None
+
+
+def find_structure(functions: Iterable[SubmodularFunction]) -> Structure:
+    """Return the structure of functions over the same elements.
+
+    That of a single function is kept with it, for functions do not change.
+    """
+    listed = tuple(functions)
+    return structure_of(listed[0]) if len(listed) == 1 else Structure(listed)
+
+
+def structure_of(f: SubmodularFunction) -> Structure:
+    """Return the structure of one function, found once."""
+    kept = getattr(f, "__dict__", {})
+    found: Structure | None = kept.get("_structure")
+    if found is None:
+        found = kept["_structure"] = Structure((f,))
+    return found
+
+
+def pairwise_of(f: SubmodularFunction) -> Pairwise | None:
+    """Return the normal form of a function, None if it is not pairwise."""
+    found = structure_of(f).pairwise
+    return None if found is None else found[0]
+
+
+def image_of(f: SubmodularFunction) -> Image | None:
+    """Return a function on the 4-neighbour grid of an image, None if it is not one."""
+    return structure_of(f).image
