@@ -1,6 +1,6 @@
 """Whether results have stayed the same: `python -m benchmarks.same --write FILE | --against FILE`.
 
-Computes the fixed table of `same_cases` and `same_learning`, a few hundred named arrays, and keeps
+Computes the fixed table of `same_cases` and `same_learning`, some 1,700 named arrays, and keeps
 it, or compares it with one that was kept: row by row equal to the bit, or by how much it differs.
 What a row raises is part of its result. The exit code is 1 if a row differs or is missing that is
 not listed in `EXPECTED`. Run both on one machine: other processors round differently.
