@@ -19,6 +19,8 @@ from benchmarks import (
     noise_rate,
     probabilities,
     report,
+    same,
+    same_cases,
     sampling_speed,
     tables,
     tuning,
@@ -320,3 +322,65 @@ def test_sheet_of_grey_images(monkeypatch):
     ]
     with Image.open(io.BytesIO(grey.draw(3 * done))) as picture:
         assert picture.format == "PNG" and picture.width > 6 * 200 > picture.height
+
+
+def test_results_are_kept_and_compared(monkeypatch, tmp_path, capsys):
+    kept, page = tmp_path / "kept.npz", tmp_path / "page.md"
+    command = ["--only", "datasets"]
+    assert same.main([*command, "--write", str(kept)]) == 0
+    assert same.main([*command, "--against", str(kept)]) == 0
+    assert "Differences" not in capsys.readouterr().out
+    with np.load(kept) as stored:
+        rows = {name: stored[name] for name in stored.files}
+    rows["datasets/corrupted"][5] += 0.25
+    del rows["datasets/silhouettes"]
+    rows["datasets/lost"] = np.zeros(2)
+    np.savez(kept, **rows)
+    assert same.main([*command, "--against", str(kept), "--markdown", str(page)]) == 1
+    lines = [line for line in page.read_text().splitlines() if "NOT EXPECTED" in line]
+    assert [line.split(" | ")[0] for line in lines] == [
+        "| datasets/corrupted", "| datasets/lost", "| datasets/silhouettes",
+    ]  # fmt: skip
+    assert " 0.25 " in lines[0] and "1 of 512 numbers" in lines[0]
+    assert "missing" in lines[1] and "new" in lines[2]
+    monkeypatch.setitem(same.EXPECTED, "datasets/[cls]*", "for this test")
+    assert same.main([*command, "--against", str(kept)]) == 0
+
+
+def test_differences_are_found_to_the_bit():
+    x = np.array([1.0, np.nan, 0.0])
+    assert same.differs(x, np.array([1.0, -np.nan, 0.0])) == []
+    assert same.differs(x, np.array([1.0, np.nan, -0.0]))[2] == "1 of 3 numbers"
+    assert same.differs(x, np.array([np.nextafter(1.0, 2.0), np.nan, 0.0]))[0] == "2.22e-16"
+    assert same.differs(x, x[:2])[2] == "3 numbers -> 2"
+    value, key = (same.raised(error("of", "this")) for error in (ValueError, KeyError))
+    assert same.differs(value, same.raised(ValueError("in other words"))) == []
+    assert same.differs(value, key)[2].startswith("raises ValueError -> raises KeyError")
+    assert same.differs(value, x)[2].startswith("raises ValueError -> numbers")
+    image = same.flatten([np.eye(2), (True, None)])
+    np.testing.assert_array_equal(image, [1.0, 0.0, 0.0, 1.0, 1.0, np.nan])
+
+
+def test_what_stops_a_group_of_rows_is_a_row(monkeypatch):
+    def broken():
+        yield "first", lambda: 1
+        raise AttributeError("gone")
+
+    monkeypatch.setitem(same.GROUPS, "broken", broken)
+    rows = same.compute(["broken"])
+    assert rows["broken/first"] == 1
+    assert rows["broken/... after first"][1] == "AttributeError"
+
+
+def test_arguments_are_given_by_the_names_that_a_function_has():
+    def inner(*, samples, seed=0):
+        return samples, seed
+
+    def outer(**options):
+        return inner(**options)
+
+    assert same_cases.call(inner, n_samples=3) == (3, 0)
+    assert same_cases.call(outer, n_samples=3, seed=1) == (3, 1)
+    assert same_cases.call(lambda count, key: (count, key), n_samples=3, seed=1) == (3, 1)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        same_cases.call(outer, n_samples=3, other=1)
