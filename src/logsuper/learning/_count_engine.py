@@ -11,7 +11,7 @@ import numpy as np
 from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import count_cost, count_marginals, counted
 from logsuper.functions import Modular
-from logsuper.learning._engines import Partition
+from logsuper.learning._engines import Batch, Partition
 from logsuper.learning._examples import Group
 
 __all__ = ["Counts"]
@@ -32,10 +32,9 @@ class Counts:
         parts = _tabulate(group)
         return None if parts is None else sum(3.0 * count_cost(len(part[0])) for part in parts[0])
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Sum over the elements of each example in turn."""
+        group, _, alpha, fields, _ = batch
         if group not in self._tables:
             tables = _tabulate(group)
             assert tables is not None

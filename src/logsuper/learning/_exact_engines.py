@@ -32,7 +32,7 @@ from logsuper.bounds import (
 )
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.learning._count_engine import Counts
-from logsuper.learning._engines import Engine, Partition
+from logsuper.learning._engines import Batch, Engine, Partition, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 from logsuper.learning._pairs import Pairs, Reduced, grid_shape
 from logsuper.solvers import kernels
@@ -59,7 +59,7 @@ _WIDEST = 12
 _MEASURED = 20
 
 Bits = NDArray[np.uint8]
-Side = Literal["lower", "upper"]
+Target = Literal["lower", "upper"]
 Row = tuple[float, FloatArray, FloatArray]
 """Of one example: log Z, the expected functions and the expected x."""
 
@@ -70,10 +70,9 @@ class Enumeration:
     def __init__(self) -> None:
         self._tables: dict[Group, tuple[Bits, FloatArray]] = {}
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Sum over the states, some examples at a time."""
+        group, rows, alpha, fields, _ = batch
         if group not in self._tables:
             self._tables[group] = _tabulate(group, None)
         X, F = self._tables[group]
@@ -93,10 +92,9 @@ class Elimination:
     def __init__(self) -> None:
         self._pairs: dict[Group, Pairs] = {}
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Sum out the elements of each example in turn."""
+        group, rows, alpha, fields, _ = batch
         if group not in self._pairs:
             self._pairs[group] = Pairs.need(group, "elimination")
         pairs = self._pairs[group]
@@ -135,25 +133,23 @@ class Strips:
     n_jobs: int | None = None
     anchored: bool = False
     _lattices: dict[Group, _Lattice] = dataclasses.field(default_factory=dict)
-    _anchors: dict[tuple[Group, int], _Anchors] = dataclasses.field(default_factory=dict)
+    _anchors: dict[tuple[Group, Side], _Anchors] = dataclasses.field(default_factory=dict)
 
     def anchor(self, window: int) -> Strips:
         """Return an engine that will keep the references of its first evaluation."""
         return dataclasses.replace(self, window=window, anchored=True, _anchors={})
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Bound log Z of each example, several at a time."""
-        # the free side of an objective has even steps, the held side odd ones
-        side: Side = "lower" if step % 2 else "upper"
+        group, rows, alpha, fields, side = batch
+        target: Target = "lower" if side == "held" else "upper"
         lattice = self._lattice(group)
-        references = self._references(group, rows, alpha, fields, step)
+        references = self._references(batch)
 
         def one(row: int, field: FloatArray, reference: Bits) -> Row:
             def infer(reduced: Reduced) -> Row:
                 grid, x, transposed = lattice.lay(reduced, reference, self.window)
-                value, *gradient = strips_gradient(grid, x, self.window, side=side)
+                value, *gradient = strips_gradient(grid, x, self.window, side=target)
                 mean, by_weight = lattice.gather(gradient, transposed)
                 return value, mean, -by_weight
 
@@ -162,12 +158,11 @@ class Strips:
 
         return _stack(self._map(one, rows, fields, references))
 
-    def widths(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> FloatArray:
+    def widths(self, batch: Batch) -> FloatArray:
         """Return how far log Z can be from what `evaluate` returns, (B,)."""
+        group, rows, alpha, fields, _ = batch
         lattice = self._lattice(group)
-        references = self._references(group, rows, alpha, fields, step)
+        references = self._references(batch)
 
         def one(row: int, field: FloatArray, reference: Bits) -> float:
             reduced = lattice.pairs.reduce(lattice.pairs.scaled(group, row), alpha, field)
@@ -208,13 +203,12 @@ class Strips:
             self._lattices[group] = _Lattice(pairs, shape)
         return self._lattices[group]
 
-    def _references(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Bits:
+    def _references(self, batch: Batch) -> Bits:
         """Return the reference of each example, (B, n)."""
+        group, rows, alpha, fields, side = batch
         if not self.anchored:
             return self._modes(group, rows, alpha, fields)
-        key = group, step % 2
+        key = group, side
         if key not in self._anchors:
             self._anchors[key] = _Anchors(group.count, group.prepared.n)
         anchors = self._anchors[key]
@@ -226,9 +220,8 @@ class Strips:
 
     def _modes(self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray) -> Bits:
         """Return the mode of each example, given its labels unless this is anchored."""
-        alike = group.observed is None and group.features is None and group.edge_weights is None
         # where examples are alike, one of them stands for all, whatever its labels are
-        if group.labels is not None and not self.anchored and not alike:
+        if group.labels is not None and not self.anchored and not group.alike():
             x = group.labels[rows]
             if not (x == UNKNOWN).any():
                 return x
@@ -256,8 +249,7 @@ class Exact:
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.learning import Objective, make_examples
-    >>> from logsuper.learning._exact import Exact
+    >>> from logsuper.learning import Exact, Objective, make_examples
     >>> data = make_examples(ls.grid_cuts((3, 4)), labels=np.zeros((1, 3, 4)))
     >>> loss = Objective.supervised(data, Exact()).loss(np.zeros(data.layout.size))
     >>> bool(np.isclose(loss.value, 12 * np.log(2)))
@@ -350,20 +342,14 @@ class Exact:
         wider = range(given + 1, _WIDEST + 1)
         return max((w for w in wider if n * w * 2.0**w <= budget), default=given)
 
-    def widths(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> FloatArray:
+    def widths(self, batch: Batch) -> FloatArray:
         """Return how far log Z can be from what `evaluate` returns, (B,)."""
-        chosen = self.choose(group)
-        if isinstance(chosen, Strips):
-            return chosen.widths(group, rows, alpha, fields, step)
-        return np.zeros(len(rows))
+        chosen = self.choose(batch.group)
+        return chosen.widths(batch) if isinstance(chosen, Strips) else np.zeros(len(batch.rows))
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Evaluate by the engine of the group."""
-        return self.choose(group).evaluate(group, rows, alpha, fields, step)
+        return self.choose(batch.group).evaluate(batch, step)
 
 
 def some_of(examples: Examples) -> IntArray:

@@ -27,8 +27,6 @@ __all__ = ["PseudoLikelihood", "pseudo"]
 
 # Gains of that many elements, times functions, are kept; beyond, they are made anew at every step.
 _KEPT = 1 << 25
-# Elements of the examples that are dealt with at once.
-_BLOCK = 1 << 21
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,23 +51,18 @@ class PseudoLikelihood:
         count = examples.count if index is None else len(index)
         alpha = theta[examples.layout.blocks["alpha"]]
         value, gradient = 0.0, np.zeros(examples.layout.size)
-        for group, every in examples.parts(index):
+        for group, rows in examples.pieces(index=index):
             assert group.labels is not None
-            size = max(1, _BLOCK // max(1, group.prepared.n))
-            for first in range(0, len(every), size):
-                rows = every[first : first + size]
-                gains = self._gain(group, rows, keep=index is None)
-                sign = 2.0 * group.labels[rows] - 1.0
-                # g = sum_k alpha_k g_k - u
-                margin = sign * (
-                    np.tensordot(alpha, gains, 1) - examples.fields(theta, group, rows)
-                )
-                value += float(np.logaddexp(0.0, margin).sum()) / count
-                # the derivative in g is that in -u, and in the k-th weight over g_k
-                slope = sign * expit(margin)
-                stats = -np.einsum("kbd,bd->bk", gains, slope)
-                moments = Moments(stats, -slope, examples.agreement(group, rows, -slope))
-                gradient += examples.statistics(group, rows, moments).sum(axis=0) / count
+            gains = self._gain(group, rows, keep=index is None)
+            sign = 2.0 * group.labels[rows] - 1.0
+            # g = sum_k alpha_k g_k - u
+            margin = sign * (np.tensordot(alpha, gains, 1) - examples.fields(theta, group, rows))
+            value += float(np.logaddexp(0.0, margin).sum()) / count
+            # the derivative in g is that in -u, and in the k-th weight over g_k
+            slope = sign * expit(margin)
+            stats = -np.einsum("kbd,bd->bk", gains, slope)
+            moments = Moments(stats, -slope, examples.agreement(group, rows, -slope))
+            gradient += examples.statistics(group, rows, moments).sum(axis=0) / count
         return Loss(value, 0.0, gradient, 0)
 
     def _gain(self, group: Group, rows: IntArray, keep: bool) -> FloatArray:
