@@ -28,7 +28,7 @@ from benchmarks.workloads import Graph
 from logsuper._base._files import atomic_write
 from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
 from logsuper.learning._descent import Descent, logistic
-from logsuper.learning._engines import Partition, step_key
+from logsuper.learning._engines import Batch, Partition, noise_key
 from logsuper.learning._steps import make_steps, units
 from logsuper.report import Table
 from logsuper.solvers._noise import logistic_noise
@@ -238,12 +238,13 @@ class PeerNoise:
     peer: str
     extra: Stopwatch
 
-    def evaluate(self, group: Any, rows: Any, alpha: Any, fields: Any, step: int) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Solve one cut after the other."""
+        group, rows, alpha, fields, side = batch
         shape = (len(rows), self.samples, group.prepared.n)
         np.random.default_rng(step).logistic(size=shape)  # what a user would draw
         with self.extra.running():
-            key = step_key(self.key, step)
+            key = noise_key(self.key, side, step)
             noise = logistic_noise(key, np.arange(len(rows)), np.arange(self.samples), shape[2])
             noise = noise.reshape(shape)
         theta = (fields[:, None, :] + noise).reshape(-1, shape[2])

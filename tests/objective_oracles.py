@@ -20,7 +20,8 @@ long = pytest.mark.skipif(kernels() is None, reason="takes long without compiled
 class Exact:
     """An engine by enumeration: A, and the expectations of f_k and x."""
 
-    def evaluate(self, group, rows, alpha, fields, step):
+    def evaluate(self, batch, step=0):
+        group, _, alpha, fields, _ = batch
         x = oracles.enumerate_x(group.prepared.n)
         f = np.stack([g(x) for g in group.prepared.functions], axis=1)
         values, stats, mean = [], [], []

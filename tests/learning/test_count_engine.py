@@ -5,8 +5,8 @@ import pytest
 
 import logsuper as ls
 from logsuper.learning import Penalty, exact, logistic, make_examples
-from logsuper.learning._count_engine import Counts
-from logsuper.learning._exact_engines import Enumeration, Exact
+from logsuper.learning._engines import Batch
+from logsuper.learning._exact_engines import Counts, Enumeration, Exact
 
 N = 7
 FAMILIES = {
@@ -33,7 +33,7 @@ def test_the_same_as_enumeration(family, seed):
     fields[4, [2, 5]] = np.inf, -np.inf
     alpha = rng.exponential(size=len(functions))
     found, expected = (
-        engine.evaluate(group, np.arange(5), alpha, fields, 0)
+        engine.evaluate(Batch(group, np.arange(5), alpha, fields, "free"))
         for engine in (Counts(), Enumeration())
     )
     for a, b in zip(found, expected, strict=True):

@@ -173,7 +173,7 @@ def test_shapes_that_differ_come_back_in_order(monkeypatch: pytest.MonkeyPatch) 
             np.testing.assert_allclose(mine, image, atol=1e-3)
     assert [s.shape for s in decoding.samples(data, theta, 2, seed=0)] == [(2, *s) for s in shapes]
     whole = decoding.modes(data, theta)
-    monkeypatch.setattr(decoding, "_HELD", 12)  # one image a piece
+    monkeypatch.setattr("logsuper.learning._examples._PIECE", 12)  # one image a piece
     for mine, other in zip(whole, decoding.modes(data, theta), strict=True):
         np.testing.assert_array_equal(mine, other)
 

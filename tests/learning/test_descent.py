@@ -93,10 +93,10 @@ def test_every_pass_sees_every_example():
 
     @dataclasses.dataclass(frozen=True)
     class Spy(FreshNoise):
-        def evaluate(self, group, rows, alpha, fields, step):
+        def evaluate(self, batch, step=0):
             if step < 2**40:
-                seen.extend(group.index[rows])
-            return super().evaluate(group, rows, alpha, fields, step)
+                seen.extend(batch.group.index[batch.rows])
+            return super().evaluate(batch, step)
 
     data = silhouettes()
     objective = Objective.supervised(data, Spy(1, key=0))
@@ -339,9 +339,9 @@ def test_many_examples_are_judged_by_others_than_the_start_has_fitted(monkeypatc
     seen = []
 
     class Watched(FreshNoise):
-        def evaluate(self, group, rows, alpha, fields, step):
-            seen.append((step // 2, set(rows.tolist())))
-            return super().evaluate(group, rows, alpha, fields, step)
+        def evaluate(self, batch, step=0):
+            seen.append((step, set(batch.rows.tolist())))
+            return super().evaluate(batch, step)
 
     objective = Objective.supervised(data, Watched(1, key=seed))
     quiet(descend, objective, Penalty.of(data.layout, beta=1.0), batch=3, max_steps=31)

@@ -11,7 +11,6 @@ from logsuper._base._warnings import ConvergenceWarning
 from logsuper.functions import ConcaveCardinality
 from logsuper.learning import FixedNoise, Objective, Penalty, log_evidence, make_examples
 from logsuper.learning._em import expectation_maximization
-from logsuper.learning._evidence import Evidence
 from logsuper.learning._exact_engines import Elimination, Enumeration, Exact
 from logsuper.learning._latent import latent
 
@@ -113,7 +112,7 @@ def test_exact_em_equals_em_by_elimination_on_larger_grids():
     start = data.layout.fill(alpha=0.5)
     found = latent(data, penalty, engine="exact", start=start, tol=1e-4)
     best = expectation_maximization(
-        Evidence(data, Elimination(), Elimination()),
+        Objective(data, Elimination(), latent=True),
         penalty,
         start,
         data.channel,
@@ -161,7 +160,7 @@ def narrow():
 @long
 def test_an_iteration_that_makes_it_worse_is_not_taken():
     data, penalty = narrow()
-    evidence, lines = Evidence(data, Exact(2), Exact(2)), []
+    evidence, lines = Objective(data, Exact(2), latent=True, posterior=Exact(2)), []
     found = expectation_maximization(
         evidence,
         penalty,
@@ -197,7 +196,7 @@ def test_references_that_stay_go_on_where_those_that_follow_make_it_worse(monkey
     assert found.history == tuple(lines)
     assert [record.step for record in lines] == list(range(len(lines)))
     # without, the fit ends at the best it had, and says why
-    monkeypatch.setattr(Evidence, "anchor", lambda self: self)
+    monkeypatch.setattr("logsuper.learning._latent.keep_references", lambda objective: objective)
     with pytest.warns(ConvergenceWarning) as caught:
         worse = latent(data, penalty, **options)
     stopped, wide = (str(warning.message) for warning in caught)
@@ -217,7 +216,7 @@ def test_refuses_a_start_that_is_not_finite():
     data = random_data(np.random.default_rng(0), ls.Flips(0.2))
     with pytest.raises(ValueError, match="objective is nan at the start; start from smaller"):
         expectation_maximization(
-            Evidence(data, Enumeration(), Broken()),
+            Objective(data, Enumeration(), latent=True, posterior=Broken()),
             Penalty.of(data.layout),
             data.layout.fill(alpha=0.5),
             data.channel,

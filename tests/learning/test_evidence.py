@@ -6,8 +6,8 @@ from objective_oracles import long
 
 import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
-from logsuper.learning import bracket_log_evidence, log_evidence, make_examples
-from logsuper.learning._evidence import Evidence
+from logsuper.learning import Objective, bracket_log_evidence, log_evidence, make_examples
+from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._exact_engines import Elimination, Exact, Strips
 
 pytestmark = long
@@ -73,10 +73,10 @@ def test_strips_bound_the_objective_within_their_width(anchored, factors, alpha)
     truth = -log_evidence(data, theta, Elimination()).mean()
     errors = []
     for window in (2, 5):
-        evidence = Evidence(data, Exact(window), Exact(window))
-        evidence = evidence.anchor() if anchored else evidence
+        evidence = Objective(data, Exact(window), latent=True, posterior=Exact(window))
+        evidence = keep_references(evidence) if anchored else evidence
         found = evidence.free(theta).value - evidence.held(theta, data.channel).value
-        width = evidence.width(theta, data.channel)
+        width = measure_width(evidence, theta)
         assert 0.0 <= found - truth <= width
         errors.append(found - truth)
     assert errors[1] < 0.5 * errors[0]

@@ -14,11 +14,13 @@ import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.learning import Examples, Objective, Penalty, make_examples, minimize
-from logsuper.learning._engines import Engine
-from logsuper.learning._exact import Elimination, Enumeration, Exact, Strips, exact
-from logsuper.learning._exact_engines import SHARED
+from logsuper.learning._engines import Batch, Engine, Side
+from logsuper.learning._exact import exact
+from logsuper.learning._exact_engines import SHARED, Elimination, Enumeration, Exact, Strips
 from logsuper.learning._samples import Samples
 from logsuper.sampling import sample
+
+SIDES: tuple[Side, ...] = ("free", "held")
 
 SHAPES = [(3, 4), (1, 7), (7,), (4, 2)]
 
@@ -121,28 +123,29 @@ def test_strips_bound_the_loss_within_their_width(known: float, anchored: bool, 
         engine = Strips(window)
         engine = engine.anchor(window) if anchored else engine
         loss = Objective.supervised(data, engine).loss(theta)
-        values = {step: engine.evaluate(group, rows, alpha, fields, step).values for step in (0, 1)}
-        exactly = Strips(6).evaluate(group, rows, alpha, fields, 0).values
-        width = engine.widths(group, rows, alpha, fields, 0)
-        assert np.all(values[1] <= exactly + 1e-10)
-        assert np.all(exactly <= values[0] + 1e-10)
-        assert np.all(values[0][:, 0] - exactly[:, 0] <= width + 1e-10)
+        free, held = (Batch(group, rows, alpha, fields, side) for side in SIDES)
+        upper, lower = engine.evaluate(free).values, engine.evaluate(held).values
+        exactly = Strips(6).evaluate(free).values
+        width = engine.widths(free)
+        assert np.all(lower <= exactly + 1e-10)
+        assert np.all(exactly <= upper + 1e-10)
+        assert np.all(upper[:, 0] - exactly[:, 0] <= width + 1e-10)
         assert loss.value >= truth.value - 1e-10
         errors.append(loss.value - truth.value)
     assert errors[2] < 0.3 * errors[0]
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_gradient_of_strips_with_a_narrow_window(side: int, seed: int) -> None:
+@pytest.mark.parametrize("side", SIDES)
+def test_gradient_of_strips_with_a_narrow_window(side: Side, seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = make((5, 6), rng)
     (group,) = data.groups
     rows, fields, alpha = np.arange(5), rng.normal(size=(5, 30)), np.array([0.7, 0.9])
     engine = Strips(2).anchor(2)
-    found = engine.evaluate(group, rows, alpha, fields, side)
+    found = engine.evaluate(Batch(group, rows, alpha, fields, side))
 
     def value(da: np.ndarray, du: np.ndarray) -> np.ndarray:
-        return engine.evaluate(group, rows, alpha + da, fields + du, side).values[:, 0]
+        return engine.evaluate(Batch(group, rows, alpha + da, fields + du, side)).values[:, 0]
 
     h = 1e-5
     for k, step in enumerate(h * np.eye(2)):
@@ -164,13 +167,14 @@ def test_exact_equals_elimination_on_larger_grids(shape: tuple[int, int], alpha:
     (group,) = data.groups
     rows, weights = np.arange(3), np.array([alpha, 1.1 * alpha])
     fields = np.stack([rng.normal(size=group.prepared.n) * scale for scale in (0.0, 0.1, 1.0)])
-    truth = Elimination().evaluate(group, rows, weights, fields, 0)
+    batch = Batch(group, rows, weights, fields, "free")
+    truth = Elimination().evaluate(batch)
     for engine in (Exact(), Exact().anchor(3)):
-        for side in (0, 1):
-            found = engine.evaluate(group, rows, weights, fields, side)
+        for side in SIDES:
+            found = engine.evaluate(batch._replace(side=side))
             for ours, expected in zip(found, truth, strict=True):
                 np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-9)
-        assert engine.widths(group, rows, weights, fields, 0) == pytest.approx(0.0, abs=1e-9)
+        assert engine.widths(batch) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_windows_that_a_budget_affords(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +240,7 @@ def test_moments_match_at_the_optimum(family: str, seed: int) -> None:
     (group,) = data.groups
     field = data.fields(found.theta, group, np.array([0]))
     p = found.parameters
-    expected = Enumeration().evaluate(group, np.array([0]), p.alpha, field, 0)
+    expected = Enumeration().evaluate(Batch(group, np.array([0]), p.alpha, field, "free"))
     pull = penalty.gradient(found.theta)
     assert expected.mean[0] - x.mean(axis=0) + pull[1:] == pytest.approx(np.zeros(8), abs=3e-6)
     slope = float(np.mean(f(x)) - expected.stats[0, 0] + pull[0])

@@ -8,7 +8,7 @@ import pytest
 
 import logsuper as ls
 from logsuper.learning import Examples, Objective, Penalty, make_examples
-from logsuper.learning._exact import Enumeration
+from logsuper.learning._exact_engines import Enumeration
 from logsuper.learning._lfield import LField, lfield
 
 

@@ -8,7 +8,7 @@ from objective_oracles import long
 from oracles import enumerate_x, random_cut, random_directed_cut
 
 import logsuper as ls
-from logsuper.learning import FixedNoise, Objective, Penalty, _observed_means, make_examples
+from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
 from logsuper.learning import _moments as module
 from logsuper.learning._decoding import means
 from logsuper.learning._descent import descend, logistic
@@ -186,7 +186,7 @@ def test_blocks_and_what_is_kept_change_nothing(monkeypatch, seed):
     group, rows = next(data.parts())
     kept = moment_targets(data)
     monkeypatch.setattr(module, "_KEPT", 0)
-    monkeypatch.setattr(_observed_means, "_BLOCK", 45)
+    monkeypatch.setattr("logsuper.learning._examples._PIECE", 45)
     blocks = moment_targets(data)
     assert kept.kept[0] is not None and blocks.kept[0] is None
     np.testing.assert_allclose(kept.shift(group), blocks.shift(group), atol=1e-12)

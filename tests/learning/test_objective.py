@@ -255,3 +255,24 @@ def test_keys_of_fixed_noise_are_not_rounded():
     group, rows = examples.groups[0], np.array([0])
     draws = [FixedNoise(2, key).draw(group, rows) for key in (2**64 - 1, 2**64 - 2)]
     assert not np.array_equal(*draws)
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_pieces_of_examples_add_up(monkeypatch, seed, features):
+    rng = np.random.default_rng(seed)
+    phi = {"features": rng.normal(size=(7, *SHAPE, 2))} if features else {}
+    z, channel = images(rng, 7, SHAPE), ls.AsymmetricFlips(0.1, 0.2)
+    data = make_examples(CUTS, observed=z, channel=channel, **phi)
+    theta = random_theta(rng, data.layout)
+
+    def sides():
+        objective = Objective(data, FixedNoise(3, seed), latent=True, posterior=FixedNoise(2, seed))
+        return objective.free(theta), objective.held(theta, ls.AsymmetricFlips(0.2, 0.3))
+
+    whole = sides()
+    monkeypatch.setattr("logsuper.learning._examples._PIECE", 30)
+    for one, other in zip(whole, sides(), strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    assert whole[1].counts.sum() > 1.0
+    assert whole[0].cuts == (21 if features else 3) and whole[1].cuts == 14

@@ -73,7 +73,7 @@ def test_blocks_of_examples_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_examples(list(ls.grid_cuts((3, 3))), labels=rng.integers(0, 2, (7, 3, 3)))
     theta = data.layout.fill(alpha=0.4)
     whole = PseudoLikelihood(data).loss(theta)
-    monkeypatch.setattr("logsuper.learning._pseudo._BLOCK", 18)
+    monkeypatch.setattr("logsuper.learning._examples._PIECE", 18)
     monkeypatch.setattr("logsuper.learning._pseudo._KEPT", 40)
     split = PseudoLikelihood(data)
     for _ in range(2):

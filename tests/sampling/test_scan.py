@@ -18,7 +18,7 @@ from logsuper.sampling._scan import (
     PairwiseScan,
     Scan,
     checkerboard,
-    from_grid,
+    from_image,
     make_scan,
 )
 from logsuper.structures import image_of, pairwise_of
@@ -59,7 +59,7 @@ def test_grid_kernel_is_the_graph_kernel(
     ):
         grid = image_of(f)
         assert grid is not None
-        as_edges = PairwiseScan(from_grid(grid), split_modular(f)[1], checkerboard(shape))
+        as_edges = PairwiseScan(from_image(grid), split_modular(f)[1], checkerboard(shape))
         for scale in (1.0, 0.3):
             first = swept(make_scan(f), chains, scale=scale)
             assert np.array_equal(first, swept(as_edges, chains, scale=scale))

@@ -27,11 +27,11 @@ from flow_oracles import (
     random_edges,
     scipy_maxima,
 )
-from logsuper.structures import structure_of
 
 from logsuper.functions import grid_cuts
 from logsuper.solvers._fallback import solve_pairwise
 from logsuper.solvers._native import kernels
+from logsuper.structures import structure_of
 
 # Sizes around the widths of vectors (4, 8) and words (64), single rows and columns, flat volumes.
 GRIDS = [

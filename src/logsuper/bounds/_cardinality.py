@@ -13,7 +13,8 @@ from logsuper.bounds import _large_counts
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._overflow import refuse_overflow
 from logsuper.bounds._results import Bound, Marginals
-from logsuper.functions import ConcaveCardinality, ConcaveOfModular, Modular, SubmodularFunction
+from logsuper.functions import SubmodularFunction
+from logsuper.structures import structure_of
 
 Groups = list[tuple[IntArray, FloatArray]]
 
@@ -173,37 +174,10 @@ def _prepare(f: SubmodularFunction, budget: float, passes: int) -> tuple[FloatAr
 
 def _parts(f: SubmodularFunction) -> tuple[FloatArray, Groups] | None:
     """Return the field and, for each set that is counted, its members and g; None if others."""
-    t = np.zeros(f.n)
-    groups: dict[bytes, tuple[IntArray, FloatArray]] = {}
-    for weight, atom in f.terms():
-        if isinstance(atom, Modular):
-            t -= weight * atom.t
-            continue
-        found = counted(atom)
-        if found is None:
-            return None
-        members, g = found
-        _, before = groups.get(members.tobytes(), (members, 0.0))
-        groups[members.tobytes()] = (members, before + weight * g)
-    times = np.zeros(f.n, dtype=np.int64)
-    for members, _ in groups.values():
-        times[members] += 1
-    if (times > 1).any():
+    structure = structure_of(f)
+    if structure.counts is None:
         return None
-    return t, list(groups.values())
-
-
-def counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
-    """Return the members that a function counts and its values at 0, 1, ...; None if others."""
-    if isinstance(atom, ConcaveCardinality):
-        return atom.subset, atom.g
-    if isinstance(atom, ConcaveOfModular):
-        members = np.flatnonzero(atom.weights)
-        weights = atom.weights[members]
-        if len(members) == 0 or (weights == weights[0]).all():
-            step = weights[0] if len(members) else 0.0
-            return members, atom.g(step * np.arange(len(members) + 1.0))
-    return None
+    return structure.field, [(members, table[0]) for members, table in structure.counts]
 
 
 def _backward(ahead: FloatArray, t: FloatArray) -> Iterator[FloatArray]:

@@ -204,7 +204,3 @@ def _prepare(
             needed,
         )
     return pairwise, plan
-
-
-# under names that say which method they belong to, for other rooms
-eliminate, elimination_cost = log_partition, operations

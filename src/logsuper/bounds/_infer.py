@@ -194,7 +194,7 @@ def strip_widths(
     n_jobs: int | None = None,
 ) -> FloatArray:
     """Return how far log Z can be from the bounds that strips of so many columns give, (M,)."""
-    pairs = _need_pairs(prepared, factors is not None, "strips")
+    pairs = need_pairs(prepared, factors is not None, "strips")
 
     def one(m: int) -> float:
         free = pairs.free(pairs.scaled(_row(factors, m)), alpha, theta[m])
@@ -251,7 +251,7 @@ def _elimination(
     prepared: Prepared, alpha: FloatArray, theta: FloatArray, factors: FloatArray | None
 ) -> Inferred:
     """Sum out the elements of each model in turn."""
-    pairs = _need_pairs(prepared, factors is not None, "elimination")
+    pairs = need_pairs(prepared, factors is not None, "elimination")
 
     def free_part(free: Free) -> Row:
         # the edges stay whatever their weights are: the same plan serves all models
@@ -317,7 +317,7 @@ def _strips(
     n_jobs: int | None,
 ) -> Inferred:
     """Bound log Z of each image by windows, with its derivatives."""
-    pairs = _need_pairs(prepared, factors is not None, "strips")
+    pairs = need_pairs(prepared, factors is not None, "strips")
     if prepared.structure.image_shape is None:
         raise NotApplicable(
             "strips needs 4-neighbour cuts of one image (grid_cuts), got "
@@ -355,7 +355,8 @@ def _pairs(prepared: Prepared, factors: bool) -> Pairs | None:
     return None if factors and structure.others else structure.pairs
 
 
-def _need_pairs(prepared: Prepared, factors: bool, method: str) -> Pairs:
+def need_pairs(prepared: Prepared, factors: bool, method: str) -> Pairs:
+    """Return pairwise functions on common edges; refuse, in the name of a method, others."""
     pairs = _pairs(prepared, factors)
     if pairs is None:
         raise NotApplicable(f"{method} needs pairwise functions, got {list(prepared.functions)!r}")

@@ -23,7 +23,7 @@ from logsuper._base import (
 )
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.learning._learned import Record
-from logsuper.learning._objective import Objective, pieces
+from logsuper.learning._objective import Objective
 
 __all__ = ["State", "check_seed", "fingerprint", "load_state", "save_state"]
 
@@ -144,10 +144,12 @@ def fingerprint(objective: Objective, options: Iterable[Any]) -> str:
     digest = hashlib.sha256()
     examples = objective.examples
     _feed(digest, repr(examples.layout), objective.latent, *_fields(objective.engine), *options)
+    if objective.posterior is not None:
+        _feed(digest, *_fields(objective.posterior))
     for group in examples.groups:
         _feed(digest, repr(group.shape), group.index, group.labels, group.edge_weights)
         _feed(digest, *_fields(group.features))
-        for rows in pieces(group):
+        for rows in group.pieces():
             _feed(digest, examples.log_odds(group, rows))
         some = np.random.default_rng(0).integers(0, 2, (4, group.prepared.n))
         _feed(digest, *(f(some) for f in group.prepared.functions))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,8 @@ from logsuper._base import (
 )
 from logsuper.bounds import marginal_method, warn_wide
 from logsuper.functions import Cut, Modular, SubmodularFunction, Sum
-from logsuper.learning._examples import UNKNOWN, Examples, Group
+from logsuper.learning._examples import UNKNOWN, Examples, Group, check_examples
 from logsuper.learning._features import Dense
-from logsuper.learning._inputs import check_examples
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
 
@@ -51,9 +50,6 @@ SAMPLES = 64
 
 FACTORS = tuple(round(0.05 * k, 2) for k in range(8, 27))
 """Factors that `best_factor` tries: .4, .45, ..., 1.3."""
-
-# Fields of that many pixels are made at once.
-_HELD = 1 << 20
 
 Images = NDArray[Any] | list[NDArray[Any]]
 """An array with one entry an example, in the user's order; a list where shapes differ."""
@@ -296,7 +292,7 @@ def best_factor(
     0.05
     """
     check_examples(examples, n_jobs)
-    if any(group.labels is None for group in examples.groups):
+    if not examples.has_labels:
         raise ValueError("labels are missing; a factor is chosen by how well modes agree with them")
     tried = as_vector(factors, "factors")
     if not len(tried):
@@ -326,13 +322,6 @@ def check_theta(examples: Examples, theta: ArrayLike) -> FloatArray:
     return vector
 
 
-def _pieces(group: Group, copies: int) -> Iterator[IntArray]:
-    """Split the rows of a group such that fields, `copies` times, stay within bounds."""
-    size = max(1, _HELD // max(1, group.prepared.n * copies))
-    for first in range(0, group.count, size):
-        yield np.arange(first, min(group.count, first + size))
-
-
 def _collect(
     examples: Examples,
     theta: FloatArray,
@@ -345,7 +334,7 @@ def _collect(
     for group in examples.groups:
         parts = [
             decode(group, rows, examples.fields(theta, group, rows))
-            for rows in _pieces(group, copies)
+            for rows in group.pieces(copies)
         ]
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
         images = flat.reshape(*flat.shape[:-1], *group.shape)

@@ -34,7 +34,7 @@ from logsuper._base import (
     check_number,
 )
 from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state, save_state
-from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
+from logsuper.learning._engines import Engine, FixedNoise, FreshNoise, Perturbations
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import LARGEST
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
@@ -142,7 +142,7 @@ class Descent:
         theta = self.result(state)
         value, variance, cuts = 0.0, 0.0, 0
         index = self._estimated_on
-        size = max(1, _PIXELS // (4 * _largest(self.objective.examples)))
+        size = max(1, _PIXELS // (4 * self.objective.examples.largest))
         parts = [index] if self._shares_draws else np.array_split(index, -(-len(index) // size))
         for number, part in enumerate(parts):
             loss = self.estimate.loss(theta, part, _ESTIMATE + number)
@@ -211,8 +211,7 @@ class Descent:
     def floor(self) -> float:
         """A hundredth of a nat a pixel: of that, tol is small enough for very smooth images."""
         examples = self.objective.examples
-        pixels = sum(group.count * group.prepared.n for group in examples.groups)
-        return max(1.0, _FLOOR * pixels / examples.count)
+        return max(1.0, _FLOOR * examples.pixels / examples.count)
 
     @functools.cached_property
     def _estimated_on(self) -> IntArray:
@@ -223,13 +222,13 @@ class Descent:
         examples = self.objective.examples
         if self._shares_draws:
             return np.arange(examples.count)
-        most = max(2, min(_EXAMPLES, _PIXELS // max(1, _largest(examples))))
+        most = max(2, min(_EXAMPLES, _PIXELS // max(1, examples.largest)))
         return np.sort(_draw_order(self.key, 0, examples.count)[-most:])
 
     @functools.cached_property
     def _shares_draws(self) -> bool:
         """Whether perturbations serve all examples at once, so that all of them are cheap."""
-        return self.objective.alike and self.objective.convex
+        return self.objective.together
 
 
 def converged(state: State, tol: float, floor: float = 1.0) -> bool:
@@ -456,12 +455,11 @@ def logistic(
     rng = as_generator(seed)
     keys = as_keys(rng, 2)
     objective = Objective.supervised(examples, FreshNoise(1, 0))
-    together = objective.alike and objective.convex
     if samples is None:
-        samples = _draws(examples) if together else draws_of(examples)
+        samples = _draws(examples) if objective.together else draws_of(examples)
     count = check_integer(samples, "samples", 1, 2**31)
     engine: Engine = FreshNoise(count, keys[0], n_jobs)
-    estimate: Engine = FreshNoise(_DRAWS if together else 2, keys[1], n_jobs)
+    estimate: Engine = FreshNoise(_DRAWS if objective.together else 2, keys[1], n_jobs)
     if check_choice(noise, "noise", ("fresh", "fixed")) == "fixed":
         engine = estimate = FixedNoise(count, keys[0], n_jobs)
     return descend(
@@ -507,14 +505,14 @@ class _Snapshot:
 
 def _can_warm(objective: Objective) -> bool:
     """Whether there are features, and values to compare, without which there is no line search."""
-    perturbs = isinstance(objective.engine, FreshNoise | FixedNoise)
+    perturbs = isinstance(objective.engine, Perturbations)
     return perturbs and objective.convex and objective.examples.layout.features > 0
 
 
 def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
     """Return a better state to start from."""
     examples = descent.objective.examples
-    most = max(1, _WARM_PIXELS // _largest(examples))
+    most = max(1, _WARM_PIXELS // examples.largest)
     index = np.sort(_draw_order(descent.key, 0, examples.count)[:most])
     snapshot = _Snapshot(descent.objective, index, Pulse(callback))
     found = minimize(
@@ -536,26 +534,21 @@ def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
     )
 
 
-def _largest(examples: Examples) -> int:
-    """Return the pixels of the largest example."""
-    return max(group.prepared.n for group in examples.groups)
-
-
 def draws_of(examples: Examples) -> int:
     """Return the perturbations of each example of a step: a large image is many draws in one."""
-    return max(1, min(_SAMPLES, _SAMPLES * _BATCH // max(1, _largest(examples))))
+    return max(1, min(_SAMPLES, _SAMPLES * _BATCH // max(1, examples.largest)))
 
 
 def _draws(examples: Examples) -> int:
     """Return how many cuts keep the kernel busy for one step."""
-    return max(_SAMPLES, min(_MOST, _SAMPLES * _BATCH // max(1, _largest(examples))))
+    return max(_SAMPLES, min(_MOST, _SAMPLES * _BATCH // max(1, examples.largest)))
 
 
 def batch_size(objective: Objective) -> int:
     """Return the examples of a step: all where the cuts do not depend on them."""
-    if objective.alike and objective.convex:
+    if objective.together:
         return objective.examples.count
-    return max(1, min(_MOST, _BATCH // max(1, _largest(objective.examples))))
+    return max(1, min(_MOST, _BATCH // max(1, objective.examples.largest)))
 
 
 def _draw_batch(key: int, step: int, batch: int, count: int) -> IntArray | None:

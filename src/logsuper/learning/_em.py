@@ -19,10 +19,9 @@ import math
 
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
-from logsuper.learning._evidence import Evidence
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
-from logsuper.learning._objective import Loss
+from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import minimize
 
@@ -33,7 +32,7 @@ _ROUNDING = 1e-10
 
 
 def expectation_maximization(
-    evidence: Evidence,
+    objective: Objective,
     penalty: Penalty,
     theta: FloatArray,
     channel: Channel,
@@ -50,13 +49,13 @@ def expectation_maximization(
     ``rise`` in the details.
     """
     history: list[Record] = []
-    free = evidence.free(theta)
+    free = objective.free(theta)
     cuts, last, converged = free.cuts, math.inf, False
     convex = free.value + penalty.value(theta)
     curvature: FloatArray | None = None
     before, details = (theta, channel), dict[str, object]()
     for iteration in range(max_iterations + 1):
-        held = evidence.held(theta, channel)
+        held = objective.held(theta, channel)
         value = convex - held.value
         cuts += held.cuts
         if not history and not math.isfinite(value):
@@ -78,7 +77,7 @@ def expectation_maximization(
         last, before = value, (theta, channel)
         # a nonsmooth objective ends a line search early, never above where it began
         found = minimize(
-            _Matching(evidence, held.phi),
+            _Matching(objective, held.phi),
             penalty,
             start=theta,
             max_iterations=steps,
@@ -91,7 +90,7 @@ def expectation_maximization(
         if learn_channel:
             channel = channel.refit(held.counts)
     return Learned(
-        evidence.examples.layout.unpack(theta), theta, converged, tuple(history), channel, details
+        objective.examples.layout.unpack(theta), theta, converged, tuple(history), channel, details
     )
 
 
@@ -99,14 +98,14 @@ def expectation_maximization(
 class _Matching:
     r"""The M step: :math:`A(f_\theta)-\theta^\top\mu`, least where the prior expects mu."""
 
-    evidence: Evidence
+    objective: Objective
     target: FloatArray
 
     @property
     def examples(self) -> Examples:
-        return self.evidence.examples
+        return self.objective.examples
 
     def loss(self, theta: FloatArray) -> Loss:
-        free = self.evidence.free(theta)
+        free = self.objective.free(theta)
         value = free.value - float(self.target @ theta)
         return Loss(value, 0.0, free.phi - self.target, free.cuts)

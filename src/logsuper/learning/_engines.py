@@ -2,13 +2,13 @@ r"""Log-partition functions of a batch of examples, with their moments.
 
 An engine says what is put in the place of :math:`A(f)`: the logistic bound with fresh or fixed
 perturbations here; a learner can bring its own. Fields may be infinite, which fixes an element:
-the value then is that of the conditioned model, without the fixed elements' finite fields.
+the value then is that of the conditioned model, without the finite fields of fixed elements.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,10 +16,47 @@ from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import latin_hypercube, logit
 from logsuper.learning._examples import Group
 
-__all__ = ["Engine", "FixedNoise", "FreshNoise", "KeptNoise", "Partition"]
+__all__ = [
+    "Batch",
+    "Engine",
+    "FixedNoise",
+    "FreshNoise",
+    "KeptNoise",
+    "Partition",
+    "Perturbations",
+    "Side",
+    "derive_key",
+    "noise_key",
+]
 
-# Fixed noise up to that many numbers is kept; beyond, it is drawn again at every step.
+Side = Literal["free", "held"]
+"""Which log-partition function of an objective: the model's own, or with what is known held."""
+
+# Maximum number of fixed noise values that are kept; beyond, they are drawn again at every step.
 _KEPT = 1 << 25
+
+
+class Batch(NamedTuple):
+    """Models of some examples of one shape: what an engine is asked about.
+
+    Attributes
+    ----------
+    group : Group
+    rows : ndarray of shape (B,)
+        The examples, as rows of the group.
+    alpha : ndarray of shape (K,)
+        Weights of the functions.
+    fields : ndarray of shape (B, n)
+        What is added to -f; infinite where an element is fixed.
+    side : {"free", "held"}
+        Which side of the objective the models are on: bounds may differ between them.
+    """
+
+    group: Group
+    rows: IntArray
+    alpha: FloatArray
+    fields: FloatArray
+    side: Side
 
 
 class Partition(NamedTuple):
@@ -28,7 +65,7 @@ class Partition(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (B, S)
-        Draws whose mean is the bound; one column for a number without randomness.
+        Draws whose mean is the bound; one column for a value without randomness.
     stats : ndarray of shape (B, K)
         Expected :math:`f_k`.
     mean : ndarray of shape (B, n)
@@ -44,17 +81,13 @@ class Partition(NamedTuple):
 class Engine(Protocol):
     """What computes log-partition functions of examples."""
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
-        """Return A of each row; `step` numbers the call, for those that draw fresh noise."""
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
+        """Return A of each model; `step` numbers the call, for engines that draw fresh noise."""
 
 
 @dataclasses.dataclass(frozen=True)
-class FreshNoise:
-    r"""The logistic bound :math:`E_z\max_yz^\top y-f(y)` (eq. 3) with new noise at every step.
-
-    The noise of step h is a function of (key, h), whatever ran before: a run can be resumed.
+class Perturbations:
+    r"""The logistic bound :math:`E_z\max_yz^\top y-f(y)` (eq. 3), by some draws of the noise z.
 
     Attributes
     ----------
@@ -68,39 +101,12 @@ class FreshNoise:
     key: int
     n_jobs: int | None = None
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
-        """Perturb, maximise and average in one call of the kernel."""
-        out = group.prepared.perturb(
-            fields,
-            alpha,
-            self.samples,
-            step_key(self.key, step),
-            edge_weights=group.factors(rows),
-            n_jobs=self.n_jobs,
-        )
-        return Partition(out.values, out.stats, out.mean)
 
-
-@dataclasses.dataclass(frozen=True)
-class FixedNoise:
-    """The logistic bound with the same noise for an example at every step, a Latin hypercube.
-
-    Attributes
-    ----------
-    samples : int
-        Perturbations of each example.
-    key : int
-    n_jobs : int or None
-    """
-
-    samples: int
-    key: int
-    n_jobs: int | None = None
+class FixedNoise(Perturbations):
+    """The logistic bound with the same noise for an example at every step, a Latin hypercube."""
 
     def draw(self, group: Group, rows: IntArray) -> FloatArray:
-        """Return the noise of some examples, (B, S, n); an example's own never changes."""
+        """Return the noise of some examples, (B, S, n); that of an example never changes."""
         noise = np.empty((len(rows), self.samples, group.prepared.n))
         for place, i in enumerate(group.index[rows]):
             pair = np.array([self.key, int(i)], dtype=np.uint64)  # a list may turn to floats
@@ -108,10 +114,9 @@ class FixedNoise:
             noise[place] = logit(latin_hypercube(rng, self.samples, group.prepared.n))
         return noise
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Maximise under the noise of these examples, all of it in one call of the kernel."""
+        group, rows, alpha, fields, _ = batch
         size = (len(rows), self.samples)
         theta = fields[:, None, :] + self.draw(group, rows)
         factors = group.factors(rows)
@@ -120,11 +125,28 @@ class FixedNoise:
         y, values, stats = group.prepared.maximize(
             theta.reshape(-1, group.prepared.n), alpha, edge_weights=factors, n_jobs=self.n_jobs
         )
-        return Partition(
-            values.reshape(size),
-            stats.reshape(*size, -1).mean(axis=1),
-            y.reshape(*size, -1).mean(axis=1),
+        stats, mean = (part.reshape(*size, -1).mean(axis=1) for part in (stats, y))
+        return Partition(values.reshape(size), stats, mean)
+
+
+class FreshNoise(Perturbations):
+    """The logistic bound with new noise at every step.
+
+    The noise of a step is a function of the key, the step and the side, whatever ran before: a run
+    can be resumed.
+    """
+
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
+        """Perturb, maximise and average in one call of the kernel."""
+        out = batch.group.prepared.perturb(
+            batch.fields,
+            batch.alpha,
+            self.samples,
+            noise_key(self.key, batch.side, step),
+            edge_weights=batch.group.factors(batch.rows),
+            n_jobs=self.n_jobs,
         )
+        return Partition(out.values, out.stats, out.mean)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,7 +166,12 @@ class KeptNoise(FixedNoise):
         return self.kept[key]
 
 
-def step_key(key: int, step: int) -> int:
-    """Return the key of a step's noise."""
-    mixed = np.random.SeedSequence([key, step]).generate_state(1, dtype=np.uint64)
+def derive_key(key: int, number: int) -> int:
+    """Return the key of a stream of random numbers that belongs to another key."""
+    mixed = np.random.SeedSequence([key, number]).generate_state(1, dtype=np.uint64)
     return int(mixed[0])
+
+
+def noise_key(key: int, side: Side, step: int) -> int:
+    """Return the key of the noise of a step on one side."""
+    return derive_key(key, 2 * step + (side == "held"))

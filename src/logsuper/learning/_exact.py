@@ -14,11 +14,10 @@ from logsuper._base import (
     check_integer,
     check_number,
 )
+from logsuper.learning._engines import Engine, Side
 from logsuper.learning._exact_engines import (
     SHARED,
     WIDTH,
-    Elimination,
-    Enumeration,
     Exact,
     Strips,
     some_of,
@@ -30,7 +29,7 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._samples import fit_samples
 from logsuper.learning._smooth import minimize
 
-__all__ = ["METHODS", "Elimination", "Enumeration", "Exact", "Strips", "exact", "fit_exactly"]
+__all__ = ["METHODS", "exact", "fit_exactly", "keep_references", "measure_width"]
 
 METHODS = ("auto", "sums", "samples")
 
@@ -105,8 +104,7 @@ def exact(
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._exact import exact
+    >>> from logsuper.learning import Penalty, exact, make_examples
     >>> fh, fv = ls.grid_cuts((8, 8))
     >>> x = ls.LogSupermodular(0.6 * fh + 0.4 * fv).sample(2000, "cftp", seed=0)
     >>> data = make_examples([fh, fv], labels=x.reshape(-1, 8, 8), modular="shared")
@@ -130,7 +128,7 @@ def exact(
             max_steps=20_000 if max_iterations is None else max_iterations,
         )
     objective = Objective.supervised(examples, engine)
-    if window is None and objective.alike and objective.convex:
+    if window is None and objective.together:
         objective = dataclasses.replace(objective, engine=Exact(first, n_jobs, SHARED))
     return fit_exactly(
         objective,
@@ -192,13 +190,13 @@ def fit_exactly(
         size = engine.strips.window
         while True:
             engine = engine.anchor(size)
-            width = _width(dataclasses.replace(objective, engine=engine), theta)
+            width = measure_width(dataclasses.replace(objective, engine=engine), theta)
             if width <= WIDTH or not widen or size == _WIDEST:
                 break
             size += 1
     found = run(engine, tol, warn=True)
     if any(strips):
-        width = _width(dataclasses.replace(objective, engine=engine), found.theta)
+        width = measure_width(dataclasses.replace(objective, engine=engine), found.theta)
         details |= {"window": engine.window(examples), "width": width}
         if width > WIDTH:
             warnings.warn(
@@ -212,15 +210,30 @@ def fit_exactly(
     return dataclasses.replace(found, history=tuple(history), details={**found.details, **details})
 
 
-def _width(objective: Objective, theta: FloatArray) -> float:
-    """Return the mean distance between the bounds on the losses of some examples."""
-    examples, engine = objective.examples, objective.engine
-    assert isinstance(engine, Exact)
-    index = some_of(examples)
-    alpha = theta[examples.layout.blocks["alpha"]]
+def keep_references(objective: Objective) -> Objective:
+    """Return the same with strips that will keep the references of their first evaluation."""
+    prior, posterior = objective.engine, objective.posterior
+    assert isinstance(prior, Exact) and isinstance(posterior, Exact)
+    prior, posterior = (engine.anchor(engine.strips.window) for engine in (prior, posterior))
+    return dataclasses.replace(objective, engine=prior, posterior=posterior)
+
+
+def measure_width(objective: Objective, theta: FloatArray) -> float:
+    """Return the mean distance between the bounds on the losses of some examples.
+
+    For engines that are `Exact`; 0, but for rounding, where none of them has windows. Labels that
+    are held count as if their side were exact.
+    """
+    index = some_of(objective.examples)
+    engines: dict[Side, Engine] = {"free": objective.engine}
+    if objective.latent:
+        engines["held"] = objective.posterior or objective.engine
     total = 0.0
-    for group, rows in examples.parts(index):
-        own = rows[:1] * 0 if objective.alike else rows
-        fields = examples.fields(theta, group, own, observed=not objective.latent)
-        total += len(rows) * float(engine.widths(group, own, alpha, fields, 0).mean())
+    for group, rows in objective.examples.parts(index):
+        widths = []
+        for side, engine in engines.items():
+            assert isinstance(engine, Exact)
+            batch, _ = objective.pose(theta, group, rows, side)
+            widths.append(engine.widths(batch).mean())
+        total += len(rows) * float(sum(widths))
     return total / len(index)

@@ -12,20 +12,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray, entry, first_index
+from logsuper._base import FloatArray, IntArray, count_threads, entry, first_index
 from logsuper.channels import Channel
 from logsuper.learning._features import Context, Features
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.solvers import Prepared
 
-__all__ = ["UNKNOWN", "Codes", "Examples", "Group", "Moments", "refuse_large"]
+__all__ = [
+    "UNKNOWN",
+    "Codes",
+    "Examples",
+    "Group",
+    "Moments",
+    "check_examples",
+    "check_observed",
+    "in_pieces",
+    "refuse_large",
+]
 
 Codes = NDArray[np.uint8]
 
 UNKNOWN = 2
 """The code of a pixel without a label, or of one that was not observed."""
 
-# Log-odds of that many pixels are kept; beyond, they are made anew for each batch.
+# Numbers that are worked with at a time: pixels of examples, times the copies of each.
+_PIECE = 1 << 20
+# Maximum number of pixels whose log-odds are kept; beyond, they are computed for each batch.
 _KEPT = 1 << 22
 
 
@@ -97,6 +109,22 @@ class Group:
             return np.where(part == UNKNOWN, np.nan, part)
         return np.asarray(part, dtype=np.float64)
 
+    def images(self, rows: IntArray) -> FloatArray:
+        """Return observations in the shape of the images: channels may have rates per pixel."""
+        return self.read_observed(rows).reshape(-1, *self.shape)
+
+    def alike(self, observed: bool = True) -> bool:
+        """Return whether all examples have the same model, whatever their labels are.
+
+        With ``observed=False`` that of the prior, to which observations do not belong.
+        """
+        seen = observed and self.observed is not None
+        return not seen and self.features is None and self.edge_weights is None
+
+    def pieces(self, copies: int = 1, rows: IntArray | None = None) -> Iterator[IntArray]:
+        """Split rows, all by default, such that `copies` numbers per pixel fit into memory."""
+        return in_pieces(np.arange(self.count) if rows is None else rows, self.prepared.n * copies)
+
     def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
         """Return what the features of some examples are made from, given their log-odds."""
         assert self.features is not None
@@ -139,9 +167,28 @@ class Examples:
         return sum(group.count for group in self.groups)
 
     @property
+    def pixels(self) -> int:
+        """Number of pixels of all examples."""
+        return sum(group.count * group.prepared.n for group in self.groups)
+
+    @property
+    def largest(self) -> int:
+        """Number of pixels of the largest example."""
+        return max(group.prepared.n for group in self.groups)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are labels, though some may be missing."""
+        return all(group.labels is not None for group in self.groups)
+
+    @property
     def labelled(self) -> bool:
         """Whether every pixel of every example has a label."""
         return all(g.labels is not None and not (g.labels == UNKNOWN).any() for g in self.groups)
+
+    def alike(self, observed: bool = True) -> bool:
+        """Return whether all examples of a shape have the same model; see `Group.alike`."""
+        return all(group.alike(observed) for group in self.groups)
 
     def with_channel(self, channel: Channel | None) -> Examples:
         """Return the same data as seen through another channel."""
@@ -203,6 +250,14 @@ class Examples:
                 mine = inside[group.index[inside] == index]
                 if len(mine):
                     yield group, mine
+
+    def pieces(
+        self, copies: int = 1, index: IntArray | None = None
+    ) -> Iterator[tuple[Group, IntArray]]:
+        """Split examples by shape, and each shape as `Group.pieces` does."""
+        for group, rows in self.parts(index):
+            for piece in group.pieces(copies, rows):
+                yield group, piece
 
     def _sees(self, group: Group) -> bool:
         return self.channel is not None and group.observed is not None
@@ -292,6 +347,30 @@ class Examples:
 # ------------------------------------------------------------------------------------------ inside
 
 
+def in_pieces(rows: IntArray, width: int) -> Iterator[IntArray]:
+    """Split rows of so many numbers each such that a piece fits into memory."""
+    size = max(1, _PIECE // max(1, width))
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]
+
+
+def check_examples(examples: object, n_jobs: int | None = None) -> None:
+    """Refuse what is not `Examples`, or not a number of threads."""
+    if not isinstance(examples, Examples):
+        raise TypeError(
+            f"examples must be what make_examples returns, got a {type(examples).__name__}"
+        )
+    count_threads(n_jobs)
+
+
+def check_observed(examples: Examples, who: str) -> Channel:
+    """Return the channel; refuse examples without observations, with `who` in the message."""
+    check_examples(examples)
+    if examples.channel is None or any(group.observed is None for group in examples.groups):
+        raise ValueError(f"{who} observations; give observed and its channel")
+    return examples.channel
+
+
 def refuse_large(values: FloatArray, name: str) -> None:
     """Raise for numbers that learners could not square and sum; infinite log-odds are legal."""
     large = np.isfinite(values) & (np.abs(values) > LARGEST)
@@ -318,8 +397,7 @@ def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
 
 
 def _odds(group: Group, channel: Channel, rows: IntArray) -> FloatArray:
-    """Return log-odds (B, n); the channel sees images, for it may have rates for each pixel."""
-    images = group.read_observed(rows).reshape(-1, *group.shape)
-    odds = channel.log_odds(images)
+    """Return log-odds (B, n)."""
+    odds = channel.log_odds(group.images(rows))
     refuse_large(odds, "the log-odds of observed")
     return odds.reshape(len(rows), -1)

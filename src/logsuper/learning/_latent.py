@@ -18,13 +18,14 @@ from logsuper._base import (
 )
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.learning._em import expectation_maximization
-from logsuper.learning._engines import KeptNoise, step_key
-from logsuper.learning._evidence import Evidence, check_observed
+from logsuper.learning._engines import KeptNoise, derive_key
+from logsuper.learning._evidence import check_evidence
+from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._latent_descent import descend_evidence
 from logsuper.learning._learned import Callback, Learned, Record
-from logsuper.learning._objective import refuse_certainty
+from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import units
@@ -144,7 +145,7 @@ def latent(
     check_callback(callback)
     if stochastic and exact:
         raise ValueError("method='subgradient' perturbs: it has engine='logistic' only")
-    check_observed(examples)
+    channel = check_evidence(examples)
     if any(group.labels is not None for group in examples.groups):
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
     _check_channel(examples, learn)
@@ -157,40 +158,29 @@ def latent(
     size = None if batch is None else check_integer(batch, "batch", 1, 2**31)
     theta = check_start(_half_a_unit(examples) if start is None else start, examples.layout)
     key = as_key(seed)
-    evidence = (
-        _summed(examples, window, n_jobs)
-        if exact
-        else _perturbed(examples, count, prior_samples, key, n_jobs)
-    )
-    assert examples.channel is not None
-    if stochastic:
-        found = descend_evidence(
-            evidence,
-            penalty,
-            theta,
-            examples.channel,
-            learn_channel=learn,
-            callback=callback,
-            tol=tolerance,
-            max_iterations=most,
-            batch=size,
-            samples=count,
-            key=step_key(key, 2),
-            n_jobs=n_jobs,
-        )
+    options: dict[str, Any] = {
+        "learn_channel": learn,
+        "callback": callback,
+        "tol": tolerance,
+        "max_iterations": most,
+    }
+    if exact:
+        objective = _summed(examples, window, n_jobs)
+        found = _alternate(objective, penalty, theta, channel, steps=inner, **options)
     else:
-        fit = _alternate if exact else expectation_maximization
-        found = fit(
-            evidence,
-            penalty,
-            theta,
-            examples.channel,
-            learn_channel=learn,
-            callback=callback,
-            tol=tolerance,
-            max_iterations=most,
-            steps=inner,
-        )
+        objective = _perturbed(examples, count, prior_samples, key, n_jobs)
+        if stochastic:
+            options |= {
+                "batch": size,
+                "samples": count,
+                "n_jobs": n_jobs,
+                "key": derive_key(key, 2),
+            }
+            found = descend_evidence(objective, penalty, theta, channel, **options)
+        else:
+            found = expectation_maximization(
+                objective, penalty, theta, channel, steps=inner, **options
+            )
     _warn(found, most, tolerance)
     return found
 
@@ -206,22 +196,17 @@ def _half_a_unit(examples: Examples) -> FloatArray:
     return theta
 
 
-def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Evidence:
+def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Objective:
     """Return the two terms of the likelihood by sums, or by strips."""
     columns = {} if window is None else {"window": window}
     # one prior for all images may take longer than the posterior of each
-    shared = window is None and _alike(examples)
+    shared = window is None and examples.alike(observed=False)
     prior = Exact(**columns, n_jobs=n_jobs, budget=SHARED if shared else None)
-    return Evidence(examples, prior, Exact(**columns, n_jobs=n_jobs))
-
-
-def _alike(examples: Examples) -> bool:
-    """Return whether all images of a shape have the same prior."""
-    return all(g.features is None and g.edge_weights is None for g in examples.groups)
+    return Objective(examples, prior, None, True, Exact(**columns, n_jobs=n_jobs))
 
 
 def _alternate(
-    evidence: Evidence,
+    objective: Objective,
     penalty: Penalty,
     theta: FloatArray,
     channel: Channel,
@@ -251,7 +236,7 @@ def _alternate(
                 callback(record)
 
         return expectation_maximization(
-            evidence,
+            objective,
             penalty,
             theta,
             channel,
@@ -263,10 +248,11 @@ def _alternate(
     found = run(max_iterations)
     theta, channel = found.theta, found.channel or channel
     if "rise" in found.details:
-        evidence = evidence.anchor()
+        objective = keep_references(objective)
         found = run(max_iterations - history[-1].step)
         theta, channel = found.theta, found.channel or channel
-    details = {**found.details, "width": evidence.width(theta, channel)}
+    seen = dataclasses.replace(objective, examples=objective.examples.with_channel(channel))
+    details = {**found.details, "width": measure_width(seen, theta)}
     return dataclasses.replace(found, history=tuple(history), details=details)
 
 
@@ -297,19 +283,15 @@ def _warn(found: Learned, most: int, tol: float) -> None:
 
 def _perturbed(
     examples: Examples, samples: int, prior_samples: int | None, key: int, n_jobs: int | None
-) -> Evidence:
+) -> Objective:
     """Return the two terms of the likelihood by the logistic bound, with fixed perturbations."""
-    alike = _alike(examples)
+    shared = samples
     if prior_samples is not None:
         shared = check_integer(prior_samples, "prior_samples", 1, 2**31)
-    elif alike:
-        largest = max(group.prepared.n for group in examples.groups)
-        shared = max(samples, min(_PRIOR, _NOISE // max(1, largest)))
-    else:
-        shared = samples
-    prior = KeptNoise(shared, step_key(key, 0), n_jobs)
-    posterior = KeptNoise(samples, step_key(key, 1), n_jobs)
-    return Evidence(examples, prior, posterior, copies=max(samples, 1 if alike else shared))
+    elif examples.alike(observed=False):
+        shared = max(samples, min(_PRIOR, _NOISE // max(1, examples.largest)))
+    prior = KeptNoise(shared, derive_key(key, 0), n_jobs)
+    return Objective(examples, prior, None, True, KeptNoise(samples, derive_key(key, 1), n_jobs))
 
 
 def _check_channel(examples: Examples, learn: bool) -> None:

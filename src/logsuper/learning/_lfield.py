@@ -20,7 +20,7 @@ from scipy.special import expit
 from logsuper._base import FloatArray, IntArray, Seed
 from logsuper.functions import SubmodularFunction
 from logsuper.learning._decoding import make_function
-from logsuper.learning._engines import Partition
+from logsuper.learning._engines import Batch, Partition
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
@@ -42,10 +42,9 @@ class LField:
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Find the min-norm points, of all examples at once where their functions are the same."""
+        group, rows, alpha, fields, _ = batch
         values, mean = np.empty(len(rows)), np.empty(fields.shape)
         fixed = np.isinf(fields)
         alone = fixed.any(axis=1) | (group.edge_weights is not None)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._base import FloatArray, IntArray, Seed, as_float, refuse_negative
-from logsuper.learning._engines import Partition
-from logsuper.learning._examples import Examples, Group
+from logsuper._base import FloatArray, Seed, as_float, refuse_negative
+from logsuper.learning._engines import Batch, Partition
+from logsuper.learning._examples import Examples
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
@@ -90,9 +90,8 @@ def max_margin(
     check_problem(examples, penalty)
     refuse_missing_labels(examples, "max_margin")
     engine = _Augmented(_pixel_weights(examples, loss), n_jobs)
-    targets = Objective.supervised(examples, engine).targets
     return minimize(
-        _Margin(examples, engine, targets),
+        _Margin.supervised(examples, engine),
         penalty,
         name="max_margin",
         start=start,
@@ -117,10 +116,9 @@ class _Augmented:
     weights: dict[int, FloatArray]
     n_jobs: int | None
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         r"""Maximise :math:`u^\top y-f(y)+\sum_d\omega_d|y_d-x_d|`."""
+        group, rows, alpha, fields, _ = batch
         assert group.labels is not None
         # |y - x| = x + (1 - 2x) y
         x = group.labels[rows].astype(np.float64)

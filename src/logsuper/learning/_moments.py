@@ -35,18 +35,16 @@ from logsuper._base import (
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
 from logsuper.learning._engines import FreshNoise
-from logsuper.learning._exact import Exact, fit_exactly
-from logsuper.learning._examples import Examples, Group, Moments
+from logsuper.learning._exact import fit_exactly
+from logsuper.learning._exact_engines import Exact
+from logsuper.learning._examples import Examples, Group, Moments, check_observed
 from logsuper.learning._features import Context, Dense
-from logsuper.learning._inputs import check_observed
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._observed_means import (
     apart_of,
-    blocks,
     cuts_of,
     estimate,
-    images,
     mean_context,
     mean_edges,
     mean_pixels,
@@ -137,8 +135,7 @@ class EstimatedMoments:
             return False
         cuts = np.sum([stats.sum(axis=0) for stats in self.stats], axis=0)
         ones = sum(g.count * float(p.sum()) for g, p in zip(groups, self.pixels, strict=True))
-        size = sum(g.count * g.prepared.n for g in groups)
-        return bool(np.all(cuts > 0)) and (layout.modular == 0 or 0 < ones < size)
+        return bool(np.all(cuts > 0)) and (layout.modular == 0 or 0 < ones < self.examples.pixels)
 
 
 def moment_targets(examples: Examples) -> EstimatedMoments:
@@ -348,9 +345,9 @@ def _mean_stats(
     edges, seen = ([], np.empty(0)) if whole else mean_edges(examples, group)
     cuts, weight, tilts = (np.zeros((group.count, structure.count)) for _ in range(3))
     agreement = np.zeros(group.count)
-    for rows in blocks(group):
+    for rows in group.pieces():
         x = estimate(examples, group, rows)
-        agreement[rows] = channel.agreement(images(group, rows)).reshape(len(rows), -1).sum(axis=1)
+        agreement[rows] = channel.agreement(group.images(rows)).reshape(len(rows), -1).sum(axis=1)
         for k, at, cut, weights in weighted_cuts(structure, group.factors(rows)):
             apart = apart_of(cut, x)
             if not whole:
@@ -401,6 +398,6 @@ def _fill_context(targets: EstimatedMoments) -> None:
         none = (sums[:, 1] <= 0) & (both > 0)  # in this shape, but not in all
         mean[none] = sums[none, 2] * total[none] / both[none] / group.count
         filled = np.zeros(examples.layout.size)
-        for rows in blocks(group):
+        for rows in group.pieces():
             filled += len(rows) * examples.mean_statistics(group, rows, targets(group, rows))
         targets.shifts[g][at] = mean - filled[at] / group.count

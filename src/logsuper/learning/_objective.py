@@ -1,4 +1,4 @@
-r"""What learners minimise: a difference of two log-partition functions an example.
+r"""What learners minimise: a difference of two log-partition functions per example.
 
 .. math:: L_i(\theta) = A_i(\theta) - \bar A_i(\theta)
 
@@ -6,7 +6,12 @@ The *free* side :math:`A_i` is that of the model of example i, the *held* side t
 model with what is known held fixed. With all labels known it is linear,
 :math:`\theta^\top\varphi_i(x_i)`, and the loss convex: :math:`-\log p(x_i)` (eq. 5), or
 :math:`-\log p(x_i\mid z_i)` (section 4.3). With some labels it is :math:`A(f\mid x_O)`. With
-observations alone the held side is the posterior, the free side the prior (section 4.4).
+observations alone the free side is the prior, the held side the posterior (section 4.4),
+
+.. math:: -\log p(z) = A(f) - A(f-l) - \sum_d\log p(z_d\mid x_d=0),
+
+with l the log-odds of the observation z. Each side may have its own engine: a prior that all images
+share deserves a better one.
 """
 
 from __future__ import annotations
@@ -19,25 +24,22 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from logsuper._base import FloatArray, IntArray, entry, first_index
-from logsuper.learning._engines import Engine
+from logsuper.channels import Channel
+from logsuper.learning._engines import Batch, Engine, FixedNoise, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
 from logsuper.learning._features import Context
 
-__all__ = ["Loss", "Objective", "pieces", "refuse_certainty"]
+__all__ = ["Loss", "Objective", "Term", "refuse_certainty", "refuse_context"]
 
 Targets = Callable[[Group, IntArray], Moments]
 
 
 @runtime_checkable
 class Shifted(Protocol):
-    """Targets whose moments do not tell all of the statistics."""
+    """Targets whose moments do not give all of the statistics."""
 
     def shift(self, group: Group) -> FloatArray:
         """Return what to add to the statistics of each example, (P,)."""
-
-
-# Pixels that are worked with at a time.
-_PIECE = 1 << 20
 
 
 class Loss(NamedTuple):
@@ -48,7 +50,7 @@ class Loss(NamedTuple):
     value : float
         Their mean.
     stderr : float
-        Its standard error due to the perturbations; NaN where there is one of an example only.
+        Its standard error due to the perturbations; NaN where there is only one per example.
     gradient : ndarray of shape (P,)
         In the order of the layout.
     cuts : int
@@ -61,6 +63,30 @@ class Loss(NamedTuple):
     cuts: int
 
 
+class Term(NamedTuple):
+    """One of the two sides of the loss, averaged over examples.
+
+    Attributes
+    ----------
+    value : float
+        The log-partition function.
+    phi : ndarray of shape (P,)
+        The expected statistics, in the order of the layout.
+    variance : float
+        Of `value`, due to the perturbations.
+    cuts : int
+        Maximisations that were solved.
+    counts : ndarray
+        What a channel can be refitted from; 0 where none was given.
+    """
+
+    value: float
+    phi: FloatArray
+    variance: float
+    cuts: int
+    counts: FloatArray
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Objective:
     """The mean loss of examples, without the regulariser.
@@ -71,19 +97,32 @@ class Objective:
     engine : Engine
         What stands for the log-partition function of the free side.
     targets : callable, optional
-        Moments of the held side, for `supervised` and `moments`; else the engine gives them.
+        Moments of the held side, for `supervised` and `moments`; else an engine gives them.
     latent : bool
         Whether observations are what is known, rather than what is conditioned on.
+    posterior : Engine, optional
+        What stands for the log-partition function of the held side; by default `engine`.
+
+    Examples
+    --------
+    >>> import numpy as np, logsuper as ls
+    >>> from logsuper.learning import Exact, Objective, make_examples
+    >>> data = make_examples([ls.Cut(2, [(0, 1)])], observed=[[0, 1]], channel=ls.Flips(0.1))
+    >>> objective, theta = Objective(data, Exact(), latent=True), np.array([1.0, 0.0, 0.0])
+    >>> free, held = objective.free(theta), objective.held(theta, data.channel)
+    >>> round(float(np.exp(held.value - free.value)), 3)  # p(z)
+    0.176
     """
 
     examples: Examples
     engine: Engine
     targets: Targets | None = None
     latent: bool = False
+    posterior: Engine | None = None
 
     def __post_init__(self) -> None:
-        if self.latent and any(isinstance(g.features, Context) for g in self.examples.groups):
-            raise ValueError("context describes observations, which the prior does not know of")
+        if self.latent:
+            refuse_context(self.examples)
 
     @classmethod
     def supervised(cls, examples: Examples, engine: Engine) -> Objective:
@@ -92,21 +131,10 @@ class Objective:
         What is observed must leave some doubt about every label, and about every pixel if a factor
         on the log-odds is learned.
         """
-        if any(group.labels is None for group in examples.groups):
+        if not examples.has_labels:
             raise ValueError("labels are missing; learn from observations alone with `latent`")
         refuse_certainty(examples, labels=not examples.layout.scale)
-        if not examples.labelled:
-            return cls(examples, engine)
-        known = {id(group): _known(examples, group) for group in examples.groups}
-
-        def targets(group: Group, rows: IntArray) -> Moments:
-            assert group.labels is not None
-            stats, agreement, features = known[id(group)]
-            mean = group.labels[rows].astype(np.float64)
-            kept = None if features is None else features[rows]
-            return Moments(stats[rows], mean, agreement[rows], kept)
-
-        return cls(examples, engine, targets)
+        return cls(examples, engine, _label_targets(examples) if examples.labelled else None)
 
     @property
     def convex(self) -> bool:
@@ -116,22 +144,25 @@ class Objective:
     @property
     def alike(self) -> bool:
         """Whether the free side is the same for all examples of a shape."""
-        return all(
-            (self.latent or g.observed is None) and g.features is None and g.edge_weights is None
-            for g in self.examples.groups
-        )
+        return self.examples.alike(observed=not self.latent)
+
+    @property
+    def together(self) -> bool:
+        """Whether one evaluation per shape serves all examples: no side has one of its own."""
+        return self.alike and self.convex
 
     def loss(self, theta: FloatArray, index: IntArray | None = None, step: int = 0) -> Loss:
         """Return the mean loss of some examples, all by default, and its gradient.
 
-        `step` numbers the call: engines with fresh noise draw it as a function of this number.
+        `step` numbers the call: engines with fresh noise draw it as a function of this number. The
+        value is without the likelihood of x = 0, which `held` has.
         """
         value, variance, cuts = 0.0, 0.0, 0
         gradient = np.zeros(self.examples.layout.size)
         count = self.examples.count if index is None else len(index)
         for group, rows in self.examples.parts(index):
-            free = self._free(theta, group, rows[:1] * 0 if self.alike else rows, step)
-            held = self._held(theta, group, rows, step)
+            free = self._term(theta, group, rows, "free", step)
+            held = self._term(theta, group, rows, "held", step)
             share = len(rows) / count
             value += share * (free.value - held.value)
             gradient += share * (free.phi - held.phi)
@@ -139,31 +170,119 @@ class Objective:
             cuts += free.cuts + held.cuts
         return Loss(value, float(np.sqrt(variance)), gradient, cuts)
 
-    def _free(self, theta: FloatArray, group: Group, rows: IntArray, step: int) -> _Side:
-        """Return the side of the model itself."""
-        fields = self.examples.fields(theta, group, rows, observed=not self.latent)
-        side = self._evaluate(theta, group, rows, fields, 2 * step)
-        if self.latent:
-            side.phi[self.examples.layout.blocks["scale"]] = 0.0  # a prior knows no observations
-        return side
+    def free(self, theta: FloatArray) -> Term:
+        """Return the free side of all examples, a piece of them at a time."""
+        return self._total(theta, "free")
 
-    def _held(self, theta: FloatArray, group: Group, rows: IntArray, step: int) -> _Side:
-        """Return the side with the known labels, or the observations, held fixed."""
-        examples = self.examples
-        if self.targets is not None:
+    def held(self, theta: FloatArray, channel: Channel | None = None) -> Term:
+        """Return the held side of all examples, a piece of them at a time.
+
+        With a `channel` in the place of the examples' own the value has the likelihood of x = 0,
+        and the counts are those of the channel.
+        """
+        return self._total(theta, "held", channel)
+
+    def values(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> FloatArray:
+        """Return one side of each example, (N,), in the user's order."""
+        found = np.empty(self.examples.count)
+        for group, rows in self._pieces(side):
+            batch, constant = self.pose(theta, group, rows, side, channel)
+            draws = self._engine(side).evaluate(batch).values
+            found[group.index[rows]] = draws.mean(axis=1) + constant
+        return found
+
+    def pose(
+        self,
+        theta: FloatArray,
+        group: Group,
+        rows: IntArray,
+        side: Side,
+        channel: Channel | None = None,
+    ) -> tuple[Batch, FloatArray | float]:
+        r"""Return the models of one side, and what to add to their log-partition functions.
+
+        One model for all examples if these are alike. With a `channel` the constant is
+        :math:`\sum_d\log p(z_d\mid x_d=0)` of each example; where an observation leaves no doubt
+        that an element is 1, :math:`\log p(z_d\mid1)` and its field, which the log-partition
+        function leaves out. With labels it is the mean of the fields at the known ones.
+        """
+        examples, constant = self.examples, 0.0
+        if side == "free" and self.alike:
+            rows = rows[:1] * 0
+        prior = self.latent and (side == "free" or channel is not None)
+        fields = examples.fields(theta, group, rows, observed=not prior)
+        batch = Batch(group, rows, theta[examples.layout.blocks["alpha"]], fields, side)
+        if side == "free":
+            return batch, constant
+        if channel is not None:
+            zero, one = (
+                part.reshape(len(rows), -1) for part in channel.log_likelihoods(group.images(rows))
+            )
+            sums = np.where(np.isneginf(zero), one + fields, zero).sum(axis=1)
+            return batch._replace(fields=fields + (one - zero)), sums
+        if group.labels is not None:
+            x = group.labels[rows]
+            constant = float(fields[x == 1].sum()) / len(rows)
+            fields = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, fields))
+        return batch._replace(fields=fields), constant
+
+    def _engine(self, side: Side) -> Engine:
+        return self.engine if side == "free" or self.posterior is None else self.posterior
+
+    def _pieces(self, side: Side) -> Iterator[tuple[Group, IntArray]]:
+        """Split all examples, unless one model stands for them, such that they fit into memory."""
+        if side == "free" and self.alike:
+            return self.examples.parts()
+        engine = self._engine(side)
+        return self.examples.pieces(engine.samples if isinstance(engine, FixedNoise) else 1)
+
+    def _total(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> Term:
+        """Return one side, averaged over all examples."""
+        value, variance, cuts = 0.0, 0.0, 0
+        phi, counts = np.zeros(self.examples.layout.size), np.zeros(())
+        for group, rows in self._pieces(side):
+            term = self._term(theta, group, rows, side, 0, channel)
+            share = len(rows) / self.examples.count
+            value += share * term.value
+            phi += share * term.phi
+            variance += share**2 * term.variance
+            cuts += term.cuts
+            counts = counts + term.counts
+        return Term(value, phi, variance, cuts, counts)
+
+    def _term(
+        self,
+        theta: FloatArray,
+        group: Group,
+        rows: IntArray,
+        side: Side,
+        step: int,
+        channel: Channel | None = None,
+    ) -> Term:
+        """Return one side of some examples of a group."""
+        examples, counts = self.examples, np.zeros(())
+        if side == "held" and self.targets is not None:
             whole = len(rows) == group.count and bool((rows == np.arange(group.count)).all())
-            phi, agreement = self._linear[id(group)] if whole else self._target(group, rows)
-            value = float(phi @ theta)
-            if not examples.layout.scale:
-                value += agreement  # w = 1, which is no parameter
-            return _Side(phi, value, 0.0, 0)
-        fields = examples.fields(theta, group, rows)
-        if group.labels is None:
-            return self._evaluate(theta, group, rows, fields, 2 * step + 1)
-        x = group.labels[rows]
-        fixed = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, fields))
-        side = self._evaluate(theta, group, rows, fixed, 2 * step + 1)
-        return side._replace(value=side.value + float(fields[x == 1].sum()) / len(rows))
+            phi, agreement = self._linear[group] if whole else self._target(group, rows)
+            # without a learned scale w = 1, which is not a parameter
+            value = float(phi @ theta) + (0.0 if examples.layout.scale else agreement)
+            return Term(value, phi, 0.0, 0, counts)
+        batch, constant = self.pose(theta, group, rows, side, channel)
+        draws, stats, mean = self._engine(side).evaluate(batch, step)
+        moments = Moments(stats, mean, examples.agreement(group, batch.rows, mean))
+        phi = examples.mean_statistics(group, batch.rows, moments)
+        if self.latent and side == "free":
+            phi[examples.layout.blocks["scale"]] = 0.0  # a prior does not know of observations
+        if isinstance(constant, float):
+            value = float(draws.mean()) + constant
+        else:
+            value = float((draws.mean(axis=1) + constant).mean())
+        if channel is not None:
+            # rounding can take a certain element past 1
+            inside = np.clip(mean, 0.0, 1.0).reshape(-1, *group.shape)
+            counts = channel.count(group.images(rows), inside)
+        spread = draws.var(axis=1, ddof=1).mean() if draws.shape[1] > 1 else np.nan
+        return Term(value, phi, float(spread) / draws.size, draws.size, counts)
 
     def _target(self, group: Group, rows: IntArray) -> tuple[FloatArray, float]:
         """Return the mean statistics of the held side where it is linear, and of l'x."""
@@ -175,72 +294,63 @@ class Objective:
         return phi, float(moments.agreement.mean())
 
     @functools.cached_property
-    def _linear(self) -> dict[int, tuple[FloatArray, float]]:
+    def _linear(self) -> dict[Group, tuple[FloatArray, float]]:
         """The same of all examples of each group: full batches need it at every step."""
         result = {}
         for group in self.examples.groups:
-            parts = [(len(rows), *self._target(group, rows)) for rows in pieces(group)]
+            parts = [(len(rows), *self._target(group, rows)) for rows in group.pieces()]
             phi = sum(size * part for size, part, _ in parts) / group.count
-            result[id(group)] = np.asarray(phi), sum(b * a for b, _, a in parts) / group.count
+            result[group] = np.asarray(phi), sum(b * a for b, _, a in parts) / group.count
         return result
 
-    def _evaluate(
-        self, theta: FloatArray, group: Group, rows: IntArray, fields: FloatArray, step: int
-    ) -> _Side:
-        examples = self.examples
-        alpha = theta[examples.layout.blocks["alpha"]]
-        draws, stats, mean = self.engine.evaluate(group, rows, alpha, fields, step)
-        moments = Moments(stats, mean, examples.agreement(group, rows, mean))
-        spread = draws.var(axis=1, ddof=1).mean() if draws.shape[1] > 1 else np.nan
-        phi = examples.mean_statistics(group, rows, moments)
-        return _Side(phi, float(draws.mean()), float(spread) / draws.size, draws.size)
+
+def refuse_context(examples: Examples) -> None:
+    """Raise for features that only a model of labels given observations can have."""
+    if any(isinstance(group.features, Context) for group in examples.groups):
+        raise ValueError("context describes observations, which the prior does not know of")
 
 
-class _Side(NamedTuple):
-    """One of the two log-partition functions: means over examples, and the variance of `value`."""
+def _label_targets(examples: Examples) -> Targets:
+    """Return the moments of labels that are all known; of the x only their bytes are kept."""
+    known = {}
+    for group in examples.groups:
+        parts = [examples.label_moments(group, rows) for rows in group.pieces()]
+        features = [part.features for part in parts if part.features is not None]
+        known[group] = (
+            np.concatenate([part.stats for part in parts]),
+            np.concatenate([part.agreement for part in parts]),
+            np.concatenate(features) if features else None,
+        )
 
-    phi: FloatArray
-    value: float
-    variance: float
-    cuts: int
+    def targets(group: Group, rows: IntArray) -> Moments:
+        assert group.labels is not None
+        stats, agreement, features = known[group]
+        mean = group.labels[rows].astype(np.float64)
+        return Moments(
+            stats[rows], mean, agreement[rows], None if features is None else features[rows]
+        )
 
-
-def _known(examples: Examples, group: Group) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Return f_k(x), l'x and Phi'x of all labels; the x themselves stay bytes."""
-    parts = [examples.label_moments(group, rows) for rows in pieces(group)]
-    stats, agreement = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("stats", "agreement")
-    )
-    features = [part.features for part in parts if part.features is not None]
-    return stats, agreement, np.concatenate(features) if features else None
-
-
-def pieces(group: Group) -> Iterator[IntArray]:
-    """Yield all rows of a group, few enough at a time to work with one number a pixel."""
-    size = max(1, _PIECE // max(1, group.prepared.n))
-    for first in range(0, group.count, size):
-        yield np.arange(first, min(first + size, group.count))
+    return targets
 
 
 def refuse_certainty(examples: Examples, labels: bool = False) -> None:
     """Raise where an observation leaves no doubt about a pixel; with ``labels``, about a label.
 
     A label's :math:`l_dx_d` would be infinite on both sides of the loss. Without a label the pixel
-    is but held fixed, on both sides.
+    is only held fixed, on both sides.
     """
-    for group in examples.groups:
+    for group, rows in examples.pieces():
         if examples.channel is None or group.observed is None:
             continue
-        for rows in pieces(group):
-            certain = np.isinf(examples.log_odds(group, rows))
-            if labels and group.labels is not None:
-                certain &= group.labels[rows] != UNKNOWN
-            if certain.any():
-                row, pixel = first_index(certain)
-                at = tuple(int(i) for i in np.unravel_index(pixel, group.shape))
-                raise ValueError(
-                    f"{examples.channel!r} leaves no doubt about "
-                    f"{entry(f'observed[{group.index[rows[row]]}]', at)}: its log-odds are "
-                    "infinite, and so is the loss; give the channel a rate above 0"
-                    + (", or such pixels no label (NaN)" if labels else "")
-                )
+        certain = np.isinf(examples.log_odds(group, rows))
+        if labels and group.labels is not None:
+            certain &= group.labels[rows] != UNKNOWN
+        if certain.any():
+            row, pixel = first_index(certain)
+            at = tuple(int(i) for i in np.unravel_index(pixel, group.shape))
+            raise ValueError(
+                f"{examples.channel!r} leaves no doubt about "
+                f"{entry(f'observed[{group.index[rows[row]]}]', at)}: its log-odds are "
+                "infinite, and so is the loss; give the channel a rate above 0"
+                + (", or such pixels no label (NaN)" if labels else "")
+            )

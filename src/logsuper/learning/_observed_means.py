@@ -13,41 +13,28 @@ import numpy as np
 from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import NotApplicable
 from logsuper.functions import Cut
-from logsuper.learning._examples import Examples, Group
+from logsuper.learning._examples import Examples, Group, in_pieces
 from logsuper.learning._features import Context
 from logsuper.structures import Structure
 
 __all__ = [
     "apart_of",
-    "blocks",
     "cuts_of",
     "estimate",
-    "images",
     "mean_context",
     "mean_edges",
     "mean_pixels",
     "weighted_cuts",
 ]
 
-# Pixels of a block while the moments of all examples are estimated, and neighbours of as many.
-_BLOCK, _NEIGHBOURS = 1 << 20, 4
-
-
-def blocks(group: Group) -> Iterator[IntArray]:
-    """Split the examples of a group so that the estimates of a block need little memory."""
-    size = max(1, _BLOCK // max(group.prepared.n, 1))
-    for start in range(0, group.count, size):
-        yield np.arange(start, min(start + size, group.count))
+# Neighbours whose sums are held at a time, for a piece of pixels.
+_NEIGHBOURS = 4
 
 
 def estimate(examples: Examples, group: Group, rows: IntArray) -> FloatArray:
     """Return unbiased estimates of x, (B, n), NaN where nothing was observed."""
     assert examples.channel is not None
-    return examples.channel.unbiased(images(group, rows)).reshape(len(rows), -1)
-
-
-def images(group: Group, rows: IntArray) -> FloatArray:
-    return group.read_observed(rows).reshape(-1, *group.shape)
+    return examples.channel.unbiased(group.images(rows)).reshape(len(rows), -1)
 
 
 def mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray], bool]:
@@ -55,7 +42,7 @@ def mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray],
     groups, sums = examples.groups, []
     for group in groups:
         total, seen = np.zeros(group.prepared.n), np.zeros(group.prepared.n)
-        for rows in blocks(group):
+        for rows in group.pieces():
             x = estimate(examples, group, rows)
             total += np.nansum(x, axis=0)
             seen += (~np.isnan(x)).sum(axis=0)
@@ -90,7 +77,7 @@ def mean_edges(examples: Examples, group: Group) -> tuple[list[FloatArray], Floa
     for k, _, cut in structure.cuts:
         sizes[k] += len(cut.weights)
     sums = [np.zeros((2, size)) for size in sizes]
-    for rows in blocks(group):
+    for rows in group.pieces():
         x = estimate(examples, group, rows)
         for k, at, cut, weights in weighted_cuts(structure, group.factors(rows)):
             apart = apart_of(cut, x)
@@ -113,10 +100,10 @@ def mean_context(
     Beside them the sums over examples and pixels of :math:`oo'\tau\hat x`, :math:`oo'` and
     :math:`o'`, (p, 3). The statistics are 0 for a neighbour that is never seen with the pixel.
     """
-    step = max(1, _NEIGHBOURS * _BLOCK // max(1, group.prepared.n))
     places, found, sums = list(features._places()), [], []
-    for first in range(0, len(places), step):
-        total, both, wanted = _context_sums(examples, group, features, places[first : first + step])
+    for piece in in_pieces(np.arange(len(places)), group.prepared.n // _NEIGHBOURS):
+        some = [places[k] for k in piece]
+        total, both, wanted = _context_sums(examples, group, features, some)
         for of_pixels in zip(total, both, wanted, strict=True):
             mean = _means(of_pixels[0], of_pixels[1])
             found.append(float(np.sum(mean * of_pixels[2])) / group.count)
@@ -130,7 +117,7 @@ def _context_sums(
     """Return the sums over examples of o o' tau x, o o' and o' for some neighbours."""
     total, both = np.zeros((2, len(places), *features._size))
     wanted: FloatArray = np.zeros(())
-    for rows in blocks(group):
+    for rows in group.pieces():
         x = estimate(examples, group, rows).reshape(-1, *features._size)
         known = ~np.isnan(x)
         x, one = np.where(known, x, 0.0), known.astype(np.float64)

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.special import expit
 
 from logsuper._base import FloatArray, IntArray, Seed
+from logsuper.bounds import need_pairs
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Loss, refuse_certainty
-from logsuper.learning._pairs import Pairs
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import minimize
 
@@ -27,8 +27,6 @@ __all__ = ["PseudoLikelihood", "pseudo"]
 
 # Gains of that many elements, times functions, are kept; beyond, they are made anew at every step.
 _KEPT = 1 << 25
-# Elements of the examples that are dealt with at once.
-_BLOCK = 1 << 21
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,7 +34,6 @@ class PseudoLikelihood:
     """The mean negative log-pseudo-likelihood of labelled examples, convex in the parameters."""
 
     examples: Examples
-    _pairs: dict[Group, Pairs] = dataclasses.field(default_factory=dict)
     _gains: dict[tuple[Group, int], FloatArray] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,23 +50,18 @@ class PseudoLikelihood:
         count = examples.count if index is None else len(index)
         alpha = theta[examples.layout.blocks["alpha"]]
         value, gradient = 0.0, np.zeros(examples.layout.size)
-        for group, every in examples.parts(index):
+        for group, rows in examples.pieces(index=index):
             assert group.labels is not None
-            size = max(1, _BLOCK // max(1, group.prepared.n))
-            for first in range(0, len(every), size):
-                rows = every[first : first + size]
-                gains = self._gain(group, rows, keep=index is None)
-                sign = 2.0 * group.labels[rows] - 1.0
-                # g = sum_k alpha_k g_k - u
-                margin = sign * (
-                    np.tensordot(alpha, gains, 1) - examples.fields(theta, group, rows)
-                )
-                value += float(np.logaddexp(0.0, margin).sum()) / count
-                # the derivative in g is that in -u, and in the k-th weight over g_k
-                slope = sign * expit(margin)
-                stats = -np.einsum("kbd,bd->bk", gains, slope)
-                moments = Moments(stats, -slope, examples.agreement(group, rows, -slope))
-                gradient += examples.statistics(group, rows, moments).sum(axis=0) / count
+            gains = self._gain(group, rows, keep=index is None)
+            sign = 2.0 * group.labels[rows] - 1.0
+            # g = sum_k alpha_k g_k - u
+            margin = sign * (np.tensordot(alpha, gains, 1) - examples.fields(theta, group, rows))
+            value += float(np.logaddexp(0.0, margin).sum()) / count
+            # the derivative in g is that in -u, and in the k-th weight over g_k
+            slope = sign * expit(margin)
+            stats = -np.einsum("kbd,bd->bk", gains, slope)
+            moments = Moments(stats, -slope, examples.agreement(group, rows, -slope))
+            gradient += examples.statistics(group, rows, moments).sum(axis=0) / count
         return Loss(value, 0.0, gradient, 0)
 
     def _gain(self, group: Group, rows: IntArray, keep: bool) -> FloatArray:
@@ -87,9 +79,10 @@ class PseudoLikelihood:
         x = group.labels[rows]
         if group.edge_weights is None:
             return np.array([f.gains(x) for f in group.prepared.functions])
-        if group not in self._pairs:
-            self._pairs[group] = Pairs.need(group, "pseudo with edge_weights")
-        return self._pairs[group].gains(group, rows, x)
+        pairs = need_pairs(group.prepared, True, "pseudo with edge_weights")
+        weights = [pairs.scaled(factors) for factors in group.edge_weights[rows]]
+        each = [pairs.gains(w, row) for w, row in zip(weights, x, strict=True)]
+        return np.stack(each, axis=1)
 
 
 def pseudo(

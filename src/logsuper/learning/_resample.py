@@ -44,12 +44,10 @@ from logsuper._base import (
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import logistic
-from logsuper.learning._examples import Codes, Examples, Group
-from logsuper.learning._inputs import check_observed
+from logsuper.learning._examples import Codes, Examples, Group, check_observed
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._moments import moments
 from logsuper.learning._objective import refuse_certainty
-from logsuper.learning._observed_means import blocks, images
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._score import score
 from logsuper.learning._smooth import check_start
@@ -222,7 +220,7 @@ def clean_images(
     clean = []
     for group in examples.groups:
         x = np.empty((group.count, group.prepared.n), dtype=np.uint8)
-        for rows in blocks(group):
+        for rows in group.pieces():
             fields = examples.fields(theta, group, rows)
             options: dict[str, Any] = {
                 "edge_weights": group.factors(rows),
@@ -250,9 +248,9 @@ def corrupt_again(examples: Examples, clean: list[Codes], rng: np.random.Generat
 
     def observe(group: Group, x: Codes) -> FloatArray:
         z = np.empty(x.shape)
-        for rows in blocks(group):
+        for rows in group.pieces():
             shape = (len(rows), *group.shape)
-            again = channel.sample_like(images(group, rows), x[rows].reshape(shape), rng)
+            again = channel.sample_like(group.images(rows), x[rows].reshape(shape), rng)
             z[rows] = again.reshape(len(rows), -1)
         return z
 
@@ -277,8 +275,7 @@ def _first(
         theta, where = layout.fill(), layout.blocks["alpha"]
         theta[where] = 0.5 * units(examples)[where]
         return theta
-    pixels = sum(group.count * group.prepared.n for group in examples.groups)
-    weight = max(_FIRST_LEAST, pixels / _FIRST_PIXELS) / examples.count
+    weight = max(_FIRST_LEAST, examples.pixels / _FIRST_PIXELS) / examples.count
     firm = Penalty.of(layout, alpha=weight, modular=weight, beta=weight, scale=weight)
     # per unit of each function, whatever its own size is
     firm = dataclasses.replace(firm, weights=firm.weights / _squares(examples))

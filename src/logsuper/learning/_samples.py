@@ -11,7 +11,7 @@ from logsuper._base import FloatArray, IntArray, Seed, as_generator, as_key
 from logsuper.functions import Modular, SubmodularFunction
 from logsuper.learning._decoding import make_function
 from logsuper.learning._descent import descend
-from logsuper.learning._engines import FixedNoise, Partition, step_key
+from logsuper.learning._engines import Batch, FixedNoise, Partition, Side, noise_key
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
@@ -57,16 +57,15 @@ class Samples:
         self, key: int, draws: int = 1, n_jobs: int | None = None, max_sweeps: int = 2**10
     ) -> None:
         self.key, self.draws, self.n_jobs, self.max_sweeps = key, draws, n_jobs, max_sweeps
-        self._chains: dict[tuple[Group, int, int], NDArray[np.uint8]] = {}
-        self._slow: set[tuple[Group, int]] = set()
+        self._chains: dict[tuple[Group, Side, int], NDArray[np.uint8]] = {}
+        self._slow: set[tuple[Group, Side]] = set()
 
-    def evaluate(
-        self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray, step: int
-    ) -> Partition:
+    def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Draw samples of each example and average their statistics."""
+        group, rows, alpha, fields, side = batch
         theta = np.clip(fields, -_FIXING, _FIXING)
-        rng = np.random.default_rng(step_key(self.key, step))
-        x = self._draw(group, rows, alpha, theta, rng, step % 2)
+        rng = np.random.default_rng(noise_key(self.key, side, step))
+        x = self._draw(group, rows, alpha, theta, rng, side)
         flat = x.reshape(-1, group.prepared.n)
         factors = group.factors(rows)
         if factors is not None:
@@ -86,7 +85,7 @@ class Samples:
         alpha: FloatArray,
         theta: FloatArray,
         rng: np.random.Generator,
-        side: int,
+        side: Side,
     ) -> NDArray[np.uint8]:
         """Return samples of each example, (B, draws, n)."""
         if (group, side) not in self._slow:
@@ -131,7 +130,7 @@ class Samples:
         self,
         f: SubmodularFunction,
         field: FloatArray,
-        key: tuple[Group, int, int],
+        key: tuple[Group, Side, int],
         rng: np.random.Generator,
     ) -> NDArray[np.uint8]:
         """Return the states of the chains of an example after some more steps."""
@@ -167,7 +166,6 @@ def fit_samples(
     rng = as_generator(seed)
     engine = Samples(as_key(rng), n_jobs=n_jobs)
     objective = Objective.supervised(examples, engine)
-    together = objective.alike and objective.convex
     if objective.alike:
         engine.draws = _ALIKE
     found = descend(
@@ -178,6 +176,6 @@ def fit_samples(
         callback=callback,
         tol=tol,
         max_steps=max_steps,
-        estimate=FixedNoise(_SHARED if together else _DRAWS, as_key(rng), n_jobs),
+        estimate=FixedNoise(_SHARED if objective.together else _DRAWS, as_key(rng), n_jobs),
     )
     return dataclasses.replace(found, details={**found.details, "method": "samples"})

@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_integer
-from logsuper.learning._examples import Examples, Group
-from logsuper.learning._inputs import check_observed
-from logsuper.learning._observed_means import blocks, images
+from logsuper.learning._examples import Examples, Group, check_observed
 from logsuper.learning._smooth import check_start
 
 __all__ = ["PART", "Score", "hidden_means", "log_predictive", "score"]
@@ -113,7 +111,7 @@ def score(
     return Score(
         tuple(
             np.concatenate(
-                [log_predictive(examples, group, rows, mean[rows]) for rows in blocks(group)]
+                [log_predictive(examples, group, rows, mean[rows]) for rows in group.pieces()]
             )
             for group, mean in zip(examples.groups, found, strict=True)
         )
@@ -150,7 +148,7 @@ def hidden_means(
             [np.where(h, np.nan, z) for h, z in zip(hidden, observed, strict=True)]
         )
         for g, group in enumerate(seen.groups):
-            for rows in blocks(group):
+            for rows in group.pieces():
                 mean = group.prepared.conditional_means(
                     seen.fields(theta, group, rows),
                     alpha,
@@ -170,7 +168,7 @@ def log_predictive(
     """Return the log-probability of what was observed, NaN where nothing was, or no mean."""
     channel = examples.channel
     assert channel is not None
-    z = images(group, rows)
+    z = group.images(rows)
     zero, one = (part.reshape(len(rows), -1) for part in channel.log_likelihoods(z))
     unknown = np.isnan(mean) | np.isnan(z.reshape(len(rows), -1))
     p = np.clip(np.where(unknown, 0.5, mean), _DOUBT, 1.0 - _DOUBT)

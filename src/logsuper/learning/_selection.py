@@ -12,8 +12,7 @@ from sklearn.model_selection import KFold
 
 from logsuper._base import FloatArray, IntArray, Seed, as_key, as_list, check_choice, check_integer
 from logsuper.learning._decoding import means, modes
-from logsuper.learning._examples import UNKNOWN, Examples
-from logsuper.learning._inputs import check_examples
+from logsuper.learning._examples import UNKNOWN, Examples, check_examples
 from logsuper.learning._learned import Learned
 from logsuper.learning._penalty import Penalty
 
@@ -227,7 +226,7 @@ def _find_score(score: str | Score, examples: Examples) -> Score:
         return score
     if not isinstance(score, str) or score not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)} or callable, got {score!r}")
-    if any(group.labels is None for group in examples.groups):
+    if not examples.has_labels:
         raise ValueError(
             f"score={score!r} compares with labels, which are missing; give a callable"
         )

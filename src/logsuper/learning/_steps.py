@@ -68,7 +68,7 @@ def make_steps(rule: str, examples: Examples, rate: float) -> Steps:
     """Return the rule of that name, with its constants times `rate`."""
     if rule == "adaptive":
         return Steps(rate * units(examples), True)
-    n = max(1, *(group.prepared.n for group in examples.groups))
+    n = max(1, examples.largest)
     scale = np.full(examples.layout.size, rate * _SUMS / n)
     if rule == "separate" and examples.layout.modular > 1:
         scale[examples.layout.blocks["modular"]] = rate

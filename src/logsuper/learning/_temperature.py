@@ -23,8 +23,7 @@ from scipy.special import expit, logit
 
 from logsuper._base import FloatArray, Seed, check_number
 from logsuper.learning._decoding import SAMPLES, means
-from logsuper.learning._examples import UNKNOWN, Examples
-from logsuper.learning._inputs import check_examples
+from logsuper.learning._examples import UNKNOWN, Examples, check_examples
 from logsuper.learning._score import hidden_means, log_predictive
 
 __all__ = ["best_temperature", "soften"]
@@ -101,7 +100,7 @@ def best_temperature(
     True
     """
     check_examples(examples, n_jobs)
-    if any(group.labels is None for group in examples.groups):
+    if not examples.has_labels:
         return _least(_hidden(examples, theta, samples, seed, n_jobs))
     p = means(examples, theta, method=method, samples=samples, seed=seed, n_jobs=n_jobs)
     odds, signs = [], []

@@ -175,13 +175,23 @@ class Grid:
 
 
 def find_grid(n: int, cuts: Sequence[WeightedCut], k: int) -> Grid | None:
-    """Return the grid of all cuts of k functions, None if they do not lie on one."""
+    """Return the grid of all cuts of k functions, None if they do not lie on one.
+
+    Of cuts that conditioning has left over: the grid that they were on, else one of their own.
+    """
     if not cuts or n == 0:
         return None
     origins = [cut.origin for _, _, cut in cuts]
+    if origins[0][1] is not None and all(_same(origin, origins[0]) for origin in origins[1:]):
+        found = _on_grid(cuts, k, origins)
+        if found is not None:
+            return found
+    return _on_grid(cuts, k, [(cut, None) for _, _, cut in cuts])
+
+
+def _on_grid(cuts: Sequence[WeightedCut], k: int, origins: Sequence[Origin]) -> Grid | None:
+    """Return the grid of cuts that are those between some pixels of others."""
     pixels = origins[0][1]
-    if not all(_same(origin, origins[0]) for origin in origins[1:]):
-        pixels, origins = None, [(cut, None) for _, _, cut in cuts]  # only as they are
     size = origins[0][0].n
     shapes = {other.shape for other, _ in origins if other.shape is not None}
     if len(shapes) > 1:

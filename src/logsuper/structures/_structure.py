@@ -130,6 +130,12 @@ class Structure:
     @cached_property
     def image(self) -> Image | None:
         """The sum of the functions on the 4-neighbour grid of an image, or None."""
+        if self.grid is None and self.others and self.count == 1 and self.pairwise is not None:
+            # other terms that are no more than edges and fields
+            [form] = self.pairwise
+            grid = find_grid(self.n, [(0, 1.0, Cut(self.n, form.edges, form.weights))], 1)
+            if grid is not None and grid.is_image:
+                return Image.lay(grid.shape[1:], form.edges, form.weights, form.t)
         if self.grid is None or self.image_shape is None:
             return None
         return Image.lay(self.image_shape, *self.listed, self.field, self.grid.pixels)
