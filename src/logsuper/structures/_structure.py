@@ -119,13 +119,19 @@ class Structure:
 
     @cached_property
     def image_shape(self) -> tuple[int, int] | None:
-        """Rows and columns of the image whose 4-neighbour grid has all edges, or None."""
-        return self.grid.shape[1:] if self.grid is not None and self.grid.is_image else None
+        """Rows and columns of the image whose 4-neighbour grid has all edges, or None.
+
+        A list of edges between successive elements is an image of one row.
+        """
+        if self.grid is not None:
+            return self.grid.shape[1:] if self.grid.is_image else None
+        chain = bool(self.cuts) and not self.others
+        return (1, self.n) if chain and (np.diff(self.edges, axis=1) == 1).all() else None
 
     @property
     def is_whole(self) -> bool:
-        """Whether every pixel of the grid is an element."""
-        return self.grid is not None and self.grid.pixels is None
+        """Whether every pixel of the grid, if there is one, is an element."""
+        return self.grid is None or self.grid.pixels is None
 
     @cached_property
     def image(self) -> Image | None:
