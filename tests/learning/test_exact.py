@@ -12,8 +12,8 @@ from objective_oracles import long
 
 import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
+from logsuper.bounds._choose import _columns
 from logsuper.bounds._errors import NotApplicable, TooLarge
-from logsuper.bounds._infer import _columns
 from logsuper.learning import Examples, Objective, Penalty, make_examples, minimize
 from logsuper.learning._engines import Batch, Engine, Side
 from logsuper.learning._exact import exact
@@ -188,7 +188,7 @@ def test_windows_that_a_budget_affords(monkeypatch: pytest.MonkeyPatch) -> None:
         assert engine.bounds(group) == (0 < window < min(shape))
         return found
 
-    monkeypatch.setattr("logsuper.bounds._infer.kernels", lambda: object())
+    monkeypatch.setattr("logsuper.bounds._choose.kernels", lambda: object())
     # a grid of n pixels is summed whole where n 2^s <= 1e6: 144 2^12 = 5.9e5, 169 2^13 = 1.4e6
     sizes = {(4, 12): 6, (12, 12): 12, (13, 13): 6, (10, 100): 6}
     for shape, window in sizes.items():
@@ -199,7 +199,7 @@ def test_windows_that_a_budget_affords(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape, window in {(16, 16): 16, (17, 17): 12, (24, 24): 11, (50, 50): 9}.items():
         engine = chosen(Exact(budget=SHARED), shape)
         assert isinstance(engine, Strips) and engine.window == window
-    monkeypatch.setattr("logsuper.bounds._infer.kernels", lambda: None)
+    monkeypatch.setattr("logsuper.bounds._choose.kernels", lambda: None)
     assert isinstance(chosen(Exact(), (8, 30)), Elimination)
     assert isinstance(chosen(Exact(), (6, 30)), Strips)
     assert isinstance(chosen(Exact(), (13, 13)), Strips)
@@ -301,7 +301,7 @@ def test_a_wide_bound_warns() -> None:
 
 @long
 def test_strips_reach_the_optimum_of_the_exact_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("logsuper.bounds._infer._WHOLE", 0.0)
+    monkeypatch.setattr("logsuper.bounds._choose._WHOLE", 0.0)
     x = ls.make_silhouettes(12, shape=(16, 16), seed=0)[:, 2:14, 2:13]
     z = ls.Flips(0.15).sample(x, seed=1)
     data = make_examples(

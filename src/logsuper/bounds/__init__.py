@@ -1,8 +1,11 @@
 """The log-partition function from below, from above and exactly; one module a method."""
 
 # for other rooms
-from logsuper.bounds._auto import marginal_method as marginal_method
 from logsuper.bounds._bracket import bracket as bracket
+from logsuper.bounds._choose import Choice as Choice
+from logsuper.bounds._choose import choose as choose
+from logsuper.bounds._choose import marginal_method as marginal_method
+from logsuper.bounds._choose import need_pairs as need_pairs
 from logsuper.bounds._draws import frequency_error as frequency_error
 from logsuper.bounds._draws import hardly_any as hardly_any
 from logsuper.bounds._draws import is_modular as is_modular
@@ -11,10 +14,7 @@ from logsuper.bounds._draws import logit as logit
 from logsuper.bounds._draws import rare as rare
 from logsuper.bounds._draws import unseen as unseen
 from logsuper.bounds._errors import NotApplicable, TooLarge
-from logsuper.bounds._infer import Choice as Choice
-from logsuper.bounds._infer import choose as choose
 from logsuper.bounds._infer import infer as infer
-from logsuper.bounds._infer import need_pairs as need_pairs
 from logsuper.bounds._infer import strip_widths as strip_widths
 from logsuper.bounds._methods import METHODS as METHODS
 from logsuper.bounds._methods import check_options as check_options

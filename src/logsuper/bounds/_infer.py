@@ -17,15 +17,14 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, check_choice, count_threads
-from logsuper.bounds._cardinality import count_cost, count_marginals
+from logsuper.bounds._cardinality import count_marginals
+from logsuper.bounds._choose import LARGEST, Choice, as_function, need_pairs
 from logsuper.bounds._elimination import log_partition as eliminate
-from logsuper.bounds._elimination import operations as elimination_cost
 from logsuper.bounds._elimination import pair_marginals
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._strips import strips_gradient
 from logsuper.bounds._windows import chain_odds, edge_fields
-from logsuper.functions import Cut, Modular, SubmodularFunction
-from logsuper.solvers import Prepared, kernels
+from logsuper.solvers import Prepared
 from logsuper.structures import Free, Image, Pairs
 
 Bits = NDArray[np.uint8]
@@ -33,16 +32,8 @@ Side = Literal["lower", "upper"]
 Row = tuple[float, FloatArray, FloatArray]
 """Of one model: log Z, the expected functions and the expected x."""
 
-# Enumeration takes ground sets of so many elements, and is the fastest up to that many.
-_LARGEST, _TINY = 16, 10
 # States of all models that are held at once.
 _HELD = 1 << 22
-# Operations of elimination, of about a nanosecond, that one model may take.
-_BUDGET = 1e9
-# Weights that a grid may take in place of its windows: some milliseconds.
-_WHOLE = 1e6
-# Columns of the widest window that is taken without having been asked for.
-_WIDEST = 12
 # A weight that changes nothing, and keeps an edge.
 _LEAST = 1e-300
 
@@ -63,81 +54,6 @@ class Inferred(NamedTuple):
     values: FloatArray
     stats: FloatArray
     mean: FloatArray
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """A method for a batch, and the columns of its windows (0 but for strips)."""
-
-    method: str
-    window: int = 0
-
-
-def choose(
-    prepared: Prepared, factors: bool = False, window: int = 6, budget: float | None = None
-) -> Choice:
-    r"""Return the method that suits some functions: exact where affordable, else strips on images.
-
-    Parameters
-    ----------
-    prepared : Prepared
-    factors : bool
-        Whether there will be factors on edges.
-    window : int
-        Columns of the strips, on images whose short side is too long to be summed over at once.
-    budget : float, optional
-        Weights that a model may take. An image of n pixels whose short side has s is summed whole,
-        exactly, where :math:`n2^s` are no more; otherwise windows have as many columns w as
-        :math:`nw2^w` allows, if these are more than `window`. By default a million, and no wider
-        windows.
-
-    Raises
-    ------
-    NotApplicable, TooLarge
-        When no method would end in reasonable time.
-    """
-    n, structure = prepared.n, prepared.structure
-    if n <= _TINY:
-        return Choice("enumeration")
-    pairs = _pairs(prepared, factors)
-    shape = None if pairs is None else structure.image_shape
-    if shape is not None and structure.is_whole:
-        columns = _columns(n, min(shape), window, budget)
-        # wide windows take long without the kernels, which elimination does not need
-        if columns > window and columns == min(shape) and kernels() is None:
-            return Choice("elimination")
-        return Choice("strips", columns)
-    if n <= _LARGEST:
-        return Choice("enumeration")
-    if pairs is not None:
-        cost = elimination_cost(_pairwise(pairs, pairs.weights.sum(axis=0), np.zeros(n)))
-    elif structure.counts is not None:
-        free = n - sum(len(members) for members, _ in structure.counts)
-        sizes = [free, *(len(members) for members, _ in structure.counts)]
-        cost = sum(3.0 * count_cost(size) for size in sizes)
-    else:
-        raise NotApplicable(
-            "exact needs pairwise functions, counts over disjoint sets, or at most "
-            f"{_LARGEST} elements, got n = {n} and {list(prepared.functions)!r}; use "
-            "method='samples'"
-        )
-    if not cost <= _BUDGET:
-        raise TooLarge(
-            f"exact would take {cost:.2g} operations per example for {list(prepared.functions)!r}, "
-            f"above {_BUDGET:.0e}; use method='samples'",
-            cost,
-        )
-    return Choice("cardinality" if pairs is None else "elimination")
-
-
-def _columns(n: int, short: int, given: int, budget: float | None) -> int:
-    """Return the columns of the windows of an image."""
-    if short > given and n * 2.0 ** min(short, 1000) <= (_WHOLE if budget is None else budget):
-        return short
-    if short <= given or budget is None:
-        return given
-    wider = range(given + 1, _WIDEST + 1)
-    return max((w for w in wider if n * w * 2.0**w <= budget), default=given)
 
 
 def infer(
@@ -215,8 +131,8 @@ def _enumeration(
 ) -> Inferred:
     """Sum over the states, for some models at a time."""
     n = prepared.n
-    if n > _LARGEST:
-        raise TooLarge(f"enumeration takes up to {_LARGEST} elements, got n = {n}", 2.0**n)
+    if n > LARGEST:
+        raise TooLarge(f"enumeration takes up to {LARGEST} elements, got n = {n}", 2.0**n)
     X = ((np.arange(1 << n)[:, None] >> np.arange(n)) & 1).astype(np.uint8)
     # with every element fixed, maximising only evaluates, factors on edges and all
     fixed, none = np.where(X == 1, np.inf, -np.inf), np.zeros(len(prepared.functions))
@@ -255,7 +171,7 @@ def _elimination(
 
     def free_part(free: Free) -> Row:
         # the edges stay whatever their weights are: the same plan serves all models
-        f = _pairwise(pairs, np.maximum(free.weights, _LEAST), free.field)
+        f = as_function(pairs, np.maximum(free.weights, _LEAST), free.field)
         value = eliminate(f).value - float(free.fixed.sum()) * math.log(2.0)
         mean, _, apart = pair_marginals(f)
         return value, mean, apart
@@ -349,20 +265,6 @@ _METHODS: dict[str, Callable[..., Inferred]] = {
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _pairs(prepared: Prepared, factors: bool) -> Pairs | None:
-    """Return pairwise functions on common edges; with factors, only those of cuts."""
-    structure = prepared.structure
-    return None if factors and structure.others else structure.pairs
-
-
-def need_pairs(prepared: Prepared, factors: bool, method: str) -> Pairs:
-    """Return pairwise functions on common edges; refuse, in the name of a method, others."""
-    pairs = _pairs(prepared, factors)
-    if pairs is None:
-        raise NotApplicable(f"{method} needs pairwise functions, got {list(prepared.functions)!r}")
-    return pairs
-
-
 def _row(factors: FloatArray | None, m: int) -> FloatArray | None:
     return None if factors is None else factors[m]
 
@@ -392,10 +294,6 @@ def _map(one: Callable[[int], Any], count: int, n_jobs: int | None) -> list[Any]
     if threads == 1:
         return [one(m) for m in range(count)]
     return list(Parallel(threads, require="sharedmem")(delayed(one)(m) for m in range(count)))
-
-
-def _pairwise(pairs: Pairs, weights: FloatArray, field: FloatArray) -> SubmodularFunction:
-    return Cut(len(field), pairs.edges, weights) - Modular(field)
 
 
 def _lay(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from logsuper._base import check_choice
-from logsuper.bounds._auto import marginal_method
+from logsuper.bounds._choose import marginal_method
 from logsuper.bounds._heavy import lighten
 from logsuper.bounds._phases import settle, warn_wide
 from logsuper.bounds._results import Bound, Marginals
