@@ -37,6 +37,8 @@ STENCILS: tuple[tuple[Step, ...], ...] = (_AXES_2, _AXES_3, _PLANE_8, _ALL_26)
 
 # Pixels, with padding, that the grid kernel takes.
 _LARGEST_GRID = (1 << 30) - 1
+# A larger grid with fewer elements than this share is better off as a list of edges.
+_SMALL_GRID, _FEWEST = 1 << 12, 0.1
 # Slices by which fields are laid around missing pixels; beyond, indices take over.
 _MOST_RUNS = 64
 # Shorter rows are guessed from the edges only if these are those of a 4-neighbour image.
@@ -190,6 +192,8 @@ def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | N
     """Return the grid of cuts that are those between some pixels of others."""
     pixels = origins[0][1]
     size = origins[0][0].n
+    if pixels is not None and size > _SMALL_GRID and len(pixels) < _FEWEST * size:
+        return None
     shapes = {other.shape for other, _ in origins if other.shape is not None}
     if len(shapes) > 1:
         return None
