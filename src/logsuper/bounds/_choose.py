@@ -79,7 +79,8 @@ def choose(
     n, structure = prepared.n, prepared.structure
     if n <= _TINY:
         return Choice("enumeration")
-    pairs = pairs_of(prepared, factors)
+    # the graph of a count has as many edges as pairs of elements
+    pairs = None if structure.counts else pairs_of(prepared, factors)
     shape = None if pairs is None else structure.image_shape
     if shape is not None and structure.is_whole:
         columns = _columns(n, min(shape), window, budget)

@@ -185,7 +185,11 @@ def _cardinality(
 ) -> Inferred:
     """Sum over the elements of each model in turn, count by count."""
     structure = prepared.structure
-    assert structure.counts is not None
+    if structure.counts is None:
+        raise NotApplicable(
+            "cardinality needs functions of counts over disjoint sets plus a Modular, got "
+            f"{list(prepared.functions)!r}"
+        )
     count = structure.count
     linear = np.zeros((count, prepared.n))
     for k, tilt in structure.tilts.items():
@@ -234,9 +238,9 @@ def _strips(
 ) -> Inferred:
     """Bound log Z of each image by windows, with its derivatives."""
     pairs = need_pairs(prepared, factors is not None, "strips")
-    if prepared.structure.image_shape is None:
+    if prepared.structure.image_shape is None or not prepared.structure.is_whole:
         raise NotApplicable(
-            "strips needs 4-neighbour cuts of one image (grid_cuts), got "
+            "strips needs 4-neighbour cuts of one image (grid_cuts) without fixed pixels, got "
             f"{list(prepared.functions)!r}"
         )
     if references is None:

@@ -78,20 +78,15 @@ class Flow:
         """The edges of all cuts in order of first appearance: what ``edge_weights`` refers to."""
         return self.structure.edges
 
+    @property
+    def _holed(self) -> Grid | None:
+        """The grid if it has pixels that are not elements."""
+        return None if self.grid is None or self.grid.pixels is None else self.grid
+
     @functools.cached_property
     def _on_list(self) -> Flow:
         """The same without the grid if that has pixels that are not elements."""
-        holes = self.grid is not None and self.grid.pixels is not None
-        return Flow(self.structure, on_grid=False) if holes else self
-
-    @functools.cached_property
-    def _beyond(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """Elements with a linear term when pixels that are not elements are held at 0: (K, J)."""
-        assert self.grid is not None and self.grid.border is not None
-        linear = -self.grid.border
-        linear[self._tilted] += self._tilt
-        touched = np.flatnonzero(linear.any(axis=0))
-        return touched, linear[:, touched]
+        return self if self._holed is None else Flow(self.structure, on_grid=False)
 
     @functools.cached_property
     def _grid_order(self) -> NDArray[np.int64] | None:
@@ -162,14 +157,11 @@ class Flow:
         memory: int,
     ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray, FloatArray]:
         """Return labels, values and statistics from the kernel, and the precision it had."""
-        grid, holes = self.grid, self._on_list is not self
-        if grid is not None and holes:
-            touched, linear = self._beyond
-            field = grid.spread(theta, max(len(theta), len(alpha)))
-            field[:, grid.to_pixels(touched)] -= alpha @ linear
-        else:
-            field = self.field(theta, alpha)
-        y = np.empty((problems, self.n if grid is None else grid.size), dtype=np.uint8)
+        holed = self._holed
+        field = self.field(theta, alpha)
+        if holed is not None:
+            field = holed.spread(field)
+        y = np.empty((problems, self.n if holed is None else holed.size), dtype=np.uint8)
         values = np.empty(problems)
         weights = self._kernel_alpha(alpha)
         cuts = np.empty((problems, weights.shape[1]))
@@ -187,13 +179,11 @@ class Flow:
             memory=memory,
             precision=precision,
         )
+        if holed is not None:
+            y = holed.gather(y)
         stats = cuts[:, : self.k]
-        if grid is not None and holes:
-            y = grid.gather(y)
-            stats += y[:, touched] @ linear.T
-        elif self._tilted:
+        if self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
-        if holes or self._tilted:
             values -= self._held(theta, alpha)
         if self._aux_of:
             self._add_others(y, stats)
@@ -438,7 +428,7 @@ class Flow:
     def _copies(self, theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> float:
         """Return the bytes of the fields and factors that are made for the kernel."""
         size = 0.0 if factors is None else 16.0 * factors.size
-        if self._tilted or self._aux_of:
+        if self._tilted or self._aux_of or self._holed is not None:
             size += 16.0 * max(len(theta), len(alpha)) * self._kernel.nodes
         return size
 
@@ -500,8 +490,6 @@ class Flow:
         if not on.any():
             return np.zeros(1)
         cost = alpha[:, self._tilted] @ self._tilt if self._tilted else np.zeros((1, self.n))
-        if self.grid is not None and self.grid.border is not None:
-            cost = cost - alpha @ self.grid.border
         if self._aux_of:
             cost = cost + alpha[:, self._aux_of] @ self._aux_unary[:, : self.n]
         return np.asarray(np.where(on, cost, 0.0).sum(axis=1))

@@ -37,6 +37,8 @@ STENCILS: tuple[tuple[Step, ...], ...] = (_AXES_2, _AXES_3, _PLANE_8, _ALL_26)
 
 # Pixels, with padding, that the grid kernel takes.
 _LARGEST_GRID = (1 << 30) - 1
+# A larger grid with fewer elements than this share is better off as a list of edges.
+_SMALL_GRID, _FEWEST = 1 << 12, 0.1
 # Slices by which fields are laid around missing pixels; beyond, indices take over.
 _MOST_RUNS = 64
 # Shorter rows are guessed from the edges only if these are those of a 4-neighbour image.
@@ -55,19 +57,16 @@ class Grid:
         One of `STENCILS`: from the first end of an edge to the second.
     planes : list of (int, int, float or ndarray of shape (N,))
         Number of the function, number of the step, and the weights at the first ends of the
-        edges; one number where all edges between elements have the same weight.
+        edges; one number where all edges of the step have the same weight. Edges of pixels that
+        are no elements weigh 0.
     pixels : ndarray of shape (n,), int64, or None
         The pixel that each element is; None if every pixel is an element, in row-major order.
-    border : ndarray of shape (K, n), or None
-        Total weight of the edges from each element to pixels that are no elements, in the planes
-        of one number: with these pixels at 0, f_k is the cut on the whole grid less border_k'x.
     """
 
     shape: Shape
     steps: tuple[Step, ...]
     planes: list[tuple[int, int, float | FloatArray]]
     pixels: IntArray | None = None
-    border: FloatArray | None = None
 
     @property
     def size(self) -> int:
@@ -92,9 +91,9 @@ class Grid:
         """Return the pixels that elements are, of edges for instance."""
         return elements if self.pixels is None else self.pixels[elements]
 
-    def spread(self, fields: FloatArray, rows: int) -> FloatArray:
-        """Return fields (M, n) as fields (rows, N) that hold pixels that are not elements at 0."""
-        whole = np.full((rows, self.size), -np.inf)
+    def spread(self, fields: FloatArray) -> FloatArray:
+        """Return fields (M, n) as fields (M, N) that hold pixels that are not elements at 0."""
+        whole = np.full((len(fields), self.size), -np.inf)
         for there, here in self._runs:
             whole[:, there] = fields[:, here]
         return whole
@@ -174,8 +173,8 @@ class Grid:
         return offsets, np.ascontiguousarray(ordered)
 
 
-def find_grid(n: int, cuts: Sequence[WeightedCut], k: int) -> Grid | None:
-    """Return the grid of all cuts of k functions, None if they do not lie on one.
+def find_grid(n: int, cuts: Sequence[WeightedCut]) -> Grid | None:
+    """Return the grid of all cuts of some functions, None if they do not lie on one.
 
     Of cuts that conditioning has left over: the grid that they were on, else one of their own.
     """
@@ -183,16 +182,18 @@ def find_grid(n: int, cuts: Sequence[WeightedCut], k: int) -> Grid | None:
         return None
     origins = [cut.origin for _, _, cut in cuts]
     if origins[0][1] is not None and all(_same(origin, origins[0]) for origin in origins[1:]):
-        found = _on_grid(cuts, k, origins)
+        found = _on_grid(cuts, origins)
         if found is not None:
             return found
-    return _on_grid(cuts, k, [(cut, None) for _, _, cut in cuts])
+    return _on_grid(cuts, [(cut, None) for _, _, cut in cuts])
 
 
-def _on_grid(cuts: Sequence[WeightedCut], k: int, origins: Sequence[Origin]) -> Grid | None:
+def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | None:
     """Return the grid of cuts that are those between some pixels of others."""
     pixels = origins[0][1]
     size = origins[0][0].n
+    if pixels is not None and size > _SMALL_GRID and len(pixels) < _FEWEST * size:
+        return None
     shapes = {other.shape for other, _ in origins if other.shape is not None}
     if len(shapes) > 1:
         return None
@@ -205,10 +206,6 @@ def _on_grid(cuts: Sequence[WeightedCut], k: int, origins: Sequence[Origin]) -> 
     padded = size // shape[2] * (-(-shape[2] // 64) * 64)
     if padded > _LARGEST_GRID or (padded > 4 * size and size > 1 << 16):
         return None
-    holes: NDArray[np.bool_] | None = None
-    if pixels is not None:
-        holes = np.ones(shape, dtype=bool)
-        holes.ravel()[pixels] = False
     planes: list[tuple[int, Step, float | FloatArray]] = []
     for number, factor, cut in cuts:
         if pixels is None and cut.offset is not None:
@@ -217,7 +214,7 @@ def _on_grid(cuts: Sequence[WeightedCut], k: int, origins: Sequence[Origin]) -> 
                 planes.append((number, step, _on_step(shape, step, cut) * factor))
             continue
         ends = cut.edges if pixels is None else pixels[cut.edges]
-        found = _by_step(shape, ends, cut.weights, holes)
+        found = _by_step(shape, ends, cut.weights)
         if found is None:
             return None
         planes += [(number, step, value * factor) for step, value in found]
@@ -228,13 +225,7 @@ def _on_grid(cuts: Sequence[WeightedCut], k: int, origins: Sequence[Origin]) -> 
     if steps is None:
         return None
     numbered = [(number, steps.index(step), value) for number, step, value in planes]
-    if pixels is None or holes is None:
-        return Grid(shape, steps, numbered)
-    border = np.zeros((k, size))
-    for number, step, value in planes:
-        if isinstance(value, float):
-            border[number] += value * _neighbours(holes, step)
-    return Grid(shape, steps, numbered, pixels, np.ascontiguousarray(border[:, pixels]))
+    return Grid(shape, steps, numbered, pixels)
 
 
 def _same(one: Origin, other: Origin) -> bool:
@@ -254,15 +245,6 @@ def _part(shape: Shape, step: Step, end: int) -> tuple[slice, ...]:
 def _count(shape: Shape, step: Step) -> int:
     """Return the number of edges of a step."""
     return math.prod(max(0, size - abs(s)) for s, size in zip(step, shape, strict=True))
-
-
-def _neighbours(holes: NDArray[np.bool_], step: Step) -> FloatArray:
-    """Return how many of the two neighbours of each pixel along a step are holes."""
-    count = np.zeros(holes.shape)
-    first, second = (_part(holes.shape, step, end) for end in (0, 1))
-    count[first] += holes[second]
-    count[second] += holes[first]
-    return count.ravel()
 
 
 def _as_three(shape: tuple[int, ...]) -> Shape:
@@ -292,11 +274,11 @@ def _on_step(shape: Shape, step: Step, cut: Cut) -> float | FloatArray:
 
 
 def _by_step(
-    shape: Shape, edges: IntArray, weights: FloatArray, holes: NDArray[np.bool_] | None
+    shape: Shape, edges: IntArray, weights: FloatArray
 ) -> list[tuple[Step, float | FloatArray]] | None:
     """Sort edges between pixels by their step, None if one of them has no step.
 
-    Weights are one number where all edges of a step between elements are there, and equal.
+    Weights are one number where all edges of a step are there, and equal.
     """
     a, b = (np.stack(np.unravel_index(end, shape), axis=1) for end in edges.T)
     steps, place = np.unique(b - a, axis=0, return_inverse=True)
@@ -309,21 +291,13 @@ def _by_step(
             return None
         mine = place.ravel() == t
         own = weights[mine]
-        if (own == own[0]).all() and len(own) == _between(shape, step, holes):
+        if (own == own[0]).all() and len(own) == _count(shape, step):
             found.append((step, float(own[0])))
             continue
         plane = np.zeros(math.prod(shape))
         plane[edges[mine, 0]] = own
         found.append((step, plane))
     return found
-
-
-def _between(shape: Shape, step: Step, holes: NDArray[np.bool_] | None) -> int:
-    """Return the number of edges of a step between elements."""
-    if holes is None:
-        return _count(shape, step)
-    first, second = (holes[_part(shape, step, end)] for end in (0, 1))
-    return int(np.count_nonzero(~(first | second)))
 
 
 def _guess(n: int, cuts: Sequence[Cut]) -> Shape | None:

@@ -115,7 +115,7 @@ class Structure:
     @cached_property
     def grid(self) -> Grid | None:
         """The regular grid that all functions lie on, or None."""
-        return None if self.others else find_grid(self.n, self.cuts, self.count)
+        return None if self.others else find_grid(self.n, self.cuts)
 
     @cached_property
     def image_shape(self) -> tuple[int, int] | None:
@@ -139,7 +139,7 @@ class Structure:
         if self.grid is None and self.others and self.count == 1 and self.pairwise is not None:
             # other terms that are no more than edges and fields
             [form] = self.pairwise
-            grid = find_grid(self.n, [(0, 1.0, Cut(self.n, form.edges, form.weights))], 1)
+            grid = find_grid(self.n, [(0, 1.0, Cut(self.n, form.edges, form.weights))])
             if grid is not None and grid.is_image:
                 return Image.lay(grid.shape[1:], form.edges, form.weights, form.t)
         if self.grid is None or self.image_shape is None:
