@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 
 from logsuper._base import (
@@ -169,9 +170,11 @@ def fit_exactly(
 
     def note(record: Record) -> None:
         # rounds follow one another, and sums solve no cuts
-        history.append(dataclasses.replace(record, step=len(history), cuts=0))
+        line = dataclasses.replace(record, step=len(history), cuts=0)
+        if not math.isnan(line.objective):  # else it only shows that the fit is alive
+            history.append(line)
         if callback is not None:
-            callback(history[-1])
+            callback(line)
 
     def run(engine: Exact, tolerance: float, warn: bool) -> Learned:
         return minimize(

@@ -190,6 +190,14 @@ class Examples:
         """Return whether all examples of a shape have the same model; see `Group.alike`."""
         return all(group.alike(observed) for group in self.groups)
 
+    def compare(self, found: Any) -> Iterator[tuple[Codes, NDArray[Any]]]:
+        """Yield the known labels of each example, and what was found for these pixels."""
+        for group in self.groups:
+            assert group.labels is not None
+            for i, labels in zip(group.index, group.labels, strict=True):
+                known = labels != UNKNOWN
+                yield labels[known], found[i].ravel()[known]
+
     def with_channel(self, channel: Channel | None) -> Examples:
         """Return the same data as seen through another channel."""
         return dataclasses.replace(

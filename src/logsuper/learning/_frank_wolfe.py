@@ -18,19 +18,17 @@ match those of the data.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from logsuper._base import (
     ConvergenceWarning,
     FloatArray,
-    IntArray,
     Seed,
     as_key,
     check_callback,
     check_integer,
-    check_number,
 )
 from logsuper.learning import _corrective
 from logsuper.learning._engines import KeptNoise
@@ -38,31 +36,16 @@ from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._smooth import check_start
+from logsuper.learning._smooth import check_start, check_tol
 from logsuper.solvers import one_blas_thread
 
-__all__ = ["Blockwise", "minimize", "refuse_missing_labels", "saa"]
+__all__ = ["minimize", "refuse_missing_labels", "saa"]
 
 # A plane that the optimum has not touched for that many rounds is dropped.
 _IDLE = 20
 # The next point lies between the best so far and the optimum over the planes; the latter alone
 # would jump about while planes are few.
 _STRIDES = (0.5, 1.0)
-
-
-class Blockwise(Protocol):
-    """A convex loss of which any examples can be evaluated: an `Objective`."""
-
-    @property
-    def examples(self) -> Examples:
-        """What the loss is about."""
-
-    @property
-    def alike(self) -> bool:
-        """Whether parts of the examples tell no more than all of them."""
-
-    def loss(self, theta: FloatArray, index: IntArray | None = None) -> Loss:
-        """Return the mean loss of some examples and a subgradient."""
 
 
 def saa(
@@ -114,8 +97,7 @@ def saa(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._frank_wolfe import saa
+    >>> from logsuper.learning import Penalty, make_examples, saa
     >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(
@@ -142,7 +124,7 @@ def saa(
 
 
 def minimize(
-    objective: Blockwise,
+    objective: Objective,
     penalty: Penalty,
     *,
     name: str,
@@ -156,7 +138,7 @@ def minimize(
 
     Parameters
     ----------
-    objective : Blockwise
+    objective : Objective
     penalty : Penalty
     name : str
         Of the learner, for messages.
@@ -175,9 +157,7 @@ def minimize(
     """
     examples = objective.examples
     _refuse_flat(penalty, examples, name)
-    accuracy = check_number(tol, "tol")
-    if accuracy <= 0:
-        raise ValueError(f"tol must be positive, got {accuracy:g}")
+    accuracy = check_tol(tol)
     check_callback(callback)
     rounds = check_integer(max_rounds, "max_rounds", 1, 2**31)
     most = check_integer(blocks, "blocks", 1, 2**31)
@@ -219,14 +199,7 @@ def minimize(
             ConvergenceWarning,
             stacklevel=3,
         )
-    return Learned(
-        examples.layout.unpack(best),
-        best,
-        converged,
-        tuple(history),
-        examples.channel,
-        planes.certificate(best, attained),
-    )
+    return Learned.of(examples, best, converged, history, **planes.certificate(best, attained))
 
 
 def refuse_missing_labels(examples: Examples, name: str) -> None:
@@ -320,10 +293,6 @@ class _Planes:
         """Drop all other planes."""
         if chosen.all():
             return
-        self.rows, self.offsets, self.owner = (
-            self.rows[chosen],
-            self.offsets[chosen],
-            self.owner[chosen],
-        )
-        self.weights, self.idle = self.weights[chosen], self.idle[chosen]
+        for name in ("rows", "offsets", "owner", "weights", "idle"):
+            setattr(self, name, getattr(self, name)[chosen])
         self.gram = self.gram[np.ix_(chosen, chosen)]

@@ -14,7 +14,6 @@ from logsuper._base import (
     check_callback,
     check_choice,
     check_integer,
-    check_number,
 )
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.learning._em import expectation_maximization
@@ -24,11 +23,11 @@ from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._latent_descent import descend_evidence
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._smooth import check_start
-from logsuper.learning._steps import units
+from logsuper.learning._smooth import check_start, check_tol
+from logsuper.learning._steps import half_a_unit
 
 __all__ = ["latent"]
 
@@ -127,8 +126,7 @@ def latent(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._latent import latent
+    >>> from logsuper.learning import Penalty, latent, make_examples
     >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(
@@ -149,14 +147,12 @@ def latent(
     if any(group.labels is not None for group in examples.groups):
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
     _check_channel(examples, learn)
-    tolerance = check_number((1e-3 if stochastic else 1e-5) if tol is None else tol, "tol")
-    if tolerance <= 0:
-        raise ValueError(f"tol = {tolerance:g} must be positive")
+    tolerance = check_tol((1e-3 if stochastic else 1e-5) if tol is None else tol)
     most = check_integer(max_iterations, "max_iterations", 0, 2**31)
     count = check_integer(samples, "samples", 1, 2**31)
     inner = check_integer(steps, "steps", 1, 2**31)
     size = None if batch is None else check_integer(batch, "batch", 1, 2**31)
-    theta = check_start(_half_a_unit(examples) if start is None else start, examples.layout)
+    theta = check_start(half_a_unit(examples) if start is None else start, examples.layout)
     key = as_key(seed)
     options: dict[str, Any] = {
         "learn_channel": learn,
@@ -165,8 +161,19 @@ def latent(
         "max_iterations": most,
     }
     if exact:
-        objective = _summed(examples, window, n_jobs)
-        found = _alternate(objective, penalty, theta, channel, steps=inner, **options)
+        objectives = [_summed(examples, window, n_jobs)]
+
+        def anchor() -> Objective:
+            # references of strips that follow the parameters make their bounds jump
+            objectives.append(keep_references(objectives[0]))
+            return objectives[1]
+
+        found = expectation_maximization(
+            objectives[0], penalty, theta, channel, steps=inner, fallback=anchor, **options
+        )
+        seen = examples.with_channel(found.channel)
+        width = measure_width(dataclasses.replace(objectives[-1], examples=seen), found.theta)
+        found = dataclasses.replace(found, details={**found.details, "width": width})
     else:
         objective = _perturbed(examples, count, prior_samples, key, n_jobs)
         if stochastic:
@@ -188,14 +195,6 @@ def latent(
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _half_a_unit(examples: Examples) -> FloatArray:
-    """Return the default start: without coupling, the noise could not be told from the signal."""
-    theta = examples.layout.fill()
-    where = examples.layout.blocks["alpha"]
-    theta[where] = 0.5 * units(examples)[where]
-    return theta
-
-
 def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Objective:
     """Return the two terms of the likelihood by sums, or by strips."""
     columns = {} if window is None else {"window": window}
@@ -203,57 +202,6 @@ def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Objec
     shared = window is None and examples.alike(observed=False)
     prior = Exact(**columns, n_jobs=n_jobs, budget=SHARED if shared else None)
     return Objective(examples, prior, None, True, Exact(**columns, n_jobs=n_jobs))
-
-
-def _alternate(
-    objective: Objective,
-    penalty: Penalty,
-    theta: FloatArray,
-    channel: Channel,
-    *,
-    callback: Callback | None,
-    max_iterations: int,
-    **options: Any,
-) -> Learned:
-    """Run `expectation_maximization` by sums, and say how wide the bounds are at the end.
-
-    References of strips that follow the parameters make their bounds jump. Where that makes an
-    iteration worse, the fit goes on with references that stay.
-    """
-    history: list[Record] = []
-
-    def run(max_iterations: int) -> Learned:
-        earlier = history[-1] if history else None
-
-        def note(record: Record) -> None:
-            if earlier is not None:
-                if record.step == 0:
-                    return  # where the round before has ended
-                step, cuts = earlier.step + record.step, earlier.cuts + record.cuts
-                record = dataclasses.replace(record, step=step, cuts=cuts)
-            history.append(record)
-            if callback is not None:
-                callback(record)
-
-        return expectation_maximization(
-            objective,
-            penalty,
-            theta,
-            channel,
-            callback=note,
-            max_iterations=max_iterations,
-            **options,
-        )
-
-    found = run(max_iterations)
-    theta, channel = found.theta, found.channel or channel
-    if "rise" in found.details:
-        objective = keep_references(objective)
-        found = run(max_iterations - history[-1].step)
-        theta, channel = found.theta, found.channel or channel
-    seen = dataclasses.replace(objective, examples=objective.examples.with_channel(channel))
-    details = {**found.details, "width": measure_width(seen, theta)}
-    return dataclasses.replace(found, history=tuple(history), details=details)
 
 
 def _warn(found: Learned, most: int, tol: float) -> None:

@@ -115,8 +115,7 @@ def lfield(
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._lfield import lfield
+    >>> from logsuper.learning import Penalty, lfield, make_examples
     >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
     >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x)
     >>> lfield(data, Penalty.of(data.layout, modular=0.01)).parameters.alpha

@@ -129,7 +129,7 @@ def make_examples(
                 shape,
                 prepared,
                 index,
-                None if x is None else _label_codes(x, index, n),
+                None if x is None else _label_codes(x, index),
                 None if z is None else _observed_codes(z, index, n),
                 _features(phi, index, shape, radius),
                 None if factors is None else _edge_factors(factors, index, prepared),
@@ -201,11 +201,9 @@ def _shapes(
     return [rows.shape[:-1] for rows in phi]
 
 
-def _label_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> Codes:
-    codes = np.empty((len(index), n), dtype=np.uint8)
-    for row, i in enumerate(index):
-        codes[row] = as_codes(images[i], f"labels[{i}]", "a pixel without a label is NaN").ravel()
-    return codes
+def _label_codes(images: list[NDArray[Any]], index: IntArray) -> Codes:
+    remedy = "a pixel without a label is NaN"
+    return np.stack([as_codes(images[i], f"labels[{i}]", remedy).ravel() for i in index])
 
 
 def as_codes(image: NDArray[Any], name: str, remedy: str) -> Codes:
@@ -220,12 +218,9 @@ def as_codes(image: NDArray[Any], name: str, remedy: str) -> Codes:
 
 
 def _observed_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> NDArray[Any]:
-    """Return a byte a pixel where all is 0, 1 or missing, else eight."""
+    """Return one byte per pixel where all is 0, 1 or missing, else eight."""
     if all(_is_binary(images[i]) for i in index):
-        codes = np.empty((len(index), n), dtype=np.uint8)
-        for row, i in enumerate(index):
-            codes[row] = as_codes(images[i], f"observed[{i}]", "").ravel()
-        return codes
+        return np.stack([as_codes(images[i], f"observed[{i}]", "").ravel() for i in index])
     grey = np.empty((len(index), n))
     for row, i in enumerate(index):
         grey[row] = images[i].ravel()

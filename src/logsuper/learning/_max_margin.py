@@ -76,8 +76,7 @@ def max_margin(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._max_margin import max_margin
+    >>> from logsuper.learning import Penalty, make_examples, max_margin
     >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(

@@ -101,7 +101,7 @@ def estimate_noise(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning._noise_level import estimate_noise
+    >>> from logsuper.learning import estimate_noise
     >>> clean = ls.make_silhouettes(20, seed=0)
     >>> noisy = ls.Flips(0.1).sample(clean, seed=1)
     >>> abs(estimate_noise(noisy).rate - 0.1) < 0.005
@@ -206,32 +206,27 @@ def _settle(found: _Rates | None, smooth: bool) -> _Rates:
             "observed does not tell the noise: no image has enough pixels, or smooth parts; give "
             "the channel"
         )
-    mean = (found.on + found.off) / 2
+    mean, error = (found.on + found.off) / 2, found.error
+    message = ""
     if mean >= _LARGE:
-        warnings.warn(
+        message = (
             f"observed looks like hardly anything but noise, of a rate of {mean:.2g}; give the "
-            "channel if you know it",
-            UserWarning,
-            stacklevel=3,
+            "channel if you know it"
         )
-        return found
-    error = found.error
-    if smooth and found.texture > CLUMPED:
-        warnings.warn(
+    elif smooth and found.texture > CLUMPED:
+        message = (
             f"observed is not smooth shapes with independent flips: a rate of {mean:.3g} leaves "
             f"small clumps, {found.texture:.1f} standard errors more than shapes have; the rate is "
             "not to be trusted; give the noise (noise=, or a channel) if you know it, or try "
-            "'asymmetric' if zeros and ones may have rates of their own",
-            UserWarning,
-            stacklevel=3,
+            "'asymmetric' if zeros and ones may have rates of their own"
         )
     elif error > max(_UNSURE[0], _UNSURE[1] * mean):
-        warnings.warn(
+        message = (
             f"the rate {mean:.2g} of the noise has a standard error of {error:.2g}: few images, or "
-            "few smooth parts; give the channel if you know it",
-            UserWarning,
-            stacklevel=3,
+            "few smooth parts; give the channel if you know it"
         )
+    if message:
+        warnings.warn(message, UserWarning, stacklevel=3)
     return found
 
 

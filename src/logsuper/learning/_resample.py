@@ -51,7 +51,7 @@ from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._score import score
 from logsuper.learning._smooth import check_start
-from logsuper.learning._steps import units
+from logsuper.learning._steps import half_a_unit, units
 
 __all__ = ["clean_images", "corrupt_again", "is_pairwise", "resample"]
 
@@ -198,13 +198,8 @@ def resample(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Learned(
-        examples.layout.unpack(theta),
-        theta,
-        done,
-        tuple(history),
-        examples.channel,
-        {"steps": steps, "path": tuple(path), "scores": tuple(scores)},
+    return Learned.of(
+        examples, theta, done, history, steps=steps, path=tuple(path), scores=tuple(scores)
     )
 
 
@@ -272,13 +267,12 @@ def _first(
     """Return the weights to start from."""
     layout = examples.layout
     if not all(is_pairwise(group.prepared.functions) for group in examples.groups):
-        theta, where = layout.fill(), layout.blocks["alpha"]
-        theta[where] = 0.5 * units(examples)[where]
-        return theta
+        return half_a_unit(examples)
     weight = max(_FIRST_LEAST, examples.pixels / _FIRST_PIXELS) / examples.count
     firm = Penalty.of(layout, alpha=weight, modular=weight, beta=weight, scale=weight)
     # per unit of each function, whatever its own size is
-    firm = dataclasses.replace(firm, weights=firm.weights / _squares(examples))
+    where = layout.blocks["alpha"]
+    firm.weights[where] /= units(examples)[where] ** 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return moments(
@@ -291,14 +285,6 @@ def _first(
             tol=_FIRST_TOL,
             max_steps=_FIRST_STEPS,
         ).theta
-
-
-def _squares(examples: Examples) -> FloatArray:
-    """Return the square of the unit of each weight of a function, 1 for other parameters."""
-    where = examples.layout.blocks["alpha"]
-    found = np.ones(examples.layout.size)
-    found[where] = units(examples)[where] ** 2
-    return found
 
 
 def _scores(

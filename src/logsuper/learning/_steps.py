@@ -24,7 +24,7 @@ from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense
 
-__all__ = ["RULES", "Steps", "make_steps", "units"]
+__all__ = ["RULES", "Steps", "half_a_unit", "make_steps", "units"]
 
 RULES = ("adaptive", "separate", "printed")
 
@@ -95,6 +95,16 @@ def units(examples: Examples) -> FloatArray:
         root = math.sqrt(layout.features)
         unit[layout.blocks["beta"]] = 1.0 / (np.where(size > 0.0, size, 1.0) * root)
     return unit
+
+
+def half_a_unit(examples: Examples) -> FloatArray:
+    """Return the default start: half a unit of each function, t = 0, beta = 0 and w = 1.
+
+    Without any coupling, noise could not be told from signal.
+    """
+    theta, where = examples.layout.fill(), examples.layout.blocks["alpha"]
+    theta[where] = 0.5 * units(examples)[where]
+    return theta
 
 
 def _gain_range(f: SubmodularFunction) -> float:
