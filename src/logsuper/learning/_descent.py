@@ -82,8 +82,8 @@ def descend(
         Called with each estimate of the objective, and between them at least each second.
     tol : float
         The fit has converged when the second half of all steps, which has seen every example, has
-        improved the objective by no more than tol of it, or of a hundredth of a nat a pixel if that
-        is more.
+        improved the objective by no more than tol of it, or of 0.01 nats per pixel if that is
+        more.
     max_steps : int
     batch : int, optional
         Examples of a step, each of them once in every pass over the data; by default about

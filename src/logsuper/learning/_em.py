@@ -27,7 +27,7 @@ from logsuper.learning._smooth import Function, minimize
 
 __all__ = ["expectation_maximization"]
 
-# A rise of F by no more than this share of it is rounding: sums over all pixels of all images.
+# Relative rise of F that counts as rounding: it is a sum over all pixels of all images.
 _ROUNDING = 1e-10
 
 

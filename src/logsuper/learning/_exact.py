@@ -82,13 +82,13 @@ def exact(
         "auto" takes sums where they can be had.
     window : int, optional
         Columns of the strips, for grids that are not summed whole. By default from 5 up to 8, until
-        the width is below a tenth of a nat an example; up to 12 where all have the same log Z.
+        the width is below 0.1 nats per example; up to 12 where all have the same log Z.
 
     Returns
     -------
     Learned
         With the ``method``; for grids also the ``window`` and its ``width``: the mean distance, of
-        some examples, between the bounds on their losses. It is 0, but for rounding, where the
+        some examples, between the bounds on their losses. It is 0, up to rounding, where the
         window holds the short side.
 
     Warns
@@ -203,7 +203,7 @@ def fit_exactly(
         details |= {"window": engine.window(examples), "width": width}
         if width > WIDTH:
             warnings.warn(
-                f"log Z is known to {width:.2g} nats an example only, above {WIDTH:g}, with "
+                f"log Z is known to {width:.2g} nats per example only, above {WIDTH:g}, with "
                 f"windows of {details['window']} columns: an upper bound on the loss was "
                 "minimised, which can be as far from it, and couplings may come out too weak; "
                 + remedy,
@@ -224,7 +224,7 @@ def keep_references(objective: Objective) -> Objective:
 def measure_width(objective: Objective, theta: FloatArray) -> float:
     """Return the mean distance between the bounds on the losses of some examples.
 
-    For engines that are `Exact`; 0, but for rounding, where none of them has windows. Labels that
+    For engines that are `Exact`; 0, up to rounding, where none of them has windows. Labels that
     are held count as if their side were exact.
     """
     index = some_of(objective.examples)

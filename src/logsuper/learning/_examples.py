@@ -1,4 +1,4 @@
-"""Training data as learners see it: flat images in groups of one shape, in few bytes a pixel.
+"""Training data as learners see it: flat images in groups of one shape, in few bytes per pixel.
 
 `make_examples` makes it.
 """

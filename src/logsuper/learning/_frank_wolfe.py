@@ -5,9 +5,9 @@ r"""Frank-Wolfe with a certified gap, for losses that are means of maxima of lin
 
 With fixed perturbations :math:`l_j(y)=z_j^\top y` this is the sample average of the logistic
 objective (eq. 5), with :math:`l_j(y)=\sum_d\omega_d|y_d-x_{jd}|` the structured support vector
-machine. The dual is a quadratic over a product of polytopes, one a block of terms j, and a step of
-Frank-Wolfe on a block is one batch of maximisations (S. Lacoste-Julien, M. Jaggi, M. Schmidt and P.
-Pletscher, "Block-coordinate Frank-Wolfe optimization for structural SVMs", 2013). Maximisations are
+machine. The dual is a quadratic over a product of polytopes, one per block of terms j, and a step
+of Frank-Wolfe on a block is one batch of maximisations (S. Lacoste-Julien, M. Jaggi, M. Schmidt and
+P. Pletscher, "Block-coordinate Frank-Wolfe optimization for structural SVMs", 2013). Maximisations are
 cheap here, so steps are fully corrective: all vertices found are kept, as planes below the loss of
 their block, and the dual is solved over their hull, as in T. Joachims, T. Finley and C.-N. Yu,
 "Cutting-plane training of structural SVMs", 2009. The best point and the dual value certify each

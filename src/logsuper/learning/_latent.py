@@ -59,8 +59,8 @@ def latent(
     .. math:: -\log p(z) = A(f) - A(f-l) - \sum_d\log p(z_d\mid x_d=0)
 
     is minimised, with l the log-odds of the observations. With the logistic bound in the place of
-    A this is the paper's objective. It is a difference of two upper bounds and itself bounds
-    nothing: where the noise is learned too, it favours too little of it. The moments of
+    A this is the paper's objective. It is a difference of two upper bounds and itself is
+    not a bound: where the noise is learned too, it favours too little of it. The moments of
     `logsuper.learning.moments` are the better start for pairwise functions.
 
     Parameters
@@ -112,9 +112,9 @@ def latent(
     Returns
     -------
     Learned
-        Its history is of :math:`-\log p(z)` plus the penalty, in nats an image, with the constant.
+        Its history is of :math:`-\log p(z)` plus the penalty, in nats per image, with the constant.
         With engine "exact" the details have the ``width``: the mean distance, of some images,
-        between the bounds on :math:`-\log p(z)`, 0 but for rounding where all is exact. Where an
+        between the bounds on :math:`-\log p(z)`, 0 up to rounding where all is exact. Where an
         iteration would have made the objective worse, they have by how much, as ``rise``.
 
     Warns
@@ -205,7 +205,7 @@ def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Objec
 
 
 def _warn(found: Learned, most: int, tol: float) -> None:
-    """Say why a fit has stopped early, and how far what it minimised can be from the likelihood."""
+    """Warn that a fit has stopped early, or how far its objective can be from the likelihood."""
     rise, width = found.details.get("rise"), found.details.get("width", 0.0)
     messages = []
     if rise is not None:
@@ -221,8 +221,8 @@ def _warn(found: Learned, most: int, tol: float) -> None:
         )
     if width > WIDTH:
         messages.append(
-            f"log p(z) is known to {width:.2g} nats an image only, above {WIDTH:g}: an upper bound "
-            "on -log p(z) was minimised, which can be as far from it, and couplings may come out "
+            f"log p(z) is known to {width:.2g} nats per image only, above {WIDTH:g}: an upper "
+            "bound on -log p(z) was minimised, which can be as far from it, and couplings may come out "
             "too weak; raise window, each column of which doubles the time, or take smaller images"
         )
     for message in messages:
@@ -258,6 +258,6 @@ def _check_channel(examples: Examples, learn: bool) -> None:
         told = not isinstance(channel, Gaussian) or channel.mean[0] != channel.mean[1]
     if not told:
         raise ValueError(
-            f"{channel!r} is no start to learn the noise from: observations must speak for what "
-            "they show, with flip rates below one half (0.3, say) or different means"
+            f"{channel!r} cannot be the start of learning the noise: observations must be evidence "
+            "for what they show, with flip rates below one half (0.3, say) or different means"
         )

@@ -6,7 +6,7 @@ with the entropy H and the Lovász extension of f on the right. The maximiser is
 bound is differentiable: the expected x is :math:`\mu=\sigma(-s)`, the expected :math:`f_k` is
 :math:`f_k(\mu)`.
 
-For generative learning with one free field a pixel it is degenerate: the optimum has
+For generative learning with one free field per pixel it is degenerate: the optimum has
 :math:`\mu=\bar x`, the mean of the data, where the derivative in :math:`\alpha_k` is
 :math:`\frac1N\sum_if_k(x_i)-f_k(\bar x)\ge0` by Jensen's inequality. So :math:`\alpha=0` is
 optimal, and the only optimum unless the data form a chain. Conditional models are not degenerate.
@@ -91,7 +91,7 @@ def lfield(
     It is a bound with all labels. With some, :math:`A_L(f)-A_L(f\mid x_O)` is the difference of two
     upper bounds: an approximation, above or below, and not convex.
 
-    Without observations or features, and with one field a pixel, the optimum is degenerate: no
+    Without observations or features, and with one field per pixel, the optimum is degenerate: no
     coupling, and the logits of the pixels' means (section 4.1).
 
     Parameters

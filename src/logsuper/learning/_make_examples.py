@@ -60,7 +60,7 @@ def make_examples(
     channel : Channel, optional
         How `observed` came about.
     modular : {"pixel", "shared", "none"}
-        The modular term t: one number a pixel, one for all, or none.
+        The modular term t: one number per pixel, one for all, or none.
     features : array-like (N, ..., p) or list of arrays, optional
         What else is known of each pixel, such as the log-odds that a classifier gives it; weighed
         by learned coefficients, :math:`t=\Phi\beta`. Enough on their own for decoding.
@@ -152,7 +152,7 @@ def make_examples(
 def _refuse_large_functions(prepared: Prepared) -> None:
     """Raise for a function with values that learners could not square and sum.
 
-    By submodularity the gains at 0 and the value at 1 bound all others, but for a factor of n.
+    By submodularity the gains at 0 and the value at 1 bound all others, up to a factor of n.
     """
     zero = np.zeros(prepared.n)
     for k, f in enumerate(prepared.functions):
@@ -166,7 +166,7 @@ def as_images(images: Any, name: str) -> list[NDArray[Any]]:
     if not isinstance(images, np.ndarray) and not isinstance(images, list | tuple):
         images = as_array(images, name)
     if isinstance(images, np.ndarray) and images.ndim < 2:
-        raise ValueError(f"{name} must hold images, one a row at least, got shape {images.shape}")
+        raise ValueError(f"{name} must hold images, at least one per row, got shape {images.shape}")
     if not len(images):
         raise ValueError(f"{name} is empty; give at least one image")
     result = []
@@ -197,7 +197,7 @@ def _shapes(
         raise ValueError("features is empty; give at least one image")
     for i, rows in enumerate(phi):
         if rows.ndim < 2:
-            raise ValueError(f"features[{i}] has shape {rows.shape}; give one row a pixel")
+            raise ValueError(f"features[{i}] has shape {rows.shape}; give one row per pixel")
     return [rows.shape[:-1] for rows in phi]
 
 
@@ -269,7 +269,7 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
 
 
 def _per_image(values: Any, name: str) -> list[FloatArray]:
-    """Return finite arrays, one an image."""
+    """Return finite arrays, one per image."""
     rows = as_list(values, name, "an array or a list with one entry per image")
     found = [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
     for i, row in enumerate(found):

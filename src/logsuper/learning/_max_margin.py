@@ -49,14 +49,14 @@ def max_margin(
     examples : Examples
         With a label for every pixel; a margin to labels that are not known has no convex form.
     penalty : Penalty
-        With a positive weight for every parameter, in wrong pixels an example.
+        With a positive weight for every parameter, in wrong pixels per example.
     loss : "hamming" or array-like
-        One a wrong pixel; or the weight of each pixel, in the shape of an image, or of all images;
-        a list with an array for each image where their shapes differ.
+        One per wrong pixel; or the weight of each pixel, in the shape of an image, or of all
+        images; a list with an array for each image where their shapes differ.
     start : ndarray of shape (P,), optional
         Where to begin.
     seed : int, Generator or None
-        Nothing is random here; it is taken for the sake of other learners.
+        Not used: nothing is random.
     n_jobs : int, optional
         Threads; the result does not depend on them.
     callback : callable, optional
@@ -156,7 +156,7 @@ def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, Float
         return {id(group): weights.ravel() if one else weights.reshape(group.count, -1)}
     if not isinstance(loss, list | tuple) or len(loss) != examples.count:
         raise ValueError(
-            f"loss must be 'hamming' or a list of {examples.count} arrays, one an image, for "
+            f"loss must be 'hamming' or a list of {examples.count} arrays, one per image, for "
             f"images of {' and '.join(map(str, shapes))}"
         )
     return {

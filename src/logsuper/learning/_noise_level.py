@@ -35,7 +35,7 @@ CLUMPED = 2.5
 
 # A rate above this can hardly be told from pure noise.
 _LARGE = 0.4
-# The standard error, in absolute terms and as a share of the rate, that is worth a warning.
+# Standard error, absolute and relative to the rate, above which a warning is given.
 _UNSURE = (0.0125, 0.2)
 _LEAST = 1e-6
 # Pixels among like neighbours below which their rate is not told.
@@ -84,8 +84,8 @@ def estimate_noise(
         What the noise does: flip pixels at one rate; flip zeros and ones at different rates; add
         Gaussian noise to two grey levels, of which the brighter one is x = 1.
     groups : array-like of int, or "pixel", optional
-        For flips of images of one shape: the group 0, 1, ... of each pixel, for a rate a group, or
-        a rate for each pixel, drawn to the mean of all as much as their scatter says.
+        For flips of images of one shape: the group 0, 1, ... of each pixel, for a rate per group;
+        or a rate per pixel, shrunk towards the mean of all as much as their scatter says.
 
     Returns
     -------
@@ -247,7 +247,7 @@ def _check_groups(stacks: list[Codes], groups: Any) -> IntArray:
     group = as_array(groups, "groups")
     if group.dtype.kind not in "iu" or group.shape != shape:
         raise ValueError(
-            f"groups must hold an integer a pixel, in the shape {shape} of the images; got shape "
+            f"groups must hold an integer per pixel, in the shape {shape} of the images; got shape "
             f"{group.shape}, dtype {group.dtype}"
         )
     if group.size and group.min() < 0:
@@ -300,7 +300,7 @@ def _between_like(image: Codes, rate: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def _prior_draws(rates: FloatArray, draws: FloatArray, overall: float) -> float:
-    """Return how many draws the overall rate is worth: the more the less the true rates differ."""
+    """Return how many draws the overall rate counts for: more where the true rates differ less."""
     unit = overall * (1.0 - overall)
     # of all scatter, what is more than the draws explain
     excess = np.sum(draws * (rates - overall) ** 2) - unit * np.count_nonzero(draws)

@@ -25,7 +25,7 @@ from logsuper.learning._smooth import Function, minimize
 
 __all__ = ["PseudoLikelihood", "pseudo"]
 
-# Gains of that many elements, times functions, are kept; beyond, they are made anew at every step.
+# Maximum number of gains (elements times functions) that are kept; beyond, they are recomputed.
 _KEPT = 1 << 25
 
 

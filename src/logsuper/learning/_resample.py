@@ -90,7 +90,7 @@ def resample(
     ----------
     examples : Examples
         With observations; labels are not looked at. Features must not be made from the
-        observations, but for ``context``, which is made anew from those of each round.
+        observations, except for ``context``, which is made anew from those of each round.
     penalty : Penalty
         As for `logistic` with labels.
     start : ndarray of shape (P,), optional

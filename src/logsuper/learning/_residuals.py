@@ -6,7 +6,7 @@ image, observations are taken to be independent: the correlation of residuals at
 
 .. math:: \rho(d)=\sum_ir_ir_{i+d}\Big/\sum_ir_i^2,
 
-is then 0 but for chance. If it is not, what is wrong shows in how far it reaches. That of
+is then 0 up to chance. If it is not, what is wrong shows in how far it reaches. That of
 neighbours is split into three parts, :math:`\rho(1)=\text{light}+\text{far}+\text{near}`:
 
 - light: the share of the variance that a smooth surface explains (`_light`);

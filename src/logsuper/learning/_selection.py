@@ -39,7 +39,7 @@ class Selection:
     ----------
     penalties : tuple of Penalty
     scores : ndarray of shape (R, F)
-        One a penalty and fold; more is better.
+        One per penalty and fold; more is better.
     chosen : int
         The place of the penalty that was chosen.
     learned : Learned
@@ -92,7 +92,7 @@ def path(
     Returns
     -------
     tuple of Learned
-        One a penalty.
+        One per penalty.
 
     Examples
     --------

@@ -33,7 +33,7 @@ __all__ = ["Function", "check_start", "check_tol", "minimize"]
 
 # How far a parameter is moved to measure the curvature of the loss.
 _PROBE = 0.01
-# A curvature below this says nothing about scale.
+# Minimum curvature that is used as a scale.
 _FLAT = 1e-9
 # Pairs of steps and gradients that L-BFGS remembers.
 _MEMORY = 20

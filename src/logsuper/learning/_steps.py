@@ -8,8 +8,8 @@ All rules are :math:`\theta_j\leftarrow[\theta_j-c_jg_j/d_j]_+` with the subgrad
   :math:`c_j` the unit of the parameter. Statistics of a whole image vary a hundred times as much as
   those of a pixel; here each parameter finds its own step. That is AdaGrad (J. Duchi, E. Hazan and
   Y. Singer, "Adaptive subgradient methods for online learning and stochastic optimization", JMLR
-  12, 2011), but for the weights of the mean: step h has about the weight :math:`h^4`, so that the
-  large gradients far from the optimum are forgotten.
+  12, 2011), except for the weights of the mean: step h has about the weight :math:`h^4`, so that
+  the large gradients far from the optimum are forgotten.
 """
 
 from __future__ import annotations

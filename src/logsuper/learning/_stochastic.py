@@ -188,7 +188,7 @@ class Descent:
 
     @functools.cached_property
     def floor(self) -> float:
-        """A hundredth of a nat a pixel: of that, tol is small enough for very smooth images."""
+        """Floor on the objective in the relative tolerance, for very smooth images."""
         examples = self.objective.examples
         return max(1.0, _FLOOR * examples.pixels / examples.count)
 
