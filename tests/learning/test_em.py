@@ -200,7 +200,7 @@ def test_references_that_stay_go_on_where_those_that_follow_make_it_worse(monkey
     with pytest.warns(ConvergenceWarning) as caught:
         worse = latent(data, penalty, **options)
     stopped, wide = (str(warning.message) for warning in caught)
-    assert "at the best parameters, for the next would have raised" in stopped
+    assert "at the best parameters: the next would have raised" in stopped
     assert "nats per image only" in wide
     assert not worse.converged
     assert_monotone(worse)

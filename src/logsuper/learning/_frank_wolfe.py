@@ -7,9 +7,9 @@ With fixed perturbations :math:`l_j(y)=z_j^\top y` this is the sample average of
 objective (eq. 5), with :math:`l_j(y)=\sum_d\omega_d|y_d-x_{jd}|` the structured support vector
 machine. The dual is a quadratic over a product of polytopes, one per block of terms j, and a step
 of Frank-Wolfe on a block is one batch of maximisations (S. Lacoste-Julien, M. Jaggi, M. Schmidt and
-P. Pletscher, "Block-coordinate Frank-Wolfe optimization for structural SVMs", 2013). Maximisations are
-cheap here, so steps are fully corrective: all vertices found are kept, as planes below the loss of
-their block, and the dual is solved over their hull, as in T. Joachims, T. Finley and C.-N. Yu,
+P. Pletscher, "Block-coordinate Frank-Wolfe optimization for structural SVMs", 2013). Maximisations
+are cheap here, so steps are fully corrective: all vertices found are kept, as planes below the loss
+of their block, and the dual is solved over their hull, as in T. Joachims, T. Finley and C.-N. Yu,
 "Cutting-plane training of structural SVMs", 2009. The best point and the dual value certify each
 other; the optimal weights of the planes are the convex combination of maximisers whose moments
 match those of the data.

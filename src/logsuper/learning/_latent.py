@@ -210,9 +210,9 @@ def _warn(found: Learned, most: int, tol: float) -> None:
     messages = []
     if rise is not None:
         messages.append(
-            f"latent stopped after {len(found.history) - 1} iterations, at the best parameters, "
-            f"for the next would have raised the objective by {rise:.3g}, as bounds can that are "
-            f"not tight; raise {'window' if 'width' in found.details else 'samples'}"
+            f"latent stopped after {len(found.history) - 1} iterations, at the best parameters: "
+            f"the next would have raised the objective by {rise:.3g}, as bounds that are not tight "
+            f"can; raise {'window' if 'width' in found.details else 'samples'}"
         )
     elif not found.converged:
         messages.append(
@@ -222,8 +222,9 @@ def _warn(found: Learned, most: int, tol: float) -> None:
     if width > WIDTH:
         messages.append(
             f"log p(z) is known to {width:.2g} nats per image only, above {WIDTH:g}: an upper "
-            "bound on -log p(z) was minimised, which can be as far from it, and couplings may come out "
-            "too weak; raise window, each column of which doubles the time, or take smaller images"
+            "bound on -log p(z) was minimised, which can be as far from it, and couplings may come "
+            "out too weak; raise window, each column of which doubles the time, or take smaller "
+            "images"
         )
     for message in messages:
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
