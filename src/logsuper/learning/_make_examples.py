@@ -161,8 +161,6 @@ def _refuse_large_functions(prepared: Prepared) -> None:
 
 def as_images(images: Any, name: str) -> list[NDArray[Any]]:
     """Return a list of arrays, masked entries as NaN; a stack is not copied."""
-    if isinstance(images, np.ma.MaskedArray):
-        images = np.ma.filled(images.astype(np.float64), np.nan)
     if not isinstance(images, np.ndarray) and not isinstance(images, list | tuple):
         images = as_array(images, name)
     if isinstance(images, np.ndarray) and images.ndim < 2:
