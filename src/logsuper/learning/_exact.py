@@ -74,12 +74,11 @@ def exact(
         Threads over the examples.
     callback : callable, optional
     tol : float, optional
-        For sums as of `_smooth.minimize`, 1e-4 by default; for samples as of `_descent.descend`,
-        1e-3 by default.
+        For sums as in `minimize`, 1e-4 by default; for samples as in `descend`, 1e-3 by default.
     max_iterations : int, optional
         Of L-BFGS, 200 by default, or steps with samples, 20000 by default.
     method : {"auto", "sums", "samples"}
-        "auto" takes sums where they can be had.
+        "auto" takes sums where they are affordable.
     window : int, optional
         Columns of the strips, for grids that are not summed whole. By default from 5 up to 8, until
         the width is below 0.1 nats per example; up to 12 where all have the same log Z.
@@ -100,7 +99,7 @@ def exact(
     Raises
     ------
     NotApplicable, TooLarge
-        With method "sums", where they cannot be had.
+        With method "sums", where they are not possible or not affordable.
 
     Examples
     --------

@@ -223,7 +223,7 @@ class Examples:
         return dataclasses.replace(self, groups=tuple(groups)).with_channel(self.channel)
 
     def subset(self, index: IntArray) -> Examples:
-        """Return some of the examples, numbered anew from 0 in the order of `index`."""
+        """Return some of the examples, renumbered from 0 in the order of `index`."""
         groups = []
         for group in self.groups:
             place = np.flatnonzero(np.isin(index, group.index))

@@ -92,7 +92,12 @@ def saa(
     Returns
     -------
     Learned
-        With the entries of `minimize` in its details.
+        Its details: ``dual``, the certified lower bound on the objective; ``moments``, the convex
+        combination :math:`\sum_m\xi_m(\varphi(y_m)-\varphi(x))` of maximisers; ``residual``, by
+        how much these miss the optimality condition
+        :math:`\lambda(\theta-c)+\mathrm{moments}\ge0`, with equality where :math:`\theta` is not at
+        its bound; ``slack``, how far on average the :math:`y_m` are from being maximisers; and
+        ``planes``, how many were used.
 
     Examples
     --------
@@ -148,12 +153,7 @@ def minimize(
     Returns
     -------
     Learned
-        Its details: ``dual``, the certified lower bound on the objective; ``moments``, the convex
-        combination :math:`\sum_m\xi_m(\varphi(y_m)-\varphi(x))` of maximisers; ``residual``, by
-        how much these miss the optimality condition
-        :math:`\lambda(\theta-c)+\mathrm{moments}\ge0`, with equality where :math:`\theta` is not at
-        its bound; ``slack``, how far on average the :math:`y_m` are from being maximisers; and
-        ``planes``, how many were used.
+        With the details that `saa` lists.
     """
     examples = objective.examples
     _refuse_flat(penalty, examples, name)

@@ -58,7 +58,7 @@ def latent(
 
     .. math:: -\log p(z) = A(f) - A(f-l) - \sum_d\log p(z_d\mid x_d=0)
 
-    is minimised, with l the log-odds of the observations. With the logistic bound in the place of
+    is minimised, with l the log-odds of the observations. With the logistic bound instead of
     A this is the paper's objective. It is a difference of two upper bounds and itself is
     not a bound: where the noise is learned too, it favours too little of it. The moments of
     `logsuper.learning.moments` are the better start for pairwise functions.
@@ -80,7 +80,7 @@ def latent(
         Whether the parameters of the channel are learned too. They then start from those of
         `examples.channel`: rather a rate too large, such as 0.3, than one too small.
     engine : {"logistic", "exact"}
-        What stands for A: the logistic bound, or exact inference where it can be had. On image
+        What stands for A: the logistic bound, or exact inference where possible. On image
         grids with a side of up to about 12 pixels, or 16 for a prior that all images share, that
         is exact. On larger ones A is bounded by strips, from above for the prior and from below
         for posteriors: an upper bound on the objective is minimised. Posteriors lose little by

@@ -106,7 +106,7 @@ def lfield(
         Threads over the examples.
     callback : callable, optional
     tol, max_iterations
-        As of `_smooth.minimize`.
+        As in `minimize`.
 
     Returns
     -------

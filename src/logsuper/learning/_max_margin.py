@@ -71,7 +71,7 @@ def max_margin(
     Returns
     -------
     Learned
-        With the entries of `logsuper.learning._frank_wolfe.minimize` in its details.
+        With the same details as `saa`.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def max_margin(
 
 @dataclasses.dataclass(frozen=True)
 class _Augmented:
-    """The value of the most offending y, in the place of the log-partition function.
+    """The value of the most violating y, instead of the log-partition function.
 
     Attributes
     ----------

@@ -177,8 +177,8 @@ class Objective:
     def held(self, theta: FloatArray, channel: Channel | None = None) -> Term:
         """Return the held side of all examples, a piece of them at a time.
 
-        With a `channel` in the place of the examples' own the value has the likelihood of x = 0,
-        and the counts are those of the channel.
+        With a `channel`, used instead of that of the examples, the value includes the likelihood of
+        x = 0, and the counts are those of the channel.
         """
         return self._total(theta, "held", channel)
 

@@ -112,7 +112,7 @@ def pseudo(
         Not used: nothing is random, and NumPy does the work.
     callback : callable, optional
     tol, max_iterations
-        As of `_smooth.minimize`.
+        As in `minimize`.
 
     Returns
     -------

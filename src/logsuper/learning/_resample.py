@@ -9,7 +9,7 @@ from labels. If :math:`p_\theta(x\mid z)` is the posterior of a prior q, the ima
 which is the next iterate of expectation maximisation for the law of the clean images: the
 likelihood of the noisy ones never falls, and their true law is a fixed point (W. H. Richardson,
 "Bayesian-based iterative method of image restoration", 1972; G. Celeux and J. Diebolt, "The SEM
-algorithm", 1985, for a draw in the place of the sum).
+algorithm", 1985, for a draw instead of the sum).
 
 A model is never quite right: what it draws is rougher than smooth masks are, and the rounds settle
 at weights that are too small for them. The most probable value of each pixel is smoother than a
@@ -90,12 +90,12 @@ def resample(
     ----------
     examples : Examples
         With observations; labels are not looked at. Features must not be made from the
-        observations, except for ``context``, which is made anew from those of each round.
+        observations, except for ``context``, which is recomputed from those of each round.
     penalty : Penalty
         As for `logistic` with labels.
     start : ndarray of shape (P,), optional
         By default a rough match of estimated moments, see `moments`; half a unit of each function
-        where that cannot be had.
+        where these cannot be estimated.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; it never changes the result.

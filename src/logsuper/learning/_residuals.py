@@ -39,7 +39,7 @@ __all__ = ["Residuals", "examine_residuals", "neighbour_correlation"]
 # What matters of a correlation: near and far, beyond so many standard errors. A wide blur that was
 # subtracted leaves halos of masks, up to .12 far.
 _NEAR, _PATCHES, _SIGMAS = 0.1, 0.13, 3.0
-# A mask that light or patches misled leaves some of the other parts: they are spoken of above this.
+# A mask that light or patches misled leaves some of the other parts: reported above this share.
 _SECOND = 0.3
 # Distance from a Gaussian that matters (uniform noise has .09), and least pixels of a label for it.
 _DISTANCE, _ENOUGH = 0.15, 200
