@@ -26,8 +26,7 @@ from benchmarks.peers import PEERS, version
 from benchmarks.tables import show, write_page
 from benchmarks.workloads import Graph
 from logsuper._base._files import atomic_write
-from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
-from logsuper.learning._descent import Descent, logistic
+from logsuper.learning import Descent, FreshNoise, Objective, Penalty, logistic, make_examples
 from logsuper.learning._engines import Batch, Partition, noise_key
 from logsuper.learning._steps import make_steps, units
 from logsuper.report import Table

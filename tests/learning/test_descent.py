@@ -16,12 +16,14 @@ from logsuper.learning import (
     Objective,
     Penalty,
     Record,
+    _stochastic,
     make_examples,
 )
 from logsuper.learning import _descent as descent_module
 from logsuper.learning import _smooth as smooth
-from logsuper.learning._descent import Descent, converged, descend, logistic
+from logsuper.learning._descent import descend, logistic
 from logsuper.learning._steps import RULES, make_steps, units
+from logsuper.learning._stochastic import Descent, converged
 
 SHAPE = (6, 7)
 
@@ -331,7 +333,7 @@ def test_criterion_compares_with_half_the_steps():
 def test_many_examples_are_judged_by_others_than_the_start_has_fitted(monkeypatch, seed):
     # as with thousands of images: the start, and the estimates, look at a few of them only
     monkeypatch.setattr(descent_module, "_WARM_PIXELS", 5 * 42)
-    monkeypatch.setattr(descent_module, "_EXAMPLES", 6)
+    monkeypatch.setattr(_stochastic, "_EXAMPLES", 6)
     rng = np.random.default_rng(seed)
     data = make_examples(
         ls.grid_cuts(SHAPE), labels=rng.integers(0, 2, (20, *SHAPE)), features=np.ones((20, 42, 1))
@@ -345,8 +347,8 @@ def test_many_examples_are_judged_by_others_than_the_start_has_fitted(monkeypatc
 
     objective = Objective.supervised(data, Watched(1, key=seed))
     quiet(descend, objective, Penalty.of(data.layout, beta=1.0), batch=3, max_steps=31)
-    estimates = [rows for step, rows in seen if step >= descent_module._ESTIMATE]
-    start = [rows for step, rows in seen if step == descent_module._ESTIMATE - 1]
+    estimates = [rows for step, rows in seen if step >= _stochastic.ESTIMATE]
+    start = [rows for step, rows in seen if step == _stochastic.ESTIMATE - 1]
     assert start and estimates and not start[0] & set.union(*estimates)
 
 

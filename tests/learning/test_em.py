@@ -142,7 +142,7 @@ def test_a_prior_that_all_images_share_is_summed_whole():
     assert found.details["width"] < 1e-2
     assert 0.0 <= found.history[0].objective - truth <= found.details["width"]
     own = make_examples(f, modular="shared", edge_weights=np.ones((3, 364)), **options)
-    with pytest.warns(ConvergenceWarning, match="nats an image only"):
+    with pytest.warns(ConvergenceWarning, match="nats per image only"):
         found = latent(own, Penalty.of(own.layout), **fit)
     assert found.details["width"] > 1.0
     assert 0.0 <= found.history[0].objective - truth <= found.details["width"]
@@ -187,7 +187,7 @@ def test_references_that_stay_go_on_where_those_that_follow_make_it_worse(monkey
     data, penalty = narrow()
     lines = []
     options = {"engine": "exact", "noise": "learned", "window": 2, "tol": 1e-4}
-    with pytest.warns(ConvergenceWarning, match="nats an image only.*raise window"):
+    with pytest.warns(ConvergenceWarning, match="nats per image only.*raise window"):
         found = latent(data, penalty, callback=lines.append, **options)
     assert found.converged and "rise" not in found.details
     assert found.details["width"] > 0.1
@@ -200,8 +200,8 @@ def test_references_that_stay_go_on_where_those_that_follow_make_it_worse(monkey
     with pytest.warns(ConvergenceWarning) as caught:
         worse = latent(data, penalty, **options)
     stopped, wide = (str(warning.message) for warning in caught)
-    assert "at the best parameters, for the next would have raised" in stopped
-    assert "nats an image only" in wide
+    assert "at the best parameters: the next would have raised" in stopped
+    assert "nats per image only" in wide
     assert not worse.converged
     assert_monotone(worse)
     assert found.history[-1].objective < worse.history[-1].objective

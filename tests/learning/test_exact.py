@@ -288,7 +288,7 @@ def test_a_wide_bound_warns() -> None:
     x = ls.LogSupermodular(0.7 * f[0] + 0.7 * f[1]).sample(20, "cftp", seed=0)
     data = make_examples(f, labels=x.reshape(-1, 13, 13), modular="shared")
     penalty = Penalty.of(data.layout, alpha=1e-3)
-    with pytest.warns(ConvergenceWarning, match="nats an example only.* 3 columns.*raise window"):
+    with pytest.warns(ConvergenceWarning, match="nats per example only.* 3 columns.*raise window"):
         found = exact(data, penalty, window=3)
     assert found.converged  # which is about the optimiser
     assert found.details["window"] == 3

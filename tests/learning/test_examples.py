@@ -31,7 +31,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no pixels": (
         {"labels": None, "observed": None, "features": [0.0]},
-        r"features\[0\] has shape \(\); give one row a pixel",
+        r"features\[0\] has shape \(\); give one row per pixel",
     ),
     "no channel": ({"channel": None}, "observed needs a channel"),
     "modular": ({"modular": "all"}, "modular must be one of pixel, shared, none"),

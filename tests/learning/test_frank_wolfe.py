@@ -245,7 +245,7 @@ def test_a_callback_can_end_the_fit() -> None:
     ("options", "message"),
     [
         ({"samples": 0}, "samples"),
-        ({"tol": 0.0}, "tol must be positive"),
+        ({"tol": 0.0}, "tol = 0 must be positive"),
         ({"tol": float("nan")}, "tol must be finite"),
         ({"max_rounds": 0}, "max_rounds"),
         ({"blocks": 0}, "blocks"),

@@ -171,7 +171,7 @@ def observed(channel, **options):
         (
             lambda: observed(ls.AsymmetricFlips(0.6, 0.5)),
             {"noise": "learned"},
-            "is no start to learn the noise from",
+            "cannot be the start of learning the noise",
         ),
         (
             lambda: observed(ls.Missing(0.2, ls.Gaussian((1.0, 1.0)))),

@@ -92,7 +92,7 @@ def test_pixels_of_images_of_different_shapes_may_weigh_differently(seed: int) -
     assert least([0, 1, 2], [weights[2], weights[1], weights[0]]) != pytest.approx(found, rel=1e-6)
     ones = [np.ones(shape) for shape in shapes]
     assert least([0, 1, 2], ones) == pytest.approx(least([0, 1, 2], "hamming"), rel=1e-9)
-    with pytest.raises(ValueError, match="a list of 3 arrays, one an image"):
+    with pytest.raises(ValueError, match="a list of 3 arrays, one per image"):
         least([0, 1, 2], weights[:2])
     with pytest.raises(ValueError, match=r"loss\[1\] has shape \(2, 3\), but .* \(3, 3\)"):
         least([0, 1, 2], [weights[0]] * 3)

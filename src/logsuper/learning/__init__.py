@@ -6,11 +6,12 @@ interface of scikit-learn.
 """
 
 # for other rooms
+from logsuper.learning._checkpoint import State
 from logsuper.learning._decoding import METHODS as METHODS
 from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
 from logsuper.learning._decoding import make_model as make_model
-from logsuper.learning._descent import Descent, State, descend, logistic
+from logsuper.learning._descent import descend, logistic
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
 from logsuper.learning._evidence import bracket_log_evidence, log_evidence
 from logsuper.learning._exact import exact
@@ -40,6 +41,8 @@ from logsuper.learning._score import PART as PART
 from logsuper.learning._score import Score, score
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
+from logsuper.learning._steps import make_steps as make_steps
+from logsuper.learning._stochastic import Descent
 from logsuper.learning._temperature import best_temperature, soften
 
 __all__ = [

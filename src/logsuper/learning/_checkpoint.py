@@ -28,6 +28,8 @@ from logsuper.learning._objective import Objective
 __all__ = ["State", "check_seed", "fingerprint", "load_state", "save_state"]
 
 _KIND, _VERSION = "checkpoint", 1
+# What a file holds of a state: numbers in its header, and arrays.
+_NAMES = ("step", "cuts", "estimated"), ("theta", "average", "squares")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,20 +69,9 @@ def check_seed(checkpoint: str | os.PathLike[str] | None, seed: Seed) -> None:
 
 def save_state(path: str | os.PathLike[str], state: State, problem: str) -> None:
     """Write a state, with the fingerprint of its problem."""
+    numbers, arrays = ({name: getattr(state, name) for name in names} for names in _NAMES)
     lines = [dataclasses.astuple(record) for record in state.history]
-    save_arrays(
-        path,
-        _KIND,
-        _VERSION,
-        {
-            "problem": problem,
-            "step": state.step,
-            "cuts": state.cuts,
-            "estimated": state.estimated,
-            "history": lines,
-        },
-        {"theta": state.theta, "average": state.average, "squares": state.squares},
-    )
+    save_arrays(path, _KIND, _VERSION, {"problem": problem, **numbers, "history": lines}, arrays)
 
 
 def load_state(path: str | os.PathLike[str], problem: str, layout: Layout) -> State | None:
@@ -102,22 +93,19 @@ def load_state(path: str | os.PathLike[str], problem: str, layout: Layout) -> St
 
 
 def _read_state(header: dict[str, Any], arrays: dict[str, Any], layout: Layout) -> State:
-    """Return the state that a header and arrays are, after a look at all of it."""
-    vectors = {name: as_float(arrays[name], name) for name in ("theta", "average", "squares")}
+    """Return the state in a header and arrays, after a look at all of it."""
+    vectors = {name: as_float(arrays[name], name) for name in _NAMES[1]}
     for name, vector in vectors.items():
         if vector.shape != (layout.size,):
             raise ValueError(f"{name} has shape {vector.shape}, not ({layout.size},)")
-        least = np.zeros(layout.size) if name == "squares" else layout.lower
-        if (vector < least).any():
-            [place] = first_index(vector < least)
-            raise ValueError(f"{name}[{place}] = {vector[place]:g} is below {least[place]:g}")
-        most = LARGEST**2 if name == "squares" else LARGEST
-        if (np.abs(vector) > most).any():
-            [place] = first_index(np.abs(vector) > most)
-            raise ValueError(f"{name}[{place}] = {vector[place]:g} is beyond {most:g}")
-    step, cuts, estimated = (
-        check_integer(header[name], name, 0, 2**63) for name in ("step", "cuts", "estimated")
-    )
+        squares = name == "squares"
+        most = LARGEST**2 if squares else LARGEST
+        low = vector < (0.0 if squares else layout.lower)
+        for bad, why in ((low, "is below 0"), (np.abs(vector) > most, f"is beyond {most:g}")):
+            if bad.any():
+                [place] = first_index(bad)
+                raise ValueError(f"{name}[{place}] = {vector[place]:g} {why}")
+    step, cuts, estimated = (check_integer(header[name], name, 0, 2**63) for name in _NAMES[0])
     history = tuple(_read_record(line) for line in header["history"])
     steps = [0, *(record.step for record in history), step]
     if steps != sorted(steps):

@@ -78,7 +78,7 @@ def _stationary(
     kkt = np.zeros((size + groups, size + groups))
     kkt[:size, :size] = Q[np.ix_(index, index)]
     kkt[np.arange(size), np.arange(size)] += _RIDGE * scale
-    # the multipliers in units of Q, for the sake of the condition number
+    # multipliers in units of Q, to keep the condition number small
     kkt[:size, size:] = scale * members[index]
     kkt[size:, :size] = scale * members[index].T
     found = np.linalg.solve(kkt, np.concatenate([b[index], np.full(groups, scale)]))

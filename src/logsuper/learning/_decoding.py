@@ -26,7 +26,7 @@ from logsuper._base import (
 )
 from logsuper.bounds import marginal_method, warn_wide
 from logsuper.functions import Cut, Modular, SubmodularFunction, Sum
-from logsuper.learning._examples import UNKNOWN, Examples, Group, check_examples
+from logsuper.learning._examples import Examples, Group, check_examples
 from logsuper.learning._features import Dense
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
@@ -78,8 +78,7 @@ def modes(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import make_examples
-    >>> from logsuper.learning._decoding import modes
+    >>> from logsuper.learning import make_examples, modes
     >>> data = make_examples(
     ...     ls.grid_cuts((2, 3)), observed=[[[1, 1, 0], [1, 0, 0]]], channel=ls.Flips(0.1),
     ...     modular="none",
@@ -142,8 +141,7 @@ def means(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import make_examples
-    >>> from logsuper.learning._decoding import means
+    >>> from logsuper.learning import make_examples, means
     >>> data = make_examples(
     ...     [ls.Cut(3, [(0, 1), (1, 2)])], observed=[[1, float("nan"), 0]], channel=ls.Flips(0.1),
     ...     modular="none",
@@ -226,8 +224,7 @@ def samples(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import make_examples
-    >>> from logsuper.learning._decoding import samples
+    >>> from logsuper.learning import make_examples, samples
     >>> z = [[1, 1, 0], [0, 0, 0]]
     >>> data = make_examples(
     ...     [ls.Cut(3, [(0, 1), (1, 2)])], observed=z, channel=ls.Flips(1e-9), modular="none"
@@ -281,8 +278,7 @@ def best_factor(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import make_examples
-    >>> from logsuper.learning._decoding import best_factor
+    >>> from logsuper.learning import best_factor, make_examples
     >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(
@@ -300,7 +296,7 @@ def best_factor(
     wrong: list[int] = []
     for factor in tried:
         found = modes(examples, theta, factor=float(factor), n_jobs=n_jobs)
-        wrong.append(sum(_errors(group, found) for group in examples.groups))
+        wrong.append(sum(int(np.count_nonzero(x != y)) for x, y in examples.compare(found)))
     least = tried[np.array(wrong) == min(wrong)]
     return float(least[np.argmin(np.abs(least - 1.0))])
 
@@ -354,15 +350,6 @@ def _checksum(group: Group, row: IntArray) -> int:
     if isinstance(group.features, Dense):
         number = zlib.crc32((group.features.values[row] + 0.0).tobytes(), number)
     return number
-
-
-def _errors(group: Group, found: Images) -> int:
-    """Return the number of pixels with a label that differ from it."""
-    assert group.labels is not None
-    return sum(
-        int(np.count_nonzero((labels != found[i].ravel()) & (labels != UNKNOWN)))
-        for i, labels in zip(group.index, group.labels, strict=True)
-    )
 
 
 def make_function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:

@@ -1,21 +1,8 @@
-r"""Projected stochastic subgradient descent (sections 4.2 and 4.3).
-
-At step h a few examples and a few perturbations of each are drawn, so that
-
-.. math:: g_h=\frac1B\sum_i\bigl(\varphi_i(y_i^*)-\varphi_i(x_i)\bigr)+\nabla\Omega(\theta_h)
-
-is an unbiased subgradient of the objective, y* being the maximiser under the perturbation. The
-result is the average of the iterates with weights h, for which the rate is proved (S. Lacoste-
-Julien, M. Schmidt and F. Bach, "A simpler approach to obtaining an O(1/t) convergence rate for the
-projected stochastic subgradient method", arXiv:1212.2002, 2012).
-"""
+"""Learning by stochastic subgradients: any objective, and the logistic bound on labels."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import os
-import time
 import warnings
 
 import numpy as np
@@ -23,7 +10,6 @@ import numpy as np
 from logsuper._base import (
     ConvergenceWarning,
     FloatArray,
-    IntArray,
     Seed,
     as_generator,
     as_key,
@@ -33,219 +19,32 @@ from logsuper._base import (
     check_integer,
     check_number,
 )
-from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state, save_state
+from logsuper.learning._checkpoint import State, check_seed, fingerprint, load_state
 from logsuper.learning._engines import Engine, FixedNoise, FreshNoise, Perturbations
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import LARGEST
-from logsuper.learning._learned import Callback, Learned, Pulse, Record
+from logsuper.learning._learned import Callback, Learned, Pulse
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._smooth import check_start, minimize
-from logsuper.learning._steps import RULES, Steps, make_steps, units
+from logsuper.learning._smooth import Function, check_start, minimize
+from logsuper.learning._steps import RULES, half_a_unit, make_steps, units
+from logsuper.learning._stochastic import (
+    ESTIMATE,
+    Descent,
+    Path,
+    batch_size,
+    draw_batch,
+    draw_order,
+)
 
-__all__ = ["Descent", "State", "batch_size", "converged", "descend", "logistic"]
+__all__ = ["Path", "descend", "draws_of", "logistic"]
 
-Path = str | os.PathLike[str]
-
-# Pixels of a batch, the most examples and the perturbations of each: the kernel is busy for long
-# beside what Python takes, and steps are many.
-_BATCH, _MOST, _SAMPLES = 20_000, 32, 5
-# Estimates of the objective: pixels, examples, perturbations, and the share of all cuts.
-_PIXELS, _EXAMPLES, _DRAWS, _SHARE = 1 << 22, 100, 128, 1 / 8
-# Steps grow by this factor from one estimate to the next, at least.
-_GROWTH = 1.2
-# Nats a pixel below which an objective counts as that.
-_FLOOR = 0.01
-# Estimates are numbered from here: no step has the same noise.
-_ESTIMATE = 1 << 40
-# Before the descent on features: iterations of L-BFGS, the pixels they look at, and the steps of
-# descent that they count for, whose gradients are taken to be those of a few batches.
+# Perturbations of an example per step; pixels for which these are enough; the most per step; and
+# those of an estimate where all examples share them.
+_SAMPLES, _ENOUGH, _MOST, _DRAWS = 5, 20_000, 32, 128
+# Warm start on features: iterations of L-BFGS, pixels that they look at, the steps of descent that
+# they count for, and the batches that the squared gradients of these steps are taken from.
 _WARM_ITERATIONS, _WARM_PIXELS, _WARM_STEPS, _WARM_BATCHES = 20, 1 << 17, 30, 8
-# Seconds between checkpoints.
-_SECONDS = 30.0
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Descent:
-    """A problem and the way to solve it: what leads from a `State` to the next.
-
-    Step h is a function of the state and h alone, so that a run can be resumed.
-
-    Attributes
-    ----------
-    objective : Objective
-    penalty : Penalty
-    estimate : Objective
-        The same objective, with the noise to estimate it by.
-    steps : Steps
-    batch : int
-        Examples of a step.
-    key : int
-        Of the stream of batches.
-    average : bool
-        Whether the average of the iterates is the result, or the last of them.
-
-    Examples
-    --------
-    >>> import logsuper as ls
-    >>> from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
-    >>> from logsuper.learning._descent import Descent
-    >>> from logsuper.learning._steps import make_steps
-    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
-    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
-    >>> objective = Objective.supervised(data, FreshNoise(samples=8, key=1))
-    >>> steps = make_steps("adaptive", data, rate=1.0)
-    >>> descent = Descent(objective, Penalty.of(data.layout), objective, steps, batch=3, key=2)
-    >>> state = descent.init(data.layout.fill(alpha=0.5))
-    >>> for _ in range(20):
-    ...     state = descent.update(state)
-    >>> state.step, state.cuts
-    (20, 160)
-    """
-
-    objective: Objective
-    penalty: Penalty
-    estimate: Objective
-    steps: Steps
-    batch: int
-    key: int
-    average: bool = True
-
-    def init(self, start: FloatArray) -> State:
-        """Return the state before the first step."""
-        return State(0, 0, 0, start, start, np.zeros_like(start))
-
-    def update(self, state: State) -> State:
-        """Return the state after one more step."""
-        step, theta = state.step + 1, state.theta
-        examples = self.objective.examples
-        index = _draw_batch(self.key, step, self.batch, examples.count)
-        loss = self.objective.loss(theta, index, step)
-        gradient = loss.gradient + self.penalty.gradient(theta)
-        squares = self.steps.average(state.squares, gradient, step)
-        theta = examples.layout.project(theta - self.steps.length(gradient, squares, step))
-        return dataclasses.replace(
-            state,
-            step=step,
-            cuts=state.cuts + loss.cuts,
-            theta=theta,
-            average=state.average + (theta - state.average) * (2.0 / (step + 1.0)),
-            squares=squares,
-        )
-
-    def result(self, state: State) -> FloatArray:
-        """Return the parameters that a run that ended here would have found."""
-        return state.average if self.average else state.theta
-
-    def record(self, state: State) -> State:
-        """Return the state with an estimate of the objective added to its history."""
-        theta = self.result(state)
-        value, variance, cuts = 0.0, 0.0, 0
-        index = self._estimated_on
-        size = max(1, _PIXELS // (4 * self.objective.examples.largest))
-        parts = [index] if self._shares_draws else np.array_split(index, -(-len(index) // size))
-        for number, part in enumerate(parts):
-            loss = self.estimate.loss(theta, part, _ESTIMATE + number)
-            share = len(part) / len(index)
-            value += share * loss.value
-            variance += (share * loss.stderr) ** 2
-            cuts += loss.cuts
-        line = Record(
-            state.step,
-            state.cuts + cuts,
-            value + self.penalty.value(theta),
-            float(np.sqrt(variance)),
-        )
-        return dataclasses.replace(
-            state,
-            cuts=state.cuts + cuts,
-            estimated=state.estimated + cuts,
-            history=(*state.history, line),
-        )
-
-    def due(self, state: State) -> bool:
-        """Whether it is time for an estimate: later ones are rarer, all cost a small share."""
-        if not state.history:
-            return True
-        done = state.history[-1].step
-        cost = state.estimated / len(state.history)
-        worth = _SHARE * (state.cuts - state.estimated)
-        return state.step >= max(done + 10, _GROWTH * done) and state.estimated + cost <= worth
-
-    def run(
-        self,
-        state: State,
-        *,
-        tol: float,
-        max_steps: int,
-        callback: Callback | None = None,
-        checkpoint: Path | None = None,
-        problem: str = "",
-    ) -> State:
-        """Take steps until `converged`, or `max_steps` are done."""
-        saved, pulse = time.monotonic(), Pulse(callback)
-        try:
-            while not self.converged(state, tol):
-                if self.due(state):
-                    state = self.record(state)
-                    pulse(state.history[-1])
-                    continue
-                if state.step >= max_steps:
-                    break
-                state = self.update(state)
-                pulse.beat(state.step, state.cuts)
-                if checkpoint is not None and time.monotonic() - saved > _SECONDS:
-                    save_state(checkpoint, state, problem)
-                    saved = time.monotonic()
-        finally:
-            if checkpoint is not None:  # whatever ended the run
-                save_state(checkpoint, state, problem)
-        return state
-
-    def converged(self, state: State, tol: float) -> bool:
-        """Whether the objective has come to rest, and the second half of all steps saw all data."""
-        seen = state.step * self.batch >= 2 * self.objective.examples.count
-        return seen and converged(state, tol, self.floor)
-
-    @functools.cached_property
-    def floor(self) -> float:
-        """A hundredth of a nat a pixel: of that, tol is small enough for very smooth images."""
-        examples = self.objective.examples
-        return max(1.0, _FLOOR * examples.pixels / examples.count)
-
-    @functools.cached_property
-    def _estimated_on(self) -> IntArray:
-        """The examples that estimates look at: all if they are few and small.
-
-        Else those that a warm start has not fitted, as far as there are others.
-        """
-        examples = self.objective.examples
-        if self._shares_draws:
-            return np.arange(examples.count)
-        most = max(2, min(_EXAMPLES, _PIXELS // max(1, examples.largest)))
-        return np.sort(_draw_order(self.key, 0, examples.count)[-most:])
-
-    @functools.cached_property
-    def _shares_draws(self) -> bool:
-        """Whether perturbations serve all examples at once, so that all of them are cheap."""
-        return self.objective.together
-
-
-def converged(state: State, tol: float, floor: float = 1.0) -> bool:
-    r"""Whether the last estimate is as good as that of half the steps, up to tol of it.
-
-    Where the error falls as 1/h it is as large as what the second half of the steps has brought;
-    where it falls as :math:`1/\sqrt h`, two and a half times that. All estimates use the same
-    perturbations, which nearly cancel in the difference. Where the objective is below `floor`, tol
-    is of that instead.
-    """
-    if not state.history:
-        return False
-    last = state.history[-1]
-    before = [line for line in state.history if 0 < line.step <= last.step / 2]
-    if last.step < state.step or not before:
-        return False
-    return abs(before[-1].objective - last.objective) <= tol * max(floor, abs(last.objective))
 
 
 def descend(
@@ -283,8 +82,8 @@ def descend(
         Called with each estimate of the objective, and between them at least each second.
     tol : float
         The fit has converged when the second half of all steps, which has seen every example, has
-        improved the objective by no more than tol of it, or of a hundredth of a nat a pixel if that
-        is more.
+        improved the objective by no more than tol of it, or of 0.01 nats per pixel if that is
+        more.
     max_steps : int
     batch : int, optional
         Examples of a step, each of them once in every pass over the data; by default about
@@ -318,8 +117,7 @@ def descend(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import FreshNoise, Objective, Penalty, make_examples
-    >>> from logsuper.learning._descent import descend
+    >>> from logsuper.learning import FreshNoise, Objective, Penalty, descend, make_examples
     >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(ls.grid_cuts((16, 16)), observed=z, channel=ls.Flips(0.1))
@@ -336,7 +134,7 @@ def descend(
         raise ValueError(f"rate = {rate:g} must be positive, from {1 / LARGEST:g} to {LARGEST:g}")
     if check_number(tol, "tol") < 0.0:
         raise ValueError(f"tol = {tol:g} must be at least 0")
-    limit = check_integer(max_steps, "max_steps", 1, _ESTIMATE)
+    limit = check_integer(max_steps, "max_steps", 1, ESTIMATE)
     most = batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
     check_callback(callback)
     check_seed(checkpoint, seed)
@@ -344,10 +142,7 @@ def descend(
     warm = (start is None if warm is None else warm) and rule == "adaptive"
     warm = warm and limit > _WARM_STEPS and _can_warm(objective)
     if start is None:
-        start = examples.layout.fill()
-        if rule != "printed":
-            where = examples.layout.blocks["alpha"]
-            start[where] = 0.5 * units(examples)[where]
+        start = examples.layout.fill() if rule == "printed" else half_a_unit(examples)
     descent = Descent(
         objective,
         penalty,
@@ -384,14 +179,7 @@ def descend(
         if state.history[-1].step < state.step:
             state = descent.record(state)
     theta = descent.result(state)
-    return Learned(
-        examples.layout.unpack(theta),
-        theta,
-        done,
-        state.history,
-        examples.channel,
-        {"steps": state.step, "theta": state.theta},
-    )
+    return Learned.of(examples, theta, done, state.history, steps=state.step, theta=state.theta)
 
 
 def logistic(
@@ -439,8 +227,7 @@ def logistic(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._descent import logistic
+    >>> from logsuper.learning import Penalty, logistic, make_examples
     >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(
@@ -483,26 +270,6 @@ def logistic(
 # ------------------------------------------------------------------------------------------ inside
 
 
-@dataclasses.dataclass(eq=False)
-class _Snapshot:
-    """An objective on some examples and one draw of the noise: a function of theta alone."""
-
-    objective: Objective
-    index: IntArray
-    pulse: Pulse
-    cuts: int = 0
-
-    @property
-    def examples(self) -> Examples:
-        return self.objective.examples
-
-    def loss(self, theta: FloatArray) -> Loss:
-        found = self.objective.loss(theta, self.index, _ESTIMATE - 1)
-        self.cuts += found.cuts
-        self.pulse.beat(0, self.cuts)
-        return found
-
-
 def _can_warm(objective: Objective) -> bool:
     """Whether there are features, and values to compare, without which there is no line search."""
     perturbs = isinstance(objective.engine, Perturbations)
@@ -513,20 +280,28 @@ def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
     """Return a better state to start from."""
     examples = descent.objective.examples
     most = max(1, _WARM_PIXELS // examples.largest)
-    index = np.sort(_draw_order(descent.key, 0, examples.count)[:most])
-    snapshot = _Snapshot(descent.objective, index, Pulse(callback))
+    index = np.sort(draw_order(descent.key, 0, examples.count)[:most])
+    pulse, spent = Pulse(callback), list[int]()
+
+    def evaluate(theta: FloatArray) -> Loss:
+        """Return the objective on these examples, with the same noise at every call."""
+        loss = descent.objective.loss(theta, index, ESTIMATE - 1)
+        spent.append(loss.cuts)
+        return loss
+
     found = minimize(
-        snapshot,
+        Function(examples, evaluate),
         descent.penalty,
         start=state.theta,
+        callback=lambda line: pulse.beat(0, line.cuts),
         max_iterations=_WARM_ITERATIONS,
         units=units(examples),
         warn=False,
     )
-    squares, cuts = np.zeros_like(found.theta), snapshot.cuts
+    squares, cuts = np.zeros_like(found.theta), sum(spent)
     for number in range(_WARM_BATCHES):
-        batch = _draw_batch(descent.key, number + 1, descent.batch, examples.count)
-        loss = descent.objective.loss(found.theta, batch, _ESTIMATE - 2 - number)
+        batch = draw_batch(descent.key, number + 1, descent.batch, examples.count)
+        loss = descent.objective.loss(found.theta, batch, ESTIMATE - 2 - number)
         squares += (loss.gradient + descent.penalty.gradient(found.theta)) ** 2
         cuts += loss.cuts
     return dataclasses.replace(
@@ -536,34 +311,9 @@ def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
 
 def draws_of(examples: Examples) -> int:
     """Return the perturbations of each example of a step: a large image is many draws in one."""
-    return max(1, min(_SAMPLES, _SAMPLES * _BATCH // max(1, examples.largest)))
+    return max(1, min(_SAMPLES, _SAMPLES * _ENOUGH // max(1, examples.largest)))
 
 
 def _draws(examples: Examples) -> int:
     """Return how many cuts keep the kernel busy for one step."""
-    return max(_SAMPLES, min(_MOST, _SAMPLES * _BATCH // max(1, examples.largest)))
-
-
-def batch_size(objective: Objective) -> int:
-    """Return the examples of a step: all where the cuts do not depend on them."""
-    if objective.together:
-        return objective.examples.count
-    return max(1, min(_MOST, _BATCH // max(1, objective.examples.largest)))
-
-
-def _draw_batch(key: int, step: int, batch: int, count: int) -> IntArray | None:
-    """Return the examples of a step, None for all: pass after pass, each in an order of its own."""
-    if batch >= count:
-        return None
-    begun, place = divmod((step - 1) * batch, count)
-    order = _draw_order(key, begun + 1, count)
-    if place + batch > count:
-        order = np.concatenate([order, _draw_order(key, begun + 2, count)])
-    return order[place : place + batch]
-
-
-@functools.lru_cache(maxsize=4)
-def _draw_order(key: int, number: int, count: int) -> IntArray:
-    """Return the order of the examples in a pass."""
-    pair = np.array([key, number], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=pair)).permutation(count)
+    return max(_SAMPLES, min(_MOST, _SAMPLES * _ENOUGH // max(1, examples.largest)))

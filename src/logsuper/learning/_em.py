@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
-from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
-from logsuper.learning._smooth import minimize
+from logsuper.learning._smooth import Function, minimize
 
 __all__ = ["expectation_maximization"]
 
-# A rise of F by no more than this share of it is rounding: sums over all pixels of all images.
+# Relative rise of F that counts as rounding: it is a sum over all pixels of all images.
 _ROUNDING = 1e-10
 
 
@@ -42,19 +42,21 @@ def expectation_maximization(
     tol: float,
     max_iterations: int,
     steps: int,
+    fallback: Callable[[], Objective] | None = None,
 ) -> Learned:
     """Minimise F until an iteration gains less than tol of it; see `latent` for the options.
 
-    An iteration that makes F worse ends the fit without convergence, where it began, with the
-    ``rise`` in the details.
+    An iteration that makes F worse is not taken. The first time the fit goes on with the objective
+    that `fallback` returns; else it ends without convergence, with the ``rise`` in the details.
     """
-    history: list[Record] = []
-    free = objective.free(theta)
-    cuts, last, converged = free.cuts, math.inf, False
-    convex = free.value + penalty.value(theta)
-    curvature: FloatArray | None = None
-    before, details = (theta, channel), dict[str, object]()
-    for iteration in range(max_iterations + 1):
+    examples, history, details = objective.examples, list[Record](), dict[str, float]()
+    iteration, begin, converged, before = 0, True, False, (theta, channel)
+    curvature: FloatArray | None
+    while True:
+        if begin:
+            free = objective.free(theta)
+            cuts = free.cuts + (history[-1].cuts if history else 0)
+            convex, curvature, last = free.value + penalty.value(theta), None, math.inf
         held = objective.held(theta, channel)
         value = convex - held.value
         cuts += held.cuts
@@ -64,20 +66,26 @@ def expectation_maximization(
                 "a channel under which every observation is possible"
             )
         scale = max(1.0, abs(value))
-        # not a number is no progress either
+        # NaN is not progress either
         if not value - last <= _ROUNDING * scale:
-            (theta, channel), details["rise"] = before, value - last
-            break
-        history.append(Record(iteration, cuts, value))
-        if callback is not None:
-            callback(history[-1])
+            theta, channel = before
+            if fallback is None:
+                details["rise"] = value - last
+                break
+            objective, fallback, begin = fallback(), None, True
+            iteration = history[-1].step
+            continue
+        if iteration == len(history):  # else the point is where the other objective has ended
+            history.append(Record(iteration, cuts, value))
+            if callback is not None:
+                callback(history[-1])
         converged = last - value <= tol * scale
         if converged or iteration == max_iterations:
             break
-        last, before = value, (theta, channel)
+        last, before, begin = value, (theta, channel), False
         # a nonsmooth objective ends a line search early, never above where it began
         found = minimize(
-            _Matching(objective, held.phi),
+            _matching(objective, held.phi),
             penalty,
             start=theta,
             max_iterations=steps,
@@ -87,25 +95,19 @@ def expectation_maximization(
         curvature, theta = found.details["curvature"], found.theta
         convex = found.history[-1].objective + float(held.phi @ theta)
         cuts += found.history[-1].cuts
+        iteration += 1
         if learn_channel:
             channel = channel.refit(held.counts)
-    return Learned(
-        objective.examples.layout.unpack(theta), theta, converged, tuple(history), channel, details
-    )
+    learned = Learned.of(examples, theta, converged, history, **details)
+    return dataclasses.replace(learned, channel=channel)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Matching:
-    r"""The M step: :math:`A(f_\theta)-\theta^\top\mu`, least where the prior expects mu."""
+def _matching(objective: Objective, target: FloatArray) -> Function:
+    r"""Return the M step: :math:`A(f_\theta)-\theta^\top\mu`, least where the prior expects mu."""
 
-    objective: Objective
-    target: FloatArray
+    def loss(theta: FloatArray) -> Loss:
+        free = objective.free(theta)
+        value = free.value - float(target @ theta)
+        return Loss(value, 0.0, free.phi - target, free.cuts)
 
-    @property
-    def examples(self) -> Examples:
-        return self.objective.examples
-
-    def loss(self, theta: FloatArray) -> Loss:
-        free = self.objective.free(theta)
-        value = free.value - float(self.target @ theta)
-        return Loss(value, 0.0, free.phi - self.target, free.cuts)
+    return Function(objective.examples, loss)

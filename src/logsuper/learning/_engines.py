@@ -1,6 +1,6 @@
 r"""Log-partition functions of a batch of examples, with their moments.
 
-An engine says what is put in the place of :math:`A(f)`: the logistic bound with fresh or fixed
+An engine computes :math:`A(f)`, or a bound on it: the logistic bound with fresh or fixed
 perturbations here; a learner can bring its own. Fields may be infinite, which fixes an element:
 the value then is that of the conditioned model, without the finite fields of fixed elements.
 """

@@ -134,8 +134,8 @@ def check_evidence(examples: Examples) -> Channel:
         raise ValueError("observed is missing; the likelihood of observations needs them")
     if examples.layout.scale:
         raise ValueError(
-            "scale=True learns a factor on the log-odds, with which a channel is no distribution "
-            "of observations; make the examples with scale=False"
+            "scale=True learns a factor on the log-odds, with which a channel is not a "
+            "distribution of observations; make the examples with scale=False"
         )
     return examples.channel
 

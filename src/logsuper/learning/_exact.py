@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 
 from logsuper._base import (
@@ -73,21 +74,20 @@ def exact(
         Threads over the examples.
     callback : callable, optional
     tol : float, optional
-        For sums as of `_smooth.minimize`, 1e-4 by default; for samples as of `_descent.descend`,
-        1e-3 by default.
+        For sums as in `minimize`, 1e-4 by default; for samples as in `descend`, 1e-3 by default.
     max_iterations : int, optional
         Of L-BFGS, 200 by default, or steps with samples, 20000 by default.
     method : {"auto", "sums", "samples"}
-        "auto" takes sums where they can be had.
+        "auto" takes sums where they are affordable.
     window : int, optional
         Columns of the strips, for grids that are not summed whole. By default from 5 up to 8, until
-        the width is below a tenth of a nat an example; up to 12 where all have the same log Z.
+        the width is below 0.1 nats per example; up to 12 where all have the same log Z.
 
     Returns
     -------
     Learned
         With the ``method``; for grids also the ``window`` and its ``width``: the mean distance, of
-        some examples, between the bounds on their losses. It is 0, but for rounding, where the
+        some examples, between the bounds on their losses. It is 0, up to rounding, where the
         window holds the short side.
 
     Warns
@@ -99,7 +99,7 @@ def exact(
     Raises
     ------
     NotApplicable, TooLarge
-        With method "sums", where they cannot be had.
+        With method "sums", where they are not possible or not affordable.
 
     Examples
     --------
@@ -169,9 +169,11 @@ def fit_exactly(
 
     def note(record: Record) -> None:
         # rounds follow one another, and sums solve no cuts
-        history.append(dataclasses.replace(record, step=len(history), cuts=0))
+        line = dataclasses.replace(record, step=len(history), cuts=0)
+        if not math.isnan(line.objective):  # else it only shows that the fit is alive
+            history.append(line)
         if callback is not None:
-            callback(history[-1])
+            callback(line)
 
     def run(engine: Exact, tolerance: float, warn: bool) -> Learned:
         return minimize(
@@ -200,7 +202,7 @@ def fit_exactly(
         details |= {"window": engine.window(examples), "width": width}
         if width > WIDTH:
             warnings.warn(
-                f"log Z is known to {width:.2g} nats an example only, above {WIDTH:g}, with "
+                f"log Z is known to {width:.2g} nats per example only, above {WIDTH:g}, with "
                 f"windows of {details['window']} columns: an upper bound on the loss was "
                 "minimised, which can be as far from it, and couplings may come out too weak; "
                 + remedy,
@@ -221,7 +223,7 @@ def keep_references(objective: Objective) -> Objective:
 def measure_width(objective: Objective, theta: FloatArray) -> float:
     """Return the mean distance between the bounds on the losses of some examples.
 
-    For engines that are `Exact`; 0, but for rounding, where none of them has windows. Labels that
+    For engines that are `Exact`; 0, up to rounding, where none of them has windows. Labels that
     are held count as if their side were exact.
     """
     index = some_of(objective.examples)

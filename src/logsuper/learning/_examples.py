@@ -1,4 +1,4 @@
-"""Training data as learners see it: flat images in groups of one shape, in few bytes a pixel.
+"""Training data as learners see it: flat images in groups of one shape, in few bytes per pixel.
 
 `make_examples` makes it.
 """
@@ -190,6 +190,14 @@ class Examples:
         """Return whether all examples of a shape have the same model; see `Group.alike`."""
         return all(group.alike(observed) for group in self.groups)
 
+    def compare(self, found: Any) -> Iterator[tuple[Codes, NDArray[Any]]]:
+        """Yield the known labels of each example, and what was found for these pixels."""
+        for group in self.groups:
+            assert group.labels is not None
+            for i, labels in zip(group.index, group.labels, strict=True):
+                known = labels != UNKNOWN
+                yield labels[known], found[i].ravel()[known]
+
     def with_channel(self, channel: Channel | None) -> Examples:
         """Return the same data as seen through another channel."""
         return dataclasses.replace(
@@ -215,7 +223,7 @@ class Examples:
         return dataclasses.replace(self, groups=tuple(groups)).with_channel(self.channel)
 
     def subset(self, index: IntArray) -> Examples:
-        """Return some of the examples, numbered anew from 0 in the order of `index`."""
+        """Return some of the examples, renumbered from 0 in the order of `index`."""
         groups = []
         for group in self.groups:
             place = np.flatnonzero(np.isin(index, group.index))

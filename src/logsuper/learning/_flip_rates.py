@@ -340,25 +340,23 @@ def _invert(matrix: FloatArray) -> FloatArray:
 # ---------------------------------------------------------------------------------------- patterns
 
 
-def _times_channel(rows: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
+def _times_channel(rows: FloatArray, laws: list[FloatArray]) -> FloatArray:
     """Return rows (R, classes) times K.
 
     K is the Kronecker product of the laws of the noisy pixel and of the numbers of ones in its
     pairs, a column for each clean value. So each axis of ``rows``, seen as an array (R, 2, 3, ...,
     3), is multiplied on its own.
     """
-    found = rows.reshape(len(rows), 2, *[3] * pairs)
-    for axis, law in enumerate(_laws(on, off, pairs), start=1):
+    found = rows.reshape(len(rows), *(len(law) for law in laws))
+    for axis, law in enumerate(laws, start=1):
         found = np.moveaxis(np.tensordot(found, law, axes=(axis, 0)), -1, axis)
     return found.reshape(rows.shape)
 
 
 def _channel_times(shares: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
     """Return K times clean shares (classes,): those of the noisy pixels."""
-    found = shares.reshape(2, *[3] * pairs)
-    for axis, law in enumerate(_laws(on, off, pairs)):
-        found = np.moveaxis(np.tensordot(law, found, axes=(1, axis)), 0, axis)
-    return found.reshape(shares.shape)
+    laws = [law.T for law in _laws(on, off, pairs)]
+    return _times_channel(shares[None], laws).ravel()
 
 
 def _laws(on: float, off: float, pairs: int) -> list[FloatArray]:
@@ -370,7 +368,7 @@ def _laws(on: float, off: float, pairs: int) -> list[FloatArray]:
 def _decode(rows: FloatArray, on: float, off: float, pairs: int) -> FloatArray:
     """Return rows (R, classes) times the inverse of K."""
     scale = 1.0 - on - off
-    return _times_channel(rows, -on / scale, -off / scale, pairs)
+    return _times_channel(rows, _laws(-on / scale, -off / scale, pairs))
 
 
 @lru_cache(maxsize=32)

@@ -5,11 +5,11 @@ r"""Frank-Wolfe with a certified gap, for losses that are means of maxima of lin
 
 With fixed perturbations :math:`l_j(y)=z_j^\top y` this is the sample average of the logistic
 objective (eq. 5), with :math:`l_j(y)=\sum_d\omega_d|y_d-x_{jd}|` the structured support vector
-machine. The dual is a quadratic over a product of polytopes, one a block of terms j, and a step of
-Frank-Wolfe on a block is one batch of maximisations (S. Lacoste-Julien, M. Jaggi, M. Schmidt and P.
-Pletscher, "Block-coordinate Frank-Wolfe optimization for structural SVMs", 2013). Maximisations are
-cheap here, so steps are fully corrective: all vertices found are kept, as planes below the loss of
-their block, and the dual is solved over their hull, as in T. Joachims, T. Finley and C.-N. Yu,
+machine. The dual is a quadratic over a product of polytopes, one per block of terms j, and a step
+of Frank-Wolfe on a block is one batch of maximisations (S. Lacoste-Julien, M. Jaggi, M. Schmidt and
+P. Pletscher, "Block-coordinate Frank-Wolfe optimization for structural SVMs", 2013). Maximisations
+are cheap here, so steps are fully corrective: all vertices found are kept, as planes below the loss
+of their block, and the dual is solved over their hull, as in T. Joachims, T. Finley and C.-N. Yu,
 "Cutting-plane training of structural SVMs", 2009. The best point and the dual value certify each
 other; the optimal weights of the planes are the convex combination of maximisers whose moments
 match those of the data.
@@ -18,19 +18,17 @@ match those of the data.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from logsuper._base import (
     ConvergenceWarning,
     FloatArray,
-    IntArray,
     Seed,
     as_key,
     check_callback,
     check_integer,
-    check_number,
 )
 from logsuper.learning import _corrective
 from logsuper.learning._engines import KeptNoise
@@ -38,31 +36,16 @@ from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._smooth import check_start
+from logsuper.learning._smooth import check_start, check_tol
 from logsuper.solvers import one_blas_thread
 
-__all__ = ["Blockwise", "minimize", "refuse_missing_labels", "saa"]
+__all__ = ["minimize", "refuse_missing_labels", "saa"]
 
 # A plane that the optimum has not touched for that many rounds is dropped.
 _IDLE = 20
 # The next point lies between the best so far and the optimum over the planes; the latter alone
 # would jump about while planes are few.
 _STRIDES = (0.5, 1.0)
-
-
-class Blockwise(Protocol):
-    """A convex loss of which any examples can be evaluated: an `Objective`."""
-
-    @property
-    def examples(self) -> Examples:
-        """What the loss is about."""
-
-    @property
-    def alike(self) -> bool:
-        """Whether parts of the examples tell no more than all of them."""
-
-    def loss(self, theta: FloatArray, index: IntArray | None = None) -> Loss:
-        """Return the mean loss of some examples and a subgradient."""
 
 
 def saa(
@@ -109,13 +92,17 @@ def saa(
     Returns
     -------
     Learned
-        With the entries of `minimize` in its details.
+        Its details: ``dual``, the certified lower bound on the objective; ``moments``, the convex
+        combination :math:`\sum_m\xi_m(\varphi(y_m)-\varphi(x))` of maximisers; ``residual``, by
+        how much these miss the optimality condition
+        :math:`\lambda(\theta-c)+\mathrm{moments}\ge0`, with equality where :math:`\theta` is not at
+        its bound; ``slack``, how far on average the :math:`y_m` are from being maximisers; and
+        ``planes``, how many were used.
 
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._frank_wolfe import saa
+    >>> from logsuper.learning import Penalty, make_examples, saa
     >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(
@@ -142,7 +129,7 @@ def saa(
 
 
 def minimize(
-    objective: Blockwise,
+    objective: Objective,
     penalty: Penalty,
     *,
     name: str,
@@ -156,7 +143,7 @@ def minimize(
 
     Parameters
     ----------
-    objective : Blockwise
+    objective : Objective
     penalty : Penalty
     name : str
         Of the learner, for messages.
@@ -166,18 +153,11 @@ def minimize(
     Returns
     -------
     Learned
-        Its details: ``dual``, the certified lower bound on the objective; ``moments``, the convex
-        combination :math:`\sum_m\xi_m(\varphi(y_m)-\varphi(x))` of maximisers; ``residual``, by
-        how much these miss the optimality condition
-        :math:`\lambda(\theta-c)+\mathrm{moments}\ge0`, with equality where :math:`\theta` is not at
-        its bound; ``slack``, how far on average the :math:`y_m` are from being maximisers; and
-        ``planes``, how many were used.
+        With the details that `saa` lists.
     """
     examples = objective.examples
     _refuse_flat(penalty, examples, name)
-    accuracy = check_number(tol, "tol")
-    if accuracy <= 0:
-        raise ValueError(f"tol must be positive, got {accuracy:g}")
+    accuracy = check_tol(tol)
     check_callback(callback)
     rounds = check_integer(max_rounds, "max_rounds", 1, 2**31)
     most = check_integer(blocks, "blocks", 1, 2**31)
@@ -219,14 +199,7 @@ def minimize(
             ConvergenceWarning,
             stacklevel=3,
         )
-    return Learned(
-        examples.layout.unpack(best),
-        best,
-        converged,
-        tuple(history),
-        examples.channel,
-        planes.certificate(best, attained),
-    )
+    return Learned.of(examples, best, converged, history, **planes.certificate(best, attained))
 
 
 def refuse_missing_labels(examples: Examples, name: str) -> None:
@@ -320,10 +293,6 @@ class _Planes:
         """Drop all other planes."""
         if chosen.all():
             return
-        self.rows, self.offsets, self.owner = (
-            self.rows[chosen],
-            self.offsets[chosen],
-            self.owner[chosen],
-        )
-        self.weights, self.idle = self.weights[chosen], self.idle[chosen]
+        for name in ("rows", "offsets", "owner", "weights", "idle"):
+            setattr(self, name, getattr(self, name)[chosen])
         self.gram = self.gram[np.ix_(chosen, chosen)]

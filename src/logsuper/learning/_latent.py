@@ -14,7 +14,6 @@ from logsuper._base import (
     check_callback,
     check_choice,
     check_integer,
-    check_number,
 )
 from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
 from logsuper.learning._em import expectation_maximization
@@ -24,11 +23,11 @@ from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._latent_descent import descend_evidence
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._smooth import check_start
-from logsuper.learning._steps import units
+from logsuper.learning._smooth import check_start, check_tol
+from logsuper.learning._steps import half_a_unit
 
 __all__ = ["latent"]
 
@@ -59,9 +58,9 @@ def latent(
 
     .. math:: -\log p(z) = A(f) - A(f-l) - \sum_d\log p(z_d\mid x_d=0)
 
-    is minimised, with l the log-odds of the observations. With the logistic bound in the place of
-    A this is the paper's objective. It is a difference of two upper bounds and itself bounds
-    nothing: where the noise is learned too, it favours too little of it. The moments of
+    is minimised, with l the log-odds of the observations. With the logistic bound instead of
+    A this is the paper's objective. It is a difference of two upper bounds and itself is
+    not a bound: where the noise is learned too, it favours too little of it. The moments of
     `logsuper.learning.moments` are the better start for pairwise functions.
 
     Parameters
@@ -81,7 +80,7 @@ def latent(
         Whether the parameters of the channel are learned too. They then start from those of
         `examples.channel`: rather a rate too large, such as 0.3, than one too small.
     engine : {"logistic", "exact"}
-        What stands for A: the logistic bound, or exact inference where it can be had. On image
+        What stands for A: the logistic bound, or exact inference where possible. On image
         grids with a side of up to about 12 pixels, or 16 for a prior that all images share, that
         is exact. On larger ones A is bounded by strips, from above for the prior and from below
         for posteriors: an upper bound on the objective is minimised. Posteriors lose little by
@@ -113,9 +112,9 @@ def latent(
     Returns
     -------
     Learned
-        Its history is of :math:`-\log p(z)` plus the penalty, in nats an image, with the constant.
+        Its history is of :math:`-\log p(z)` plus the penalty, in nats per image, with the constant.
         With engine "exact" the details have the ``width``: the mean distance, of some images,
-        between the bounds on :math:`-\log p(z)`, 0 but for rounding where all is exact. Where an
+        between the bounds on :math:`-\log p(z)`, 0 up to rounding where all is exact. Where an
         iteration would have made the objective worse, they have by how much, as ``rise``.
 
     Warns
@@ -127,8 +126,7 @@ def latent(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._latent import latent
+    >>> from logsuper.learning import Penalty, latent, make_examples
     >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(
@@ -149,14 +147,12 @@ def latent(
     if any(group.labels is not None for group in examples.groups):
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
     _check_channel(examples, learn)
-    tolerance = check_number((1e-3 if stochastic else 1e-5) if tol is None else tol, "tol")
-    if tolerance <= 0:
-        raise ValueError(f"tol = {tolerance:g} must be positive")
+    tolerance = check_tol((1e-3 if stochastic else 1e-5) if tol is None else tol)
     most = check_integer(max_iterations, "max_iterations", 0, 2**31)
     count = check_integer(samples, "samples", 1, 2**31)
     inner = check_integer(steps, "steps", 1, 2**31)
     size = None if batch is None else check_integer(batch, "batch", 1, 2**31)
-    theta = check_start(_half_a_unit(examples) if start is None else start, examples.layout)
+    theta = check_start(half_a_unit(examples) if start is None else start, examples.layout)
     key = as_key(seed)
     options: dict[str, Any] = {
         "learn_channel": learn,
@@ -165,8 +161,19 @@ def latent(
         "max_iterations": most,
     }
     if exact:
-        objective = _summed(examples, window, n_jobs)
-        found = _alternate(objective, penalty, theta, channel, steps=inner, **options)
+        objectives = [_summed(examples, window, n_jobs)]
+
+        def anchor() -> Objective:
+            # references of strips that follow the parameters make their bounds jump
+            objectives.append(keep_references(objectives[0]))
+            return objectives[1]
+
+        found = expectation_maximization(
+            objectives[0], penalty, theta, channel, steps=inner, fallback=anchor, **options
+        )
+        seen = examples.with_channel(found.channel)
+        width = measure_width(dataclasses.replace(objectives[-1], examples=seen), found.theta)
+        found = dataclasses.replace(found, details={**found.details, "width": width})
     else:
         objective = _perturbed(examples, count, prior_samples, key, n_jobs)
         if stochastic:
@@ -188,14 +195,6 @@ def latent(
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _half_a_unit(examples: Examples) -> FloatArray:
-    """Return the default start: without coupling, the noise could not be told from the signal."""
-    theta = examples.layout.fill()
-    where = examples.layout.blocks["alpha"]
-    theta[where] = 0.5 * units(examples)[where]
-    return theta
-
-
 def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Objective:
     """Return the two terms of the likelihood by sums, or by strips."""
     columns = {} if window is None else {"window": window}
@@ -205,66 +204,15 @@ def _summed(examples: Examples, window: int | None, n_jobs: int | None) -> Objec
     return Objective(examples, prior, None, True, Exact(**columns, n_jobs=n_jobs))
 
 
-def _alternate(
-    objective: Objective,
-    penalty: Penalty,
-    theta: FloatArray,
-    channel: Channel,
-    *,
-    callback: Callback | None,
-    max_iterations: int,
-    **options: Any,
-) -> Learned:
-    """Run `expectation_maximization` by sums, and say how wide the bounds are at the end.
-
-    References of strips that follow the parameters make their bounds jump. Where that makes an
-    iteration worse, the fit goes on with references that stay.
-    """
-    history: list[Record] = []
-
-    def run(max_iterations: int) -> Learned:
-        earlier = history[-1] if history else None
-
-        def note(record: Record) -> None:
-            if earlier is not None:
-                if record.step == 0:
-                    return  # where the round before has ended
-                step, cuts = earlier.step + record.step, earlier.cuts + record.cuts
-                record = dataclasses.replace(record, step=step, cuts=cuts)
-            history.append(record)
-            if callback is not None:
-                callback(record)
-
-        return expectation_maximization(
-            objective,
-            penalty,
-            theta,
-            channel,
-            callback=note,
-            max_iterations=max_iterations,
-            **options,
-        )
-
-    found = run(max_iterations)
-    theta, channel = found.theta, found.channel or channel
-    if "rise" in found.details:
-        objective = keep_references(objective)
-        found = run(max_iterations - history[-1].step)
-        theta, channel = found.theta, found.channel or channel
-    seen = dataclasses.replace(objective, examples=objective.examples.with_channel(channel))
-    details = {**found.details, "width": measure_width(seen, theta)}
-    return dataclasses.replace(found, history=tuple(history), details=details)
-
-
 def _warn(found: Learned, most: int, tol: float) -> None:
-    """Say why a fit has stopped early, and how far what it minimised can be from the likelihood."""
+    """Warn that a fit has stopped early, or how far its objective can be from the likelihood."""
     rise, width = found.details.get("rise"), found.details.get("width", 0.0)
     messages = []
     if rise is not None:
         messages.append(
-            f"latent stopped after {len(found.history) - 1} iterations, at the best parameters, "
-            f"for the next would have raised the objective by {rise:.3g}, as bounds can that are "
-            f"not tight; raise {'window' if 'width' in found.details else 'samples'}"
+            f"latent stopped after {len(found.history) - 1} iterations, at the best parameters: "
+            f"the next would have raised the objective by {rise:.3g}, as bounds that are not tight "
+            f"can; raise {'window' if 'width' in found.details else 'samples'}"
         )
     elif not found.converged:
         messages.append(
@@ -273,9 +221,10 @@ def _warn(found: Learned, most: int, tol: float) -> None:
         )
     if width > WIDTH:
         messages.append(
-            f"log p(z) is known to {width:.2g} nats an image only, above {WIDTH:g}: an upper bound "
-            "on -log p(z) was minimised, which can be as far from it, and couplings may come out "
-            "too weak; raise window, each column of which doubles the time, or take smaller images"
+            f"log p(z) is known to {width:.2g} nats per image only, above {WIDTH:g}: an upper "
+            "bound on -log p(z) was minimised, which can be as far from it, and couplings may come "
+            "out too weak; raise window, each column of which doubles the time, or take smaller "
+            "images"
         )
     for message in messages:
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
@@ -310,6 +259,6 @@ def _check_channel(examples: Examples, learn: bool) -> None:
         told = not isinstance(channel, Gaussian) or channel.mean[0] != channel.mean[1]
     if not told:
         raise ValueError(
-            f"{channel!r} is no start to learn the noise from: observations must speak for what "
-            "they show, with flip rates below one half (0.3, say) or different means"
+            f"{channel!r} cannot be the start of learning the noise: observations must be evidence "
+            "for what they show, with flip rates below one half (0.3, say) or different means"
         )

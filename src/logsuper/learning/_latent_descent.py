@@ -10,12 +10,12 @@ import dataclasses
 
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
-from logsuper.learning._descent import Descent, batch_size, converged
 from logsuper.learning._engines import FreshNoise, derive_key
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import make_steps
+from logsuper.learning._stochastic import Descent, batch_size, converged
 
 __all__ = ["descend_evidence"]
 
@@ -73,6 +73,5 @@ def descend_evidence(
             descent = dataclasses.replace(descent, objective=through(channel))
         for _ in range(between):
             state = descent.update(state)
-    return Learned(
-        examples.layout.unpack(theta), theta, converged(state, tol), state.history, channel
-    )
+    found = Learned.of(examples, theta, converged(state, tol), state.history)
+    return dataclasses.replace(found, channel=channel)

@@ -5,8 +5,9 @@ example i linear in the parameters,
 
 .. math:: u_i = t + \Phi_i\beta + w\,l_i,
 
-where t is the modular term (one number a pixel, one for all, or none), :math:`\Phi_i` the features
-and :math:`l_i` the log-odds of what was observed. So :math:`-f_\theta=\theta^\top\varphi_i(x)` with
+where t is the modular term (one number per pixel, one for all, or none), :math:`\Phi_i` the
+features and :math:`l_i` the log-odds of what was observed. So
+:math:`-f_\theta=\theta^\top\varphi_i(x)` with
 :math:`\varphi_i(x)=(-f_1(x),\dots,-f_K(x),\,x,\,\Phi_i^\top x,\,l_i^\top x)`.
 """
 
@@ -34,7 +35,7 @@ class Parameters:
     alpha : ndarray of shape (K,)
         Weights >= 0 of the functions.
     modular : ndarray of shape (n,), (1,) or (0,)
-        The modular term t: one number a pixel, one for all, or none.
+        The modular term t: one number per pixel, one for all, or none.
     beta : ndarray of shape (p,)
         Coefficients of the features.
     scale : float

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
+from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Parameters
 
 __all__ = ["Callback", "Learned", "Pulse", "Record"]
@@ -26,8 +27,8 @@ class Record:
     cuts : int
         Maximisations solved so far; 0 for learners that solve none.
     objective : float
-        Estimate of the regularised objective, in nats per example; NaN in a line that is only a
-        sign of life, which callbacks hear and no history has.
+        Estimate of the regularised objective, in nats per example; NaN in a line that only shows
+        that the fit is alive: callbacks are called with such lines, no history has them.
     stderr : float
         Its standard error; 0 where it is exact.
     gap : float
@@ -48,7 +49,7 @@ _SECOND = 1.0
 
 
 class Pulse:
-    """A callback that hears of each line, and at least each second that the fit is alive.
+    """Calls a callback with each line of the history, and at least each second.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class Pulse:
             self._last = time.monotonic()
 
     def beat(self, step: int, cuts: int) -> None:
-        """Give a sign of life, a line without an objective, if the last one was a second ago."""
+        """Call back with a line without an objective, if the last call was a second ago."""
         if self._callback is not None and time.monotonic() - self._last >= _SECOND:
             self(Record(step, cuts, math.nan))
 
@@ -86,7 +87,7 @@ class Learned:
     channel : Channel or None
         The channel, with the noise that was learned where it was.
     details : mapping
-        What else the learner has to say.
+        Further results, which depend on the learner.
     """
 
     parameters: Parameters
@@ -95,3 +96,17 @@ class Learned:
     history: tuple[Record, ...]
     channel: Channel | None = None
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        examples: Examples,
+        theta: FloatArray,
+        converged: bool,
+        history: Iterable[Record],
+        /,
+        **details: Any,
+    ) -> Learned:
+        """Return the outcome of a fit to examples, with their channel."""
+        parameters, lines = examples.layout.unpack(theta), tuple(history)
+        return cls(parameters, theta, converged, lines, examples.channel, details)

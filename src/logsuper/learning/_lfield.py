@@ -6,7 +6,7 @@ with the entropy H and the Lovász extension of f on the right. The maximiser is
 bound is differentiable: the expected x is :math:`\mu=\sigma(-s)`, the expected :math:`f_k` is
 :math:`f_k(\mu)`.
 
-For generative learning with one free field a pixel it is degenerate: the optimum has
+For generative learning with one free field per pixel it is degenerate: the optimum has
 :math:`\mu=\bar x`, the mean of the data, where the derivative in :math:`\alpha_k` is
 :math:`\frac1N\sum_if_k(x_i)-f_k(\bar x)\ge0` by Jensen's inequality. So :math:`\alpha=0` is
 optimal, and the only optimum unless the data form a chain. Conditional models are not degenerate.
@@ -91,7 +91,7 @@ def lfield(
     It is a bound with all labels. With some, :math:`A_L(f)-A_L(f\mid x_O)` is the difference of two
     upper bounds: an approximation, above or below, and not convex.
 
-    Without observations or features, and with one field a pixel, the optimum is degenerate: no
+    Without observations or features, and with one field per pixel, the optimum is degenerate: no
     coupling, and the logits of the pixels' means (section 4.1).
 
     Parameters
@@ -106,7 +106,7 @@ def lfield(
         Threads over the examples.
     callback : callable, optional
     tol, max_iterations
-        As of `_smooth.minimize`.
+        As in `minimize`.
 
     Returns
     -------
@@ -115,8 +115,7 @@ def lfield(
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._lfield import lfield
+    >>> from logsuper.learning import Penalty, lfield, make_examples
     >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
     >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x)
     >>> lfield(data, Penalty.of(data.layout, modular=0.01)).parameters.alpha

@@ -60,7 +60,7 @@ def make_examples(
     channel : Channel, optional
         How `observed` came about.
     modular : {"pixel", "shared", "none"}
-        The modular term t: one number a pixel, one for all, or none.
+        The modular term t: one number per pixel, one for all, or none.
     features : array-like (N, ..., p) or list of arrays, optional
         What else is known of each pixel, such as the log-odds that a classifier gives it; weighed
         by learned coefficients, :math:`t=\Phi\beta`. Enough on their own for decoding.
@@ -129,7 +129,7 @@ def make_examples(
                 shape,
                 prepared,
                 index,
-                None if x is None else _label_codes(x, index, n),
+                None if x is None else _label_codes(x, index),
                 None if z is None else _observed_codes(z, index, n),
                 _features(phi, index, shape, radius),
                 None if factors is None else _edge_factors(factors, index, prepared),
@@ -152,7 +152,7 @@ def make_examples(
 def _refuse_large_functions(prepared: Prepared) -> None:
     """Raise for a function with values that learners could not square and sum.
 
-    By submodularity the gains at 0 and the value at 1 bound all others, but for a factor of n.
+    By submodularity the gains at 0 and the value at 1 bound all others, up to a factor of n.
     """
     zero = np.zeros(prepared.n)
     for k, f in enumerate(prepared.functions):
@@ -161,12 +161,10 @@ def _refuse_large_functions(prepared: Prepared) -> None:
 
 def as_images(images: Any, name: str) -> list[NDArray[Any]]:
     """Return a list of arrays, masked entries as NaN; a stack is not copied."""
-    if isinstance(images, np.ma.MaskedArray):
-        images = np.ma.filled(images.astype(np.float64), np.nan)
     if not isinstance(images, np.ndarray) and not isinstance(images, list | tuple):
         images = as_array(images, name)
     if isinstance(images, np.ndarray) and images.ndim < 2:
-        raise ValueError(f"{name} must hold images, one a row at least, got shape {images.shape}")
+        raise ValueError(f"{name} must hold images, at least one per row, got shape {images.shape}")
     if not len(images):
         raise ValueError(f"{name} is empty; give at least one image")
     result = []
@@ -197,15 +195,13 @@ def _shapes(
         raise ValueError("features is empty; give at least one image")
     for i, rows in enumerate(phi):
         if rows.ndim < 2:
-            raise ValueError(f"features[{i}] has shape {rows.shape}; give one row a pixel")
+            raise ValueError(f"features[{i}] has shape {rows.shape}; give one row per pixel")
     return [rows.shape[:-1] for rows in phi]
 
 
-def _label_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> Codes:
-    codes = np.empty((len(index), n), dtype=np.uint8)
-    for row, i in enumerate(index):
-        codes[row] = as_codes(images[i], f"labels[{i}]", "a pixel without a label is NaN").ravel()
-    return codes
+def _label_codes(images: list[NDArray[Any]], index: IntArray) -> Codes:
+    remedy = "a pixel without a label is NaN"
+    return np.stack([as_codes(images[i], f"labels[{i}]", remedy).ravel() for i in index])
 
 
 def as_codes(image: NDArray[Any], name: str, remedy: str) -> Codes:
@@ -220,12 +216,9 @@ def as_codes(image: NDArray[Any], name: str, remedy: str) -> Codes:
 
 
 def _observed_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> NDArray[Any]:
-    """Return a byte a pixel where all is 0, 1 or missing, else eight."""
+    """Return one byte per pixel where all is 0, 1 or missing, else eight."""
     if all(_is_binary(images[i]) for i in index):
-        codes = np.empty((len(index), n), dtype=np.uint8)
-        for row, i in enumerate(index):
-            codes[row] = as_codes(images[i], f"observed[{i}]", "").ravel()
-        return codes
+        return np.stack([as_codes(images[i], f"observed[{i}]", "").ravel() for i in index])
     grey = np.empty((len(index), n))
     for row, i in enumerate(index):
         grey[row] = images[i].ravel()
@@ -274,7 +267,7 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
 
 
 def _per_image(values: Any, name: str) -> list[FloatArray]:
-    """Return finite arrays, one an image."""
+    """Return finite arrays, one per image."""
     rows = as_list(values, name, "an array or a list with one entry per image")
     found = [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
     for i, row in enumerate(found):

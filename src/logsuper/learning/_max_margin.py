@@ -49,14 +49,14 @@ def max_margin(
     examples : Examples
         With a label for every pixel; a margin to labels that are not known has no convex form.
     penalty : Penalty
-        With a positive weight for every parameter, in wrong pixels an example.
+        With a positive weight for every parameter, in wrong pixels per example.
     loss : "hamming" or array-like
-        One a wrong pixel; or the weight of each pixel, in the shape of an image, or of all images;
-        a list with an array for each image where their shapes differ.
+        One per wrong pixel; or the weight of each pixel, in the shape of an image, or of all
+        images; a list with an array for each image where their shapes differ.
     start : ndarray of shape (P,), optional
         Where to begin.
     seed : int, Generator or None
-        Nothing is random here; it is taken for the sake of other learners.
+        Not used: nothing is random.
     n_jobs : int, optional
         Threads; the result does not depend on them.
     callback : callable, optional
@@ -71,13 +71,12 @@ def max_margin(
     Returns
     -------
     Learned
-        With the entries of `logsuper.learning._frank_wolfe.minimize` in its details.
+        With the same details as `saa`.
 
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._max_margin import max_margin
+    >>> from logsuper.learning import Penalty, make_examples, max_margin
     >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(
@@ -104,7 +103,7 @@ def max_margin(
 
 @dataclasses.dataclass(frozen=True)
 class _Augmented:
-    """The value of the most offending y, in the place of the log-partition function.
+    """The value of the most violating y, instead of the log-partition function.
 
     Attributes
     ----------
@@ -157,7 +156,7 @@ def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, Float
         return {id(group): weights.ravel() if one else weights.reshape(group.count, -1)}
     if not isinstance(loss, list | tuple) or len(loss) != examples.count:
         raise ValueError(
-            f"loss must be 'hamming' or a list of {examples.count} arrays, one an image, for "
+            f"loss must be 'hamming' or a list of {examples.count} arrays, one per image, for "
             f"images of {' and '.join(map(str, shapes))}"
         )
     return {

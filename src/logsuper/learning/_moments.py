@@ -172,8 +172,7 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import make_examples
-    >>> from logsuper.learning._moments import moment_targets
+    >>> from logsuper.learning import make_examples, moment_targets
     >>> x = ls.make_silhouettes(40, shape=(20, 20), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> f = ls.grid_cuts((20, 20))
@@ -262,8 +261,7 @@ def moments(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._moments import moments
+    >>> from logsuper.learning import Penalty, make_examples, moments
     >>> z = ls.Flips(0.1).sample(ls.make_silhouettes(30, shape=(16, 16), seed=0), seed=1)
     >>> data = make_examples(
     ...     ls.grid_cuts((16, 16)), observed=z, channel=ls.Flips(0.1), scale=True

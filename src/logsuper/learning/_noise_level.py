@@ -35,7 +35,7 @@ CLUMPED = 2.5
 
 # A rate above this can hardly be told from pure noise.
 _LARGE = 0.4
-# The standard error, in absolute terms and as a share of the rate, that is worth a warning.
+# Standard error, absolute and relative to the rate, above which a warning is given.
 _UNSURE = (0.0125, 0.2)
 _LEAST = 1e-6
 # Pixels among like neighbours below which their rate is not told.
@@ -84,8 +84,8 @@ def estimate_noise(
         What the noise does: flip pixels at one rate; flip zeros and ones at different rates; add
         Gaussian noise to two grey levels, of which the brighter one is x = 1.
     groups : array-like of int, or "pixel", optional
-        For flips of images of one shape: the group 0, 1, ... of each pixel, for a rate a group, or
-        a rate for each pixel, drawn to the mean of all as much as their scatter says.
+        For flips of images of one shape: the group 0, 1, ... of each pixel, for a rate per group;
+        or a rate per pixel, shrunk towards the mean of all as much as their scatter says.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def estimate_noise(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning._noise_level import estimate_noise
+    >>> from logsuper.learning import estimate_noise
     >>> clean = ls.make_silhouettes(20, seed=0)
     >>> noisy = ls.Flips(0.1).sample(clean, seed=1)
     >>> abs(estimate_noise(noisy).rate - 0.1) < 0.005
@@ -206,32 +206,27 @@ def _settle(found: _Rates | None, smooth: bool) -> _Rates:
             "observed does not tell the noise: no image has enough pixels, or smooth parts; give "
             "the channel"
         )
-    mean = (found.on + found.off) / 2
+    mean, error = (found.on + found.off) / 2, found.error
+    message = ""
     if mean >= _LARGE:
-        warnings.warn(
+        message = (
             f"observed looks like hardly anything but noise, of a rate of {mean:.2g}; give the "
-            "channel if you know it",
-            UserWarning,
-            stacklevel=3,
+            "channel if you know it"
         )
-        return found
-    error = found.error
-    if smooth and found.texture > CLUMPED:
-        warnings.warn(
+    elif smooth and found.texture > CLUMPED:
+        message = (
             f"observed is not smooth shapes with independent flips: a rate of {mean:.3g} leaves "
             f"small clumps, {found.texture:.1f} standard errors more than shapes have; the rate is "
             "not to be trusted; give the noise (noise=, or a channel) if you know it, or try "
-            "'asymmetric' if zeros and ones may have rates of their own",
-            UserWarning,
-            stacklevel=3,
+            "'asymmetric' if zeros and ones may have rates of their own"
         )
     elif error > max(_UNSURE[0], _UNSURE[1] * mean):
-        warnings.warn(
+        message = (
             f"the rate {mean:.2g} of the noise has a standard error of {error:.2g}: few images, or "
-            "few smooth parts; give the channel if you know it",
-            UserWarning,
-            stacklevel=3,
+            "few smooth parts; give the channel if you know it"
         )
+    if message:
+        warnings.warn(message, UserWarning, stacklevel=3)
     return found
 
 
@@ -252,7 +247,7 @@ def _check_groups(stacks: list[Codes], groups: Any) -> IntArray:
     group = as_array(groups, "groups")
     if group.dtype.kind not in "iu" or group.shape != shape:
         raise ValueError(
-            f"groups must hold an integer a pixel, in the shape {shape} of the images; got shape "
+            f"groups must hold an integer per pixel, in the shape {shape} of the images; got shape "
             f"{group.shape}, dtype {group.dtype}"
         )
     if group.size and group.min() < 0:
@@ -305,7 +300,7 @@ def _between_like(image: Codes, rate: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def _prior_draws(rates: FloatArray, draws: FloatArray, overall: float) -> float:
-    """Return how many draws the overall rate is worth: the more the less the true rates differ."""
+    """Return how many draws the overall rate counts for: more where the true rates differ less."""
     unit = overall * (1.0 - overall)
     # of all scatter, what is more than the draws explain
     excess = np.sum(draws * (rates - overall) ** 2) - unit * np.count_nonzero(draws)

@@ -177,8 +177,8 @@ class Objective:
     def held(self, theta: FloatArray, channel: Channel | None = None) -> Term:
         """Return the held side of all examples, a piece of them at a time.
 
-        With a `channel` in the place of the examples' own the value has the likelihood of x = 0,
-        and the counts are those of the channel.
+        With a `channel`, used instead of that of the examples, the value includes the likelihood of
+        x = 0, and the counts are those of the channel.
         """
         return self._total(theta, "held", channel)
 
@@ -263,13 +263,16 @@ class Objective:
         examples, counts = self.examples, np.zeros(())
         if side == "held" and self.targets is not None:
             whole = len(rows) == group.count and bool((rows == np.arange(group.count)).all())
-            phi, agreement = self._linear[group] if whole else self._target(group, rows)
+            phi, level = self._linear[group] if whole else self._target(group, rows)
             # without a learned scale w = 1, which is not a parameter
-            value = float(phi @ theta) + (0.0 if examples.layout.scale else agreement)
+            value = float(phi @ theta) + (0.0 if examples.layout.scale else level)
             return Term(value, phi, 0.0, 0, counts)
         batch, constant = self.pose(theta, group, rows, side, channel)
         draws, stats, mean = self._engine(side).evaluate(batch, step)
-        moments = Moments(stats, mean, examples.agreement(group, batch.rows, mean))
+        agreement = np.zeros(len(mean))
+        if examples.layout.scale:
+            agreement = examples.agreement(group, batch.rows, mean)
+        moments = Moments(stats, mean, agreement)
         phi = examples.mean_statistics(group, batch.rows, moments)
         if self.latent and side == "free":
             phi[examples.layout.blocks["scale"]] = 0.0  # a prior does not know of observations

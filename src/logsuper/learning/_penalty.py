@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from logsuper._base import FloatArray, check_number
-from logsuper.learning._examples import Examples
+from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._layout import LARGEST, Layout
 
 __all__ = ["Penalty", "check_problem"]
@@ -15,14 +15,14 @@ __all__ = ["Penalty", "check_problem"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Penalty:
-    r""":math:`\Omega(\theta)=\frac12\sum_j\lambda_j(\theta_j-c_j)^2`, in nats an example.
+    r""":math:`\Omega(\theta)=\frac12\sum_j\lambda_j(\theta_j-c_j)^2`, in nats per example.
 
     Attributes
     ----------
     weights : ndarray
-        :math:`\lambda_j\ge0`, one a parameter.
+        :math:`\lambda_j\ge0`, one per parameter.
     center : ndarray
-        :math:`c_j`: 0 but for the channel scale w, whose natural value is 1.
+        :math:`c_j`: 0, except for the channel scale w, whose natural value is 1.
     """
 
     weights: FloatArray
@@ -63,12 +63,9 @@ class Penalty:
         return self.weights * (theta - self.center)
 
 
-def check_problem(examples: object, penalty: object) -> None:
+def check_problem(examples: Examples, penalty: object) -> None:
     """Refuse to learn from anything but examples, with a penalty on their parameters."""
-    if not isinstance(examples, Examples):
-        raise TypeError(
-            f"examples must be what make_examples returns, got a {type(examples).__name__}"
-        )
+    check_examples(examples)
     if not isinstance(penalty, Penalty):
         raise TypeError(
             "penalty must be a Penalty, such as Penalty.of(examples.layout, modular=0.1), got a "

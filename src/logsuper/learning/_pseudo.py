@@ -21,11 +21,11 @@ from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Loss, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._smooth import minimize
+from logsuper.learning._smooth import Function, minimize
 
 __all__ = ["PseudoLikelihood", "pseudo"]
 
-# Gains of that many elements, times functions, are kept; beyond, they are made anew at every step.
+# Maximum number of gains (elements times functions) that are kept; beyond, they are recomputed.
 _KEPT = 1 << 25
 
 
@@ -112,7 +112,7 @@ def pseudo(
         Not used: nothing is random, and NumPy does the work.
     callback : callable, optional
     tol, max_iterations
-        As of `_smooth.minimize`.
+        As in `minimize`.
 
     Returns
     -------
@@ -121,8 +121,7 @@ def pseudo(
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._pseudo import pseudo
+    >>> from logsuper.learning import Penalty, make_examples, pseudo
     >>> fh, fv = ls.grid_cuts((8, 8))
     >>> x = ls.LogSupermodular(0.6 * fh + 0.4 * fv).sample(4000, "cftp", seed=0)
     >>> data = make_examples([fh, fv], labels=x.reshape(-1, 8, 8), modular="shared")
@@ -131,7 +130,7 @@ def pseudo(
     """
     check_problem(examples, penalty)
     return minimize(
-        PseudoLikelihood(examples),
+        Function(examples, PseudoLikelihood(examples).loss),
         penalty,
         start=start,
         callback=callback,

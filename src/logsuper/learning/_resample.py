@@ -9,7 +9,7 @@ from labels. If :math:`p_\theta(x\mid z)` is the posterior of a prior q, the ima
 which is the next iterate of expectation maximisation for the law of the clean images: the
 likelihood of the noisy ones never falls, and their true law is a fixed point (W. H. Richardson,
 "Bayesian-based iterative method of image restoration", 1972; G. Celeux and J. Diebolt, "The SEM
-algorithm", 1985, for a draw in the place of the sum).
+algorithm", 1985, for a draw instead of the sum).
 
 A model is never quite right: what it draws is rougher than smooth masks are, and the rounds settle
 at weights that are too small for them. The most probable value of each pixel is smoother than a
@@ -51,7 +51,7 @@ from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._score import score
 from logsuper.learning._smooth import check_start
-from logsuper.learning._steps import units
+from logsuper.learning._steps import half_a_unit, units
 
 __all__ = ["clean_images", "corrupt_again", "is_pairwise", "resample"]
 
@@ -90,12 +90,12 @@ def resample(
     ----------
     examples : Examples
         With observations; labels are not looked at. Features must not be made from the
-        observations, but for ``context``, which is made anew from those of each round.
+        observations, except for ``context``, which is recomputed from those of each round.
     penalty : Penalty
         As for `logistic` with labels.
     start : ndarray of shape (P,), optional
         By default a rough match of estimated moments, see `moments`; half a unit of each function
-        where that cannot be had.
+        where these cannot be estimated.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; it never changes the result.
@@ -198,13 +198,8 @@ def resample(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Learned(
-        examples.layout.unpack(theta),
-        theta,
-        done,
-        tuple(history),
-        examples.channel,
-        {"steps": steps, "path": tuple(path), "scores": tuple(scores)},
+    return Learned.of(
+        examples, theta, done, history, steps=steps, path=tuple(path), scores=tuple(scores)
     )
 
 
@@ -272,13 +267,12 @@ def _first(
     """Return the weights to start from."""
     layout = examples.layout
     if not all(is_pairwise(group.prepared.functions) for group in examples.groups):
-        theta, where = layout.fill(), layout.blocks["alpha"]
-        theta[where] = 0.5 * units(examples)[where]
-        return theta
+        return half_a_unit(examples)
     weight = max(_FIRST_LEAST, examples.pixels / _FIRST_PIXELS) / examples.count
     firm = Penalty.of(layout, alpha=weight, modular=weight, beta=weight, scale=weight)
     # per unit of each function, whatever its own size is
-    firm = dataclasses.replace(firm, weights=firm.weights / _squares(examples))
+    where = layout.blocks["alpha"]
+    firm.weights[where] /= units(examples)[where] ** 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return moments(
@@ -291,14 +285,6 @@ def _first(
             tol=_FIRST_TOL,
             max_steps=_FIRST_STEPS,
         ).theta
-
-
-def _squares(examples: Examples) -> FloatArray:
-    """Return the square of the unit of each weight of a function, 1 for other parameters."""
-    where = examples.layout.blocks["alpha"]
-    found = np.ones(examples.layout.size)
-    found[where] = units(examples)[where] ** 2
-    return found
 
 
 def _scores(

@@ -6,7 +6,7 @@ image, observations are taken to be independent: the correlation of residuals at
 
 .. math:: \rho(d)=\sum_ir_ir_{i+d}\Big/\sum_ir_i^2,
 
-is then 0 but for chance. If it is not, what is wrong shows in how far it reaches. That of
+is then 0 up to chance. If it is not, what is wrong shows in how far it reaches. That of
 neighbours is split into three parts, :math:`\rho(1)=\text{light}+\text{far}+\text{near}`:
 
 - light: the share of the variance that a smooth surface explains (`_light`);
@@ -39,7 +39,7 @@ __all__ = ["Residuals", "examine_residuals", "neighbour_correlation"]
 # What matters of a correlation: near and far, beyond so many standard errors. A wide blur that was
 # subtracted leaves halos of masks, up to .12 far.
 _NEAR, _PATCHES, _SIGMAS = 0.1, 0.13, 3.0
-# A mask that light or patches misled leaves some of the other parts: they are spoken of above this.
+# A mask that light or patches misled leaves some of the other parts: reported above this share.
 _SECOND = 0.3
 # Distance from a Gaussian that matters (uniform noise has .09), and least pixels of a label for it.
 _DISTANCE, _ENOUGH = 0.15, 200

@@ -78,7 +78,7 @@ def score(
     ----------
     examples : Examples
         With observations; labels are not looked at. Features must not be made from the
-        observations, but for ``context``.
+        observations, except for ``context``.
     theta : ndarray of shape (P,)
         The parameters.
     patterns : int, 1 to 16

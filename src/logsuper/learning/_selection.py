@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 from logsuper._base import FloatArray, IntArray, Seed, as_key, as_list, check_choice, check_integer
 from logsuper.learning._decoding import means, modes
-from logsuper.learning._examples import UNKNOWN, Examples, check_examples
+from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._learned import Learned
 from logsuper.learning._penalty import Penalty
 
@@ -39,7 +39,7 @@ class Selection:
     ----------
     penalties : tuple of Penalty
     scores : ndarray of shape (R, F)
-        One a penalty and fold; more is better.
+        One per penalty and fold; more is better.
     chosen : int
         The place of the penalty that was chosen.
     learned : Learned
@@ -92,14 +92,12 @@ def path(
     Returns
     -------
     tuple of Learned
-        One a penalty.
+        One per penalty.
 
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._max_margin import max_margin
-    >>> from logsuper.learning._selection import path
+    >>> from logsuper.learning import Penalty, make_examples, max_margin, path
     >>> x = ls.make_silhouettes(4, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, observed=z, channel=ls.Flips(0.1))
@@ -163,9 +161,7 @@ def cross_validate(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.learning import Penalty, make_examples
-    >>> from logsuper.learning._max_margin import max_margin
-    >>> from logsuper.learning._selection import cross_validate
+    >>> from logsuper.learning import Penalty, cross_validate, make_examples, max_margin
     >>> x = ls.make_silhouettes(9, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, observed=z, channel=ls.Flips(0.1))
@@ -271,11 +267,6 @@ def _seen(examples: Examples, learned: Learned) -> Examples:
 
 def _accuracy(examples: Examples, found: Any) -> float:
     """Return the share of pixels with a label that are on its side of one half."""
-    right = total = 0
-    for group in examples.groups:
-        assert group.labels is not None
-        for i, labels in zip(group.index, group.labels, strict=True):
-            known = labels != UNKNOWN
-            total += int(np.count_nonzero(known))
-            right += int(np.count_nonzero(((found[i].ravel() > 0.5) == (labels == 1)) & known))
-    return right / total if total else float("nan")
+    right = [(values > 0.5) == (labels == 1) for labels, values in examples.compare(found)]
+    every = np.concatenate(right)
+    return np.count_nonzero(every) / len(every) if len(every) else float("nan")

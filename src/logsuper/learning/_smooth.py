@@ -7,7 +7,8 @@ optimization", SIAM Journal on Scientific Computing 16, 1995.
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -25,28 +26,27 @@ from logsuper._base import (
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
-from logsuper.learning._objective import Loss
+from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 
-__all__ = ["Differentiable", "check_start", "minimize"]
+__all__ = ["Function", "check_start", "check_tol", "minimize"]
 
 # How far a parameter is moved to measure the curvature of the loss.
 _PROBE = 0.01
-# A curvature below this says nothing about scale.
+# Minimum curvature that is used as a scale.
 _FLAT = 1e-9
 # Pairs of steps and gradients that L-BFGS remembers.
 _MEMORY = 20
 
 
-class Differentiable(Protocol):
-    """A loss of the parameters of examples: an `Objective`, or anything that looks like one."""
+class Function(NamedTuple):
+    """A mean loss of examples without randomness, where an `Objective` would say more."""
 
-    @property
-    def examples(self) -> Examples:
-        """What the loss is about."""
+    examples: Examples
+    loss: Callable[[FloatArray], Loss]
 
-    def loss(self, theta: FloatArray) -> Loss:
-        """Return the mean loss and its gradient."""
+
+Differentiable = Objective | Function
 
 
 def minimize(
@@ -69,8 +69,8 @@ def minimize(
 
     Parameters
     ----------
-    objective : Differentiable
-        An `Objective` whose engine draws no fresh noise, for instance.
+    objective : Objective or Function
+        What has `examples` and a `loss` without randomness.
     penalty : Penalty
     start : ndarray of shape (P,), optional
         No coupling, no fields and w = 1 by default.
@@ -91,8 +91,8 @@ def minimize(
     Returns
     -------
     Learned
-        With the largest entry of the ``projected_gradient``, as compared with tol, the number of
-        ``evaluations`` and the ``curvature`` in its details.
+        Its details have the largest entry of the ``projected_gradient``, as compared with tol, the
+        number of ``evaluations`` and the ``curvature``.
 
     Raises
     ------
@@ -107,8 +107,7 @@ def minimize(
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
-    >>> from logsuper.learning._smooth import minimize
+    >>> from logsuper.learning import FixedNoise, Objective, Penalty, make_examples, minimize
     >>> data = make_examples([ls.Modular([0.0])], labels=[[1], [1], [1], [0]])
     >>> objective = Objective.supervised(data, FixedNoise(1001, key=0))
     >>> penalty = Penalty.of(data.layout, alpha=1.0)
@@ -118,9 +117,7 @@ def minimize(
     """
     check_problem(objective.examples, penalty)
     layout = objective.examples.layout
-    tolerance = check_number(tol, "tol")
-    if tolerance <= 0:
-        raise ValueError(f"tol = {tolerance:g} must be positive")
+    tolerance = check_tol(tol)
     most = check_integer(max_iterations, "max_iterations", 0, 2**31)
     run = _Run(objective, penalty, callback)
     first = run.evaluate(check_start(start, layout))
@@ -178,14 +175,23 @@ def minimize(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Learned(
-        layout.unpack(found.theta),
+    return Learned.of(
+        objective.examples,
         found.theta,
         converged,
-        tuple(run.history),
-        objective.examples.channel,
-        {"projected_gradient": left, "evaluations": run.evaluations, "curvature": measured},
+        run.history,
+        projected_gradient=left,
+        evaluations=run.evaluations,
+        curvature=measured,
     )
+
+
+def check_tol(tol: object) -> float:
+    """Return a tolerance above 0."""
+    number = check_number(tol, "tol")
+    if number <= 0:
+        raise ValueError(f"tol = {number:g} must be positive")
+    return number
 
 
 def check_start(start: FloatArray | None, layout: Layout) -> FloatArray:

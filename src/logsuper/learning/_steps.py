@@ -8,8 +8,8 @@ All rules are :math:`\theta_j\leftarrow[\theta_j-c_jg_j/d_j]_+` with the subgrad
   :math:`c_j` the unit of the parameter. Statistics of a whole image vary a hundred times as much as
   those of a pixel; here each parameter finds its own step. That is AdaGrad (J. Duchi, E. Hazan and
   Y. Singer, "Adaptive subgradient methods for online learning and stochastic optimization", JMLR
-  12, 2011), but for the weights of the mean: step h has about the weight :math:`h^4`, so that the
-  large gradients far from the optimum are forgotten.
+  12, 2011), except for the weights of the mean: step h has about the weight :math:`h^4`, so that
+  the large gradients far from the optimum are forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense
 
-__all__ = ["RULES", "Steps", "make_steps", "units"]
+__all__ = ["RULES", "Steps", "half_a_unit", "make_steps", "units"]
 
 RULES = ("adaptive", "separate", "printed")
 
@@ -95,6 +95,16 @@ def units(examples: Examples) -> FloatArray:
         root = math.sqrt(layout.features)
         unit[layout.blocks["beta"]] = 1.0 / (np.where(size > 0.0, size, 1.0) * root)
     return unit
+
+
+def half_a_unit(examples: Examples) -> FloatArray:
+    """Return the default start: half a unit of each function, t = 0, beta = 0 and w = 1.
+
+    Without any coupling, noise could not be told from signal.
+    """
+    theta, where = examples.layout.fill(), examples.layout.blocks["alpha"]
+    theta[where] = 0.5 * units(examples)[where]
+    return theta
 
 
 def _gain_range(f: SubmodularFunction) -> float:

@@ -23,7 +23,7 @@ from scipy.special import expit, logit
 
 from logsuper._base import FloatArray, Seed, check_number
 from logsuper.learning._decoding import SAMPLES, means
-from logsuper.learning._examples import UNKNOWN, Examples, check_examples
+from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._score import hidden_means, log_predictive
 
 __all__ = ["best_temperature", "soften"]
@@ -103,14 +103,7 @@ def best_temperature(
     if not examples.has_labels:
         return _least(_hidden(examples, theta, samples, seed, n_jobs))
     p = means(examples, theta, method=method, samples=samples, seed=seed, n_jobs=n_jobs)
-    odds, signs = [], []
-    for group in examples.groups:
-        assert group.labels is not None
-        for i, labels in zip(group.index, group.labels, strict=True):
-            known = labels != UNKNOWN
-            odds.append(logit(p[i].ravel()[known]))
-            signs.append(2.0 * labels[known] - 1.0)
-    margins = np.concatenate(odds) * np.concatenate(signs)
+    margins = np.concatenate([logit(own) * (2.0 * x - 1.0) for x, own in examples.compare(p)])
     # what is certain stays so at any temperature
     margins = margins[np.isfinite(margins)]
     if not margins.size:
