@@ -107,9 +107,7 @@ class BatchJob {
 
    protected:
     const double* theta(int64_t m) const { return batch_.theta + (batch_.theta_shared ? 0 : m * nodes_); }
-    const double* alpha(int64_t m) const {
-        return batch_.alpha + (batch_.alpha_shared ? 0 : m * functions_);
-    }
+    const double* alpha(int64_t m) const { return batch_.alpha + (batch_.alpha_shared ? 0 : m * functions_); }
     const double* factors(int64_t m) const {
         if (!batch_.factors || batch_.factors_shared) return batch_.factors;
         return batch_.factors + m * structure_.edges() * (batch_.factors_per_function ? functions_ : 1);

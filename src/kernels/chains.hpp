@@ -83,7 +83,8 @@ class GraphScan final : public Scan {
         scratch.spins.resize(n * chains);
         for (int64_t p = 0; p < n; ++p) {
             scratch.field[p] = theta[order_[p]];
-            for (int c = 0; c < chains; ++c) scratch.spins[p * chains + c] = states[c * n + order_[p]] ? 1 : -1;
+            for (int c = 0; c < chains; ++c)
+                scratch.spins[p * chains + c] = states[c * n + order_[p]] ? 1 : -1;
         }
         if (chains == 1)
             run_chains<1>(scratch, problem, sweeps);
@@ -210,9 +211,9 @@ class GridScan final : public Scan {
                     // neighbours in the order of the elements: above, left, right, below
                     const int64_t at = place(i) + h;
                     const int64_t next[4] = {at - stride_, at + odd - 1, at + odd, at + stride_};
-                    const Long4 weight[4] = {
-                        (Long4)read(from_above + next[0]), (Long4)read(from_left + next[1]),
-                        (Long4)read(right + at), (Long4)read(down + at)};
+                    const Long4 weight[4] = {(Long4)read(from_above + next[0]),
+                                             (Long4)read(from_left + next[1]), (Long4)read(right + at),
+                                             (Long4)read(down + at)};
                     Float4 z;
                     std::memcpy(&z, noise + h, sizeof z);
                     const Double4 threshold = __builtin_convertvector(z, Double4), t = read(field + at);

@@ -159,7 +159,9 @@ inline void add_groups(TermScan& scan, double weight, Array<const int64_t> start
         for (int64_t q = p; q + 1 < last; ++q)
             require(point.data()[q] < point.data()[q + 1], "the points of a profile must increase");
     }
-    const auto copy = [](const auto& array) { return std::vector(array.data(), array.data() + array.size()); };
+    const auto copy = [](const auto& array) {
+        return std::vector(array.data(), array.data() + array.size());
+    };
     scan.add(weight, std::make_unique<GroupTerm>(copy(start), copy(group), copy(weights), copy(piece),
                                                  copy(point), copy(value)));
 }

@@ -41,9 +41,7 @@ class Clusters {
         });
         // The least element is the root: it comes first, and its noise decides.
         scratch.field.assign(n_, 0.0);
-        polled(n_, 16, [&](int64_t i) {
-            scratch.field[root[i] = find(root.data(), root[i])] += theta[i];
-        });
+        polled(n_, 16, [&](int64_t i) { scratch.field[root[i] = find(root.data(), root[i])] += theta[i]; });
         fill_noise(key, problem, time + 1, n_, scratch.noise.data());
         for (int64_t i = 0; i < n_; ++i) state[i] = scratch.noise[root[i]] < scratch.field[root[i]];
     }

@@ -256,8 +256,7 @@ class DeterminantTerm final : public Term {
 
    public:
     // kernel: (n, n)
-    DeterminantTerm(int64_t n, const double* kernel, bool on)
-        : n_(n), on_(on), kernel_(at(n)), variance_(n) {
+    DeterminantTerm(int64_t n, const double* kernel, bool on) : n_(n), on_(on), kernel_(at(n)), variance_(n) {
         for (int64_t i = 0; i < n; ++i) {
             std::copy(kernel + i * n, kernel + i * n + i + 1, kernel_.begin() + at(i));
             variance_[i] = kernel[i * n + i];
@@ -314,9 +313,8 @@ class TermScan final : public Scan {
         scratch.noise.resize(padded(n_));
         scratch.terms.resize(room_ * chains);
         for (int c = 0; c < chains; ++c)
-            each(scratch, c, [&](const Term& term, double, double* state) {
-                term.start(states + c * n_, state);
-            });
+            each(scratch, c,
+                 [&](const Term& term, double, double* state) { term.start(states + c * n_, state); });
         int live = chains;
         for (int64_t k = 0; k < sweeps.count; ++k) {
             // chains that have met stay together
@@ -342,9 +340,8 @@ class TermScan final : public Scan {
 
     double gain_at(ScanScratch& scratch, int chain, const uint8_t* x, int64_t d) const {
         double sum = 0;
-        each(scratch, chain, [&](const Term& term, double weight, double* state) {
-            sum += weight * term.gain(x, state, d);
-        });
+        each(scratch, chain,
+             [&](const Term& term, double weight, double* state) { sum += weight * term.gain(x, state, d); });
         return sum;
     }
 
@@ -357,9 +354,8 @@ class TermScan final : public Scan {
     template <int C>
     void sweep(ScanScratch& scratch, uint8_t* states, const double* theta, double scale) const {
         for (int c = 0; c < C; ++c)
-            each(scratch, c, [&](const Term& term, double, double* state) {
-                term.renew(states + c * n_, state);
-            });
+            each(scratch, c,
+                 [&](const Term& term, double, double* state) { term.renew(states + c * n_, state); });
         for (int64_t d = 0; d < n_; ++d) {
             poll(C * steps_);
             double gain[C];

@@ -156,7 +156,8 @@ class GridConditional {
     void run(Scratch& scratch, int64_t unit) const {
         const int64_t m = unit / parts(), first = unit % parts() * part_, n = p_.nodes;
         const int64_t last = std::min(n, first + part_);
-        const int64_t low = std::max<int64_t>(0, first - margin_) / 32 * 32, high = std::min(n, last + margin_);
+        const int64_t low = std::max<int64_t>(0, first - margin_) / 32 * 32,
+                      high = std::min(n, last + margin_);
         const int64_t size = high - low, count = static_cast<int64_t>(offsets_.size());
         scratch.resize(size, count * (size + kPad));
         std::copy_n(p_.theta + m * n + low, size, scratch.theta.data());
@@ -165,10 +166,11 @@ class GridConditional {
                         scratch.weights.data() + o * (size + kPad));
         for (int64_t s = 0; s < p_.samples; ++s) {
             if (s && s % kFlush == 0) scratch.flush(first - low, last - first, p_.sums + m * n + first);
-            perturb_part(scratch.theta.data(), low, size, p_.key, p_.numbers[m], p_.sample(s), scratch.field.data());
+            perturb_part(scratch.theta.data(), low, size, p_.key, p_.numbers[m], p_.sample(s),
+                         scratch.field.data());
             exchange(scratch, p_.labels + (m * p_.samples + s) * n + low, size);
-            add_sigmoid(scratch.theta.data() + (first - low), scratch.pull.data() + (first - low), last - first,
-                        scratch.sums.data() + (first - low));
+            add_sigmoid(scratch.theta.data() + (first - low), scratch.pull.data() + (first - low),
+                        last - first, scratch.sums.data() + (first - low));
         }
         scratch.flush(first - low, last - first, p_.sums + m * n + first);
     }
@@ -182,7 +184,8 @@ class GridConditional {
         T* __restrict spin = scratch.spin.data();
         for (int64_t i = 0; i < size; ++i) spin[i] = static_cast<T>(2 * y[i] - 1);
         for (int round = 0; round <= p_.rounds; ++round) {
-            for (int64_t i = 0; round && i < size; i += kPack<T>) write(belief + i, read(field + i) + read(pull + i));
+            for (int64_t i = 0; round && i < size; i += kPack<T>)
+                write(belief + i, read(field + i) + read(pull + i));
             std::fill_n(pull, size, T(0));
             for (size_t o = 0; o < offsets_.size(); ++o) {
                 const int64_t offset = offsets_[o], count = size - offset;
@@ -232,7 +235,8 @@ class GraphConditional {
    public:
     using Scratch = ConditionalScratch<T>;
 
-    GraphConditional(const Perturbations& p, int64_t edges, const int64_t* ends, const double* weights, bool shared)
+    GraphConditional(const Perturbations& p, int64_t edges, const int64_t* ends, const double* weights,
+                     bool shared)
         : p_(p), edges_(edges), ends_(ends), weights_(weights), shared_(shared) {}
     int64_t units() const { return p_.problems; }
 
@@ -243,7 +247,8 @@ class GraphConditional {
         std::copy_n(weights_ + (shared_ ? 0 : m * edges_), edges_, scratch.weights.data());
         for (int64_t s = 0; s < p_.samples; ++s) {
             if (s && s % kFlush == 0) scratch.flush(0, n, p_.sums + m * n);
-            perturb_part(scratch.theta.data(), 0, n, p_.key, p_.numbers[m], p_.sample(s), scratch.field.data());
+            perturb_part(scratch.theta.data(), 0, n, p_.key, p_.numbers[m], p_.sample(s),
+                         scratch.field.data());
             exchange(scratch, p_.labels + (m * p_.samples + s) * n);
             add_sigmoid(scratch.theta.data(), scratch.pull.data(), n, scratch.sums.data());
         }

@@ -54,10 +54,12 @@ inline bool fits_single(const Array<const double>& weights) {
     return true;
 }
 
-inline void conditional_grid(Array<const int64_t> offsets, Array<const double> weights, Array<const double> theta,
-                             Array<const uint8_t> labels, Array<const uint64_t> numbers, uint64_t key,
-                             uint32_t first_sample, int rounds, int threads, Array<double> sums) {
-    const Perturbations p = check_perturbations(theta, labels, numbers, key, first_sample, rounds, threads, sums);
+inline void conditional_grid(Array<const int64_t> offsets, Array<const double> weights,
+                             Array<const double> theta, Array<const uint8_t> labels,
+                             Array<const uint64_t> numbers, uint64_t key, uint32_t first_sample, int rounds,
+                             int threads, Array<double> sums) {
+    const Perturbations p =
+        check_perturbations(theta, labels, numbers, key, first_sample, rounds, threads, sums);
     require(offsets.ndim() == 1 && weights.ndim() == 3, "wrong number of axes");
     require(length(weights, 1) == length(offsets, 0) && length(weights, 2) == p.nodes,
             "weights has the wrong shape");
@@ -71,10 +73,12 @@ inline void conditional_grid(Array<const int64_t> offsets, Array<const double> w
         run_conditional(GridConditional<double>(p, list, weights.data(), shared), threads);
 }
 
-inline void conditional_graph(Array<const int64_t> edges, Array<const double> weights, Array<const double> theta,
-                              Array<const uint8_t> labels, Array<const uint64_t> numbers, uint64_t key,
-                              uint32_t first_sample, int rounds, int threads, Array<double> sums) {
-    const Perturbations p = check_perturbations(theta, labels, numbers, key, first_sample, rounds, threads, sums);
+inline void conditional_graph(Array<const int64_t> edges, Array<const double> weights,
+                              Array<const double> theta, Array<const uint8_t> labels,
+                              Array<const uint64_t> numbers, uint64_t key, uint32_t first_sample, int rounds,
+                              int threads, Array<double> sums) {
+    const Perturbations p =
+        check_perturbations(theta, labels, numbers, key, first_sample, rounds, threads, sums);
     require(edges.ndim() == 2 && length(edges, 1) == 2 && weights.ndim() == 2, "wrong number of axes");
     require(length(weights, 1) == length(edges, 0), "weights has the wrong shape");
     for (size_t k = 0; k < edges.size(); ++k)

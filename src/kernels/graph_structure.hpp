@@ -58,9 +58,8 @@ struct DenseView : DenseSolver<T> {
     static int64_t bytes(const GraphStructure& s) { return DenseSolver<T>::bytes(s.graph.n); }
     void apply(const WeightRange& range, const std::vector<double>& w) {
         this->set_weights(range, [&](auto&& put) {
-            polled(structure.graph.m, 16, [&](int64_t e) {
-                put(structure.ends[2 * e], structure.ends[2 * e + 1], w[e]);
-            });
+            polled(structure.graph.m, 16,
+                   [&](int64_t e) { put(structure.ends[2 * e], structure.ends[2 * e + 1], w[e]); });
         });
     }
     T edge_weight(int64_t e) const { return this->weight(structure.ends[2 * e], structure.ends[2 * e + 1]); }
@@ -107,7 +106,10 @@ class GraphWorker final : public Worker {
 
    public:
     explicit GraphWorker(const GraphStructure& structure)
-        : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n), bytes_(structure.graph.n) {
+        : structure_(structure),
+          weights_(structure.graph.m),
+          degrees_(structure.graph.n),
+          bytes_(structure.graph.n) {
         Watch::reserve(own_bytes(structure));
         const auto& first = structure.graph.first;
         for (int64_t i = 0; i < structure.graph.n; ++i)
@@ -128,7 +130,8 @@ class GraphWorker final : public Worker {
     }
 
     void solve(const double* theta, Tie tie) override {
-        tiers_.solve(theta, structure_.graph.n, tie, [&](auto& solver, const auto& range) { apply(solver, range); });
+        tiers_.solve(theta, structure_.graph.n, tie,
+                     [&](auto& solver, const auto& range) { apply(solver, range); });
     }
     Precision precision() const override { return tiers_.precision(); }
     void labels(uint8_t* out) const override {
@@ -188,7 +191,8 @@ class GraphWorker final : public Worker {
         for (int k = 0; k < structure_.n_functions; ++k)
             polled(structure_.start[k + 1] - structure_.start[k], 8, [&](int64_t i) {
                 const int64_t t = structure_.start[k] + i;
-                weights_[structure_.edge[t]] += alpha[k] * structure_.weight[t] * factor(k, structure_.edge[t]);
+                weights_[structure_.edge[t]] +=
+                    alpha[k] * structure_.weight[t] * factor(k, structure_.edge[t]);
             });
         WeightRange range;
         polled(structure_.graph.m, 16, [&](int64_t e) {

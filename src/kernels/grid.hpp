@@ -253,7 +253,9 @@ class GridSolver {
     // Bits of a plane.
     static bool bit(const Buffer<uint64_t>& plane, int64_t b) { return plane.data[b >> 6] >> (b & 63) & 1; }
     static void set(Buffer<uint64_t>& plane, int64_t b) { plane.data[b >> 6] |= uint64_t{1} << (b & 63); }
-    static void clear(Buffer<uint64_t>& plane, int64_t b) { plane.data[b >> 6] &= ~(uint64_t{1} << (b & 63)); }
+    static void clear(Buffer<uint64_t>& plane, int64_t b) {
+        plane.data[b >> 6] &= ~(uint64_t{1} << (b & 63));
+    }
 
     // Steps of the stencil, in words and columns of the planes and in nodes.
     int64_t words_of(int k) const { return K == 2 ? (k ? words_ : 0) : shape_.row_step[k] * words_; }

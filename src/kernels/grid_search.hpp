@@ -92,8 +92,7 @@ void GridSolver<T, K>::push_active(int64_t b) {
     set(queued_, b);
     if (queue_size_ == queue_.size()) {  // ring buffer: unroll into twice the space
         std::vector<int32_t> larger(queue_.size() * 2);
-        for (size_t i = 0; i < queue_size_; ++i)
-            larger[i] = queue_[(queue_head_ + i) & (queue_.size() - 1)];
+        for (size_t i = 0; i < queue_size_; ++i) larger[i] = queue_[(queue_head_ + i) & (queue_.size() - 1)];
         queue_.swap(larger);
         queue_head_ = 0;
     }
@@ -291,8 +290,7 @@ void GridSolver<T, K>::adopt(int64_t b) {
         for (unsigned rest = open_out(b) & neighbours(sink_, b); rest; rest &= rest - 1)
             push_active(b + step_[__builtin_ctz(rest)]);
     // A neighbour across the border has both arcs closed; else at least one is open.
-    for (unsigned rest = (towards | (Source ? open_out(b) : open_in(b))) & kin; rest;
-         rest &= rest - 1) {
+    for (unsigned rest = (towards | (Source ? open_out(b) : open_in(b))) & kin; rest; rest &= rest - 1) {
         const int d = __builtin_ctz(rest);
         const int64_t q = b + step_[d];
         if (towards >> d & 1) push_active(q);

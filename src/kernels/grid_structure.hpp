@@ -221,7 +221,8 @@ class GridWorker final : public Worker {
             if (plane.offset != k || a == 0) continue;
             const double* factor = factors_;
             if (factor)
-                factor += (per_function_ ? plane.function * structure_.n_edges : 0) + structure_.row_base[k][r];
+                factor +=
+                    (per_function_ ? plane.function * structure_.n_edges : 0) + structure_.row_base[k][r];
             const double* array = plane.array.empty() ? nullptr : plane.array.data() + r * shape_.width;
             if (array && factor)
                 for (int64_t c = first; c < last; ++c) out[c] += a * array[c] * factor[c];
@@ -296,9 +297,8 @@ inline std::unique_ptr<Worker> GridStructure::worker() const {
 }
 
 inline Room GridStructure::room(bool wide, bool min_norm) const {
-    Room room = with_offsets(shape.offsets, [&](auto K) {
-        return GridWorker<decltype(K)::value>::room(shape, wide, min_norm);
-    });
+    Room room = with_offsets(
+        shape.offsets, [&](auto K) { return GridWorker<decltype(K)::value>::room(shape, wide, min_norm); });
     const int64_t more = min_norm ? room_to_divide(shape.rows * shape.stride, nodes()) : 0;
     return {room.least + more, room.most + more};
 }

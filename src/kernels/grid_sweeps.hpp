@@ -17,8 +17,7 @@ void GridSolver<T, K>::load_row(const double* theta, int64_t row) {
     int64_t c = 0;
 #if defined(__AVX2__)
     if constexpr (sizeof(T) == 4) {
-        const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound),
-                      lo = _mm256_set1_pd(-bound);
+        const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound), lo = _mm256_set1_pd(-bound);
         const __m256d fine = _mm256_set1_pd(Resolution<T>::kFine), zero = _mm256_setzero_pd();
         const __m256d sign = _mm256_set1_pd(-0.0), half = _mm256_set1_pd(0.5);
         __m256d odd = zero, lost = zero;
@@ -219,7 +218,8 @@ void GridSolver<T, K>::sweep_up(int64_t r, int k) {
     const bool known = one_weight(above, k, common);
     for (int64_t c = 0; c < blocks_ * L; c += L) {
         prefetch(f - 4 * S + c);
-        const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(up + step + c), old = load<T>(f + c);
+        const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(up + step + c),
+                     old = load<T>(f + c);
         const Vec<T> now = vmin(vmax(old - E, -limit), limit);
         const Vec<T> moved = old - now;
         store<T>(f + c, now);

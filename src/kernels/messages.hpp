@@ -76,7 +76,13 @@ class LogMessages {
    public:
     LogMessages(const Ends& ends, const double* t, const double* k, const double* rho, double damping,
                 const double* u)
-        : ends_(ends), t_(t), k_(ends.spread(k)), least_(k_), rho_(ends.spread(rho)), u_(k_), damping_(damping) {
+        : ends_(ends),
+          t_(t),
+          k_(ends.spread(k)),
+          least_(k_),
+          rho_(ends.spread(rho)),
+          u_(k_),
+          damping_(damping) {
         for (double& v : least_) v = std::exp(-v);
         for (int64_t s = 0; s < 2 * ends.m; ++s) u_[s] = u[ends.incoming(s)];
     }
@@ -221,8 +227,13 @@ class MeanField {
 
    public:
     MeanField(const Ends& ends, const double* t, const double* w)
-        : ends_(ends), order_(ends.by_colour()), w_(ends.spread(w)), field_(t, t + ends.n), logits_(ends.n),
-          q_(ends.n), stirred_(ends.n) {
+        : ends_(ends),
+          order_(ends.by_colour()),
+          w_(ends.spread(w)),
+          field_(t, t + ends.n),
+          logits_(ends.n),
+          q_(ends.n),
+          stirred_(ends.n) {
         for (int64_t i = 0; i < ends.n; ++i) {
             largest_ += std::abs(t[i]) + 1.0;
             for (int32_t s = ends.start[i]; s < ends.start[i + 1]; ++s) {

@@ -35,7 +35,8 @@ class Kernel {
         require_threads(threads);
         const Room one = structure_->room(wide, min_norm);
         const int64_t workers = team_size(threads), held = pool_.held();
-        return {std::max<int64_t>(0, workers * one.least - held), std::max<int64_t>(0, workers * one.most - held)};
+        return {std::max<int64_t>(0, workers * one.least - held),
+                std::max<int64_t>(0, workers * one.most - held)};
     }
 
     void maximize(Array<const double> theta, Array<const double> alpha, nb::object factors, bool maximal,
@@ -69,8 +70,9 @@ class Kernel {
         require(S <= (int64_t{1} << 32) - first_sample, "samples have numbers below 2^32");
         require(numbers.ndim() == 1 && length(numbers, 0) == batch.problems, "numbers has the wrong length");
         require(length(values, 0) == batch.problems, "values has the wrong shape");
-        require(length(stats, 0) == batch.problems && length(stats, 1) == S && length(stats, 2) == functions(),
-                "stats has the wrong shape");
+        require(
+            length(stats, 0) == batch.problems && length(stats, 1) == S && length(stats, 2) == functions(),
+            "stats has the wrong shape");
         uint8_t* y = nullptr;
         if (!samples.is_none()) {
             auto array = exactly<uint8_t>(samples);
@@ -175,7 +177,8 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
         } else {
             Array<const double> array;
             require(nb::try_cast(tuple[2], array), "the weight of a plane is a float or an array of them");
-            require(static_cast<int64_t>(array.size()) == depth * height * width, "a plane has the wrong size");
+            require(static_cast<int64_t>(array.size()) == depth * height * width,
+                    "a plane has the wrong size");
             require(finite_and_nonnegative(array.data(), array.size()), "weights must be finite and >= 0");
             plane.value = 0;
             plane.array.assign(array.data(), array.data() + array.size());
@@ -183,8 +186,8 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
         list.push_back(std::move(plane));
     }
     const Computing computing;
-    return new Kernel(std::make_unique<GridStructure>(
-        depth, height, width, steps.data(), static_cast<int>(offsets), functions, std::move(list)));
+    return new Kernel(std::make_unique<GridStructure>(depth, height, width, steps.data(),
+                                                      static_cast<int>(offsets), functions, std::move(list)));
 }
 
 // Function k has weight[t] on edge edge[t] for start[k] <= t < start[k + 1].
@@ -232,8 +235,9 @@ void draw_noise(uint64_t key, uint64_t problem, uint32_t sample, Array<double> o
 bool has_avx2() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-           __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("lzcnt");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
+           __builtin_cpu_supports("lzcnt");
 #else
     return false;
 #endif

@@ -127,9 +127,8 @@ LOGSUPER_INLINE void transpose_halves(__m256i* r) {
     r[3] = _mm256_unpackhi_epi64(a1, a3);
 }
 LOGSUPER_INLINE __m256i load_halves(const void* low, const void* high) {
-    return _mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
-        _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
+                                   _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
 }
 LOGSUPER_INLINE void store_halves(void* low, void* high, __m256i v) {
     _mm_storeu_si128(static_cast<__m128i*>(low), _mm256_castsi256_si128(v));
@@ -217,9 +216,8 @@ typedef int64_t Long4 __attribute__((vector_size(32)));
 inline void add_chosen(const double* theta, uint64_t bits, int64_t count, Double4& sum) {
     constexpr double kLargest = std::numeric_limits<double>::max();
     alignas(32) static const int64_t kMasks[16][4] = {
-        {0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},
-        {0, 0, -1, 0},  {-1, 0, -1, 0},  {0, -1, -1, 0},  {-1, -1, -1, 0},
-        {0, 0, 0, -1},  {-1, 0, 0, -1},  {0, -1, 0, -1},  {-1, -1, 0, -1},
+        {0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},  {0, 0, -1, 0},  {-1, 0, -1, 0},
+        {0, -1, -1, 0}, {-1, -1, -1, 0}, {0, 0, 0, -1},   {-1, 0, 0, -1},  {0, -1, 0, -1}, {-1, -1, 0, -1},
         {0, 0, -1, -1}, {-1, 0, -1, -1}, {0, -1, -1, -1}, {-1, -1, -1, -1}};
     for (int64_t i = 0; bits; i += 4, bits >>= 4) {
         Double4 t = {};

@@ -127,8 +127,7 @@ class SparseSolver {
         polled(g_.n, 8, [&](int64_t i) {
             T degree = 0;
             for (int32_t a = g_.first[i]; a < g_.first[i + 1] && !degree; ++a) degree = capacity_[a];
-            if (!degree)
-                tree_[i] = label_of(theta[i], tie) ? kSource : kFree;
+            if (!degree) tree_[i] = label_of(theta[i], tie) ? kSource : kFree;
         });
     }
 

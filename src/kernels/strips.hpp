@@ -118,8 +118,8 @@ void backward_site(const Site& site, double shrink, int64_t half, const double* 
 
 // Sites first .. last - 1 of a row of n columns, from `in` to `out`; `spare` has room for two profiles.
 template <class D>
-void forward_sites(const Site* row, int n, int first, int last, double shrink, const double* in,
-                   double* out, double* spare) {
+void forward_sites(const Site* row, int n, int first, int last, double shrink, const double* in, double* out,
+                   double* spare) {
     const int64_t half = int64_t{1} << (n - 1);
     for (int k = first; k < last; ++k) {
         double* to = k == last - 1 ? out : spare + (k & 1) * 2 * half;
@@ -129,8 +129,8 @@ void forward_sites(const Site* row, int n, int first, int last, double shrink, c
 }
 
 template <class D>
-void backward_sites(const Site* row, int n, int first, int last, double shrink, const double* in,
-                    double* out, double* spare) {
+void backward_sites(const Site* row, int n, int first, int last, double shrink, const double* in, double* out,
+                    double* spare) {
     const int64_t half = int64_t{1} << (n - 1);
     for (int k = last - 1; k >= first; --k) {
         double* to = k == first ? out : spare + (k & 1) * 2 * half;
@@ -215,10 +215,10 @@ double log_odds_below(const double* a, const double* b, int64_t n) {
 
 // Log-odds of every column, from a[i] b[i] over the profiles of a whole row; `spare` has room for one.
 template <class D>
-void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out,
-                         double* spare) {
+void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out, double* spare) {
     int64_t size = int64_t{1} << n;
-    polled<4>(size, 4 * D::kSteps, [&](int64_t i) { store4(spare + i, D::times(load4(a + i), load4(b + i))); });
+    polled<4>(size, 4 * D::kSteps,
+              [&](int64_t i) { store4(spare + i, D::times(load4(a + i), load4(b + i))); });
     for (int k = 0; k < wanted; ++k) {
         const int64_t half = size / 2;
         if (half >= 4) {

@@ -71,9 +71,8 @@ inline void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window,
 }
 
 inline void strip_windows(Numbers t, Numbers across, Numbers down, int64_t window,
-                          Array<const int64_t> starts, Numbers left_low, Numbers left_high,
-                          Numbers right_low, Numbers right_high, int threads, Array<double> odds_low,
-                          Array<double> odds_high) {
+                          Array<const int64_t> starts, Numbers left_low, Numbers left_high, Numbers right_low,
+                          Numbers right_high, int threads, Array<double> odds_low, Array<double> odds_high) {
     const Grid grid = as_grid(t, across, down);
     require(check_window(window) <= grid.w, "window is wider than the grid");
     require_threads(threads);
@@ -119,15 +118,15 @@ inline double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object
 }
 
 inline void bind_strips(nb::module_& m) {
-    m.def("strip_fields", &strip_fields, nb::arg("t"), nb::arg("across"), nb::arg("down"),
-          nb::arg("window"), nb::arg("threads"), nb::arg("low").noconvert(), nb::arg("high").noconvert());
-    m.def("strip_chain", &strip_chain, nb::arg("t"), nb::arg("across"), nb::arg("down"),
-          nb::arg("window"), nb::arg("reference"), nb::arg("low"), nb::arg("high"), nb::arg("threads"),
+    m.def("strip_fields", &strip_fields, nb::arg("t"), nb::arg("across"), nb::arg("down"), nb::arg("window"),
+          nb::arg("threads"), nb::arg("low").noconvert(), nb::arg("high").noconvert());
+    m.def("strip_chain", &strip_chain, nb::arg("t"), nb::arg("across"), nb::arg("down"), nb::arg("window"),
+          nb::arg("reference"), nb::arg("low"), nb::arg("high"), nb::arg("threads"),
           nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
     m.def("strip_windows", &strip_windows, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("window"), nb::arg("starts"), nb::arg("left_low"), nb::arg("left_high"),
-          nb::arg("right_low"), nb::arg("right_high"), nb::arg("threads"),
-          nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
+          nb::arg("right_low"), nb::arg("right_high"), nb::arg("threads"), nb::arg("odds_low").noconvert(),
+          nb::arg("odds_high").noconvert());
     m.def("strip_gradient", &strip_gradient, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("window"), nb::arg("reference"), nb::arg("threads"), nb::arg("grad_t").noconvert(),
           nb::arg("grad_across").noconvert(), nb::arg("grad_down").noconvert(), nb::arg("upper") = false);

@@ -124,7 +124,10 @@ class Window {
     static int padded(int64_t columns) { return static_cast<int>(std::max<int64_t>(4, columns)); }
 
     Window(const Model& model, const Span& span, WindowScratch& scratch)
-        : scratch_(scratch), h_(model.grid.h), n_(padded(span.columns)), used_(static_cast<int>(span.columns)) {
+        : scratch_(scratch),
+          h_(model.grid.h),
+          n_(padded(span.columns)),
+          used_(static_cast<int>(span.columns)) {
         size_ = int64_t{1} << n_;
         const Grid& g = model.grid;
         const GridWeights<D>& weights = model.weights<D>();
@@ -429,9 +432,8 @@ inline double transfer(const Model& model, double* odds) {
     double log_z = 0;
     WindowScratch scratch;
     const int64_t w = model.grid.w;
-    with_window(model, Span{0, w}, scratch, [&](auto& win, double) {
-        log_z = win.columns(odds ? static_cast<int>(w) : 0, odds, w);
-    });
+    with_window(model, Span{0, w}, scratch,
+                [&](auto& win, double) { log_z = win.columns(odds ? static_cast<int>(w) : 0, odds, w); });
     return log_z;
 }
 
