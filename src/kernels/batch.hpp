@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <type_traits>
@@ -18,7 +19,7 @@ namespace LOGSUPER_ISA {
 
 struct Batch {
     int64_t problems = 0;
-    const double* theta = nullptr;  // (problems or 1, nodes)
+    const double* theta = nullptr;  // (problems or 1, elements)
     bool theta_shared = false;
     const double* alpha = nullptr;  // (problems or 1, functions)
     bool alpha_shared = false;
@@ -26,7 +27,7 @@ struct Batch {
     bool factors_shared = false, factors_per_function = false;
     bool wide = false;
     Tie tie = Tie::kMinimal;
-    int64_t outputs = 0;  // number of labels to return: those of the first nodes
+    int64_t outputs = 0;  // number of labels to return: those of the first elements
     int threads = 1;
     double* precision = nullptr;  // null, or (problems, 2): see BatchJob::report
 
@@ -89,25 +90,47 @@ class BatchJob {
    protected:
     const Structure& structure_;
     const Batch& batch_;
-    const int64_t nodes_, functions_;
+    const int64_t nodes_, elements_, functions_;
 
    public:
     struct State {
         int64_t weights_of = -1;  // the problem whose weights the worker has
-        std::vector<double> field;
-        std::vector<uint8_t> labels;
+        std::vector<double> field, whole;
+        std::vector<uint8_t> labels, drawn;
         std::vector<uint32_t> counts;
     };
     BatchJob(const Structure& structure, const Batch& batch)
         : structure_(structure),
           batch_(batch),
           nodes_(structure.nodes()),
+          elements_(structure.elements()),
           functions_(structure.functions()) {}
 
     int64_t units() const { return batch_.problems; }
 
    protected:
-    const double* theta(int64_t m) const { return batch_.theta + (batch_.theta_shared ? 0 : m * nodes_); }
+    const double* theta(int64_t m) const { return batch_.theta + (batch_.theta_shared ? 0 : m * elements_); }
+    // The field of all nodes, given that of the elements.
+    const double* on_nodes(const double* field, State& state) const {
+        const auto& runs = structure_.runs();
+        if (runs.empty()) return field;
+        if (state.whole.empty()) state.whole.assign(nodes_, -std::numeric_limits<double>::infinity());
+        for (const auto& run : runs)
+            std::copy_n(field + run.element, run.count, state.whole.data() + run.node);
+        return state.whole.data();
+    }
+    // Writes the labels of the first elements.
+    void write_labels(const Worker& worker, State& state, uint8_t* out) const {
+        const auto& runs = structure_.runs();
+        if (runs.empty() && batch_.outputs == nodes_) return worker.labels(out);
+        state.labels.resize(nodes_);
+        worker.labels(state.labels.data());
+        if (runs.empty()) std::copy_n(state.labels.data(), batch_.outputs, out);
+        for (const auto& run : runs) {
+            const int64_t count = std::min(run.count, batch_.outputs - run.element);
+            if (count > 0) std::copy_n(state.labels.data() + run.node, count, out + run.element);
+        }
+    }
     const double* alpha(int64_t m) const { return batch_.alpha + (batch_.alpha_shared ? 0 : m * functions_); }
     ProblemWeights weights(int64_t m) const {
         const int64_t rows = batch_.factors_per_function ? functions_ : 1;
@@ -150,20 +173,14 @@ class MaximizeJob : public BatchJob {
 
     void run(Worker& worker, State& state, int64_t m) const {
         set_weights(worker, state, m);
-        worker.solve(theta(m), batch_.tie);
+        const double* const field = on_nodes(theta(m), state);
+        worker.solve(field, batch_.tie);
         poll(4 * nodes_);
         report(m, worker.precision());
-        uint8_t* labels = out_.labels + m * batch_.outputs;
-        if (batch_.outputs < nodes_) {
-            state.labels.resize(nodes_);
-            worker.labels(state.labels.data());
-            std::memcpy(labels, state.labels.data(), batch_.outputs);
-        } else {
-            worker.labels(labels);
-        }
+        write_labels(worker, state, out_.labels + m * batch_.outputs);
         double* stats = out_.stats + m * functions_;
         worker.statistics(stats);
-        out_.values[m] = value(m, worker, theta(m), stats);
+        out_.values[m] = value(m, worker, field, stats);
     }
 };
 
@@ -201,24 +218,25 @@ class PerturbJob : public BatchJob {
         const int64_t m = unit / blocks(), first = unit % blocks() * kBlock;
         const int64_t last = std::min(noise_.samples, first + kBlock), outputs = batch_.outputs;
         set_weights(worker, state, m);
-        state.field.resize(nodes_);
-        state.labels.resize(nodes_);
+        state.field.resize(elements_);
+        state.drawn.resize(outputs);
         state.counts.assign(outputs, 0);
         Precision coarsest;
         for (int64_t sample = first; sample < last; ++sample) {
             const uint32_t number = static_cast<uint32_t>(noise_.first_sample + sample);
-            perturb_field({noise_.key, noise_.numbers[m], number}, theta(m), nodes_, noise_.noisy,
+            perturb_field({noise_.key, noise_.numbers[m], number}, theta(m), elements_, noise_.noisy,
                           state.field.data());
+            const double* const field = on_nodes(state.field.data(), state);
             poll(4 * nodes_);
-            worker.solve(state.field.data(), batch_.tie);
+            worker.solve(field, batch_.tie);
             const Precision found = worker.precision();
             coarsest.quantum = std::max(coarsest.quantum, found.quantum);
             coarsest.coarse |= found.coarse;
-            uint8_t* const labels = state.labels.data();
-            worker.labels(labels);
+            uint8_t* const labels = state.drawn.data();
+            write_labels(worker, state, labels);
             const int64_t at = m * noise_.samples + sample;
             worker.statistics(out_.stats + at * functions_);
-            out_.values[at] = value(m, worker, state.field.data(), out_.stats + at * functions_);
+            out_.values[at] = value(m, worker, field, out_.stats + at * functions_);
             for (int64_t i = 0; i < outputs; ++i) state.counts[i] += labels[i];
             if (out_.labels) std::memcpy(out_.labels + at * outputs, labels, outputs);
         }

@@ -9,8 +9,9 @@ namespace LOGSUPER_ISA {
 namespace {
 
 // planes: a list of (function, offset, weight), where the weight is one float or an array with one per node.
+// pixels: None, or the nodes that the elements are, in increasing order.
 Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int64_t> steps, int functions,
-                  nb::list planes) {
+                  nb::list planes, nb::object pixels) {
     constexpr int64_t kLimit = int64_t{1} << 30;
     require(depth >= 1 && height >= 1 && width >= 1, "the shape must be positive");
     require(depth < kLimit && height < kLimit && width < kLimit && depth * height < kLimit &&
@@ -54,16 +55,28 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
         }
         list.push_back(std::move(plane));
     }
+    std::vector<int64_t> elements;
+    if (!pixels.is_none()) {
+        auto array = exactly<const int64_t>(pixels);
+        require(array.ndim() == 1 && array.size() > 0, "pixels must be a vector, not empty");
+        elements.assign(array.data(), array.data() + array.size());
+        int64_t last = -1;
+        for (int64_t pixel : elements) {
+            require(last < pixel && pixel < depth * height * width, "pixels must increase within the grid");
+            last = pixel;
+        }
+    }
     const Computing computing;
     const GridShape shape(depth, height, width, steps.data(), static_cast<int>(offsets));
-    return new Kernel(std::make_unique<GridStructure>(shape, functions, std::move(list)));
+    return new Kernel(std::make_unique<GridStructure>(shape, functions, std::move(list), elements));
 }
 
 }  // namespace
 
 void bind_grid(nb::module_& m) {
     m.def("grid", &make_grid, nb::arg("depth"), nb::arg("height"), nb::arg("width"), nb::arg("steps"),
-          nb::arg("functions"), nb::arg("planes"), nb::rv_policy::take_ownership);
+          nb::arg("functions"), nb::arg("planes"), nb::arg("pixels") = nb::none(),
+          nb::rv_policy::take_ownership);
 }
 
 }  // namespace LOGSUPER_ISA

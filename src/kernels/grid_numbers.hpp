@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "buffer.hpp"
 #include "cuts.hpp"
@@ -47,13 +48,19 @@ struct GridNumbers {
             for (int64_t c = columns.first; c < columns.last; ++c) row[c] = q.weight(weights[c]);
         });
     }
-    void set_uniform_weights(const WeightRange& range, const double* weights) {
+    // `closed` are nodes whose edges weigh 0.
+    void set_uniform_weights(const WeightRange& range, const double* weights,
+                             const std::vector<int64_t>& closed) {
         const Quantiser<T> q(range);
         for (int k = 0; k < K; ++k) common[k] = q.weight(weights[k]);
         write_weights(q, [&](T* row, int k, int64_t, ColumnRange columns) {
             std::fill(row + columns.first, row + columns.last, common[k]);
         });
-        uniform = true;
+        uniform = closed.empty();
+        if (uniform) return;
+        for (int64_t b : closed)
+            for (int k = 0; k < K; ++k) weight[k].data[b] = weight[k].data[b - layout.step(k)] = 0;
+        refresh_weights();
     }
     // After weights have changed.
     void refresh_weights() {

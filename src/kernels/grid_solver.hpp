@@ -70,8 +70,9 @@ class GridSolver {
     void set_weights(const WeightRange& range, Weigh&& weigh) {
         numbers_.set_weights(range, weigh);
     }
-    void set_uniform_weights(const WeightRange& range, const double* weights) {
-        numbers_.set_uniform_weights(range, weights);
+    void set_uniform_weights(const WeightRange& range, const double* weights,
+                             const std::vector<int64_t>& closed) {
+        numbers_.set_uniform_weights(range, weights, closed);
     }
 
     // False, and no labels, if the integers are too coarse for this field (unless `force`).
@@ -88,15 +89,16 @@ class GridSolver {
             poll_at_row(r, layout_.width * 4 * K);
             for (int64_t c = 0; c < layout_.width; ++c) {
                 const int64_t b = r * layout_.stride + c;
-                if (!numbers_.is_isolated(b)) continue;
-                const double t = theta[r * layout_.width + c];
-                if (std::isnan(t)) refuse_nan();
-                if (label_of(t, tie))
-                    set_bit(planes_.source, b);
-                else
-                    clear_bit(planes_.source, b);
+                if (numbers_.is_isolated(b)) label_alone(b, theta[r * layout_.width + c], tie);
             }
         }
+    }
+    void label_alone(int64_t b, double theta, Tie tie) {
+        if (std::isnan(theta)) refuse_nan();
+        if (label_of(theta, tie))
+            set_bit(planes_.source, b);
+        else
+            clear_bit(planes_.source, b);
     }
 
     // Calls found(k, b) for every edge (b, b + step(k)) between different labels.

@@ -20,9 +20,15 @@ class GridStructure final : public Structure {
     bool all_uniform = true;
     std::vector<int64_t> row_base[kMaxOffsets];  // row_base[k][r] + c: number of edge k of row r and column c
     int64_t n_edges = 0;
+    // Nodes that are not elements, and elements all of whose neighbours are such, as positions in padded
+    // rows.
+    std::vector<int64_t> closed, enclosed;
 
-    GridStructure(const GridShape& shape, int functions, std::vector<GridPlane> weights)
-        : shape(shape), planes(std::move(weights)), n_functions(functions) {
+    // pixels: the nodes that the elements are, in increasing order; empty if that is all of them. Edges of
+    // other nodes must weigh 0 in planes with an array.
+    GridStructure(const GridShape& shape, int functions, std::vector<GridPlane> weights,
+                  const std::vector<int64_t>& pixels = {})
+        : shape(shape), planes(std::move(weights)), n_functions(functions), elements_(shape.size()) {
         for (int k = 0; k < shape.offsets; ++k) {
             row_base[k].resize(shape.rows);
             for (int64_t r = 0; r < shape.rows; ++r) {
@@ -32,12 +38,50 @@ class GridStructure final : public Structure {
             }
         }
         for (const auto& plane : planes) all_uniform &= plane.array.empty();
+        if (!pixels.empty()) close_others(pixels);
     }
     int64_t nodes() const override { return shape.size(); }
+    int64_t elements() const override { return elements_; }
+    const std::vector<ElementRun>& runs() const override { return runs_; }
+    int64_t slot(int64_t node) const { return node / shape.width * shape.stride + node % shape.width; }
+    // Whether the edge along offset k from a slot stays inside the grid.
+    bool has_edge(int k, int64_t slot) const {
+        if (slot < 0) return false;
+        const int64_t row = slot / shape.stride, column = slot % shape.stride;
+        const ColumnRange columns = shape.range(k, row);
+        return columns.first <= column && column < columns.last;
+    }
     int64_t edges() const override { return n_edges; }
     int functions() const override { return n_functions; }
     std::unique_ptr<Worker> worker() const override;
     WorkspaceBytes workspace(SolveKind kind) const override;
+
+   private:
+    int64_t elements_;
+    std::vector<ElementRun> runs_;
+
+    void close_others(const std::vector<int64_t>& pixels) {
+        elements_ = static_cast<int64_t>(pixels.size());
+        std::vector<uint8_t> open(shape.rows * shape.stride, 0);
+        for (int64_t i = 0; i < elements_; ++i) {
+            open[slot(pixels[i])] = 1;
+            if (i == 0 || pixels[i] != pixels[i - 1] + 1) runs_.push_back({i, pixels[i], 0});
+            ++runs_.back().count;
+        }
+        for (int64_t node = 0; node < nodes(); ++node) {
+            const int64_t b = slot(node);
+            if (!open[b]) {
+                closed.push_back(b);
+                continue;
+            }
+            bool alone = true;
+            for (int k = 0; k < shape.offsets; ++k) {
+                const int64_t step = shape.step(k);
+                alone &= !(has_edge(k, b) && open[b + step]) && !(has_edge(k, b - step) && open[b - step]);
+            }
+            if (alone) enclosed.push_back(b);
+        }
+    }
 };
 
 // The view of the grid that `divide` needs: a slot is the position of a node in the padded rows.
@@ -106,7 +150,14 @@ class GridWorker final : public Worker {
             tiers_.skip(with_weights);
         else
             tiers_.solve(theta, shape_.size(), tie, with_weights);
-        if (may_be_isolated_) tiers_.with_answer([&](auto& solver) { solver.label_isolated(theta, tie); });
+        if (may_be_isolated_)
+            tiers_.with_answer([&](auto& solver) { solver.label_isolated(theta, tie); });
+        else if (!structure_.closed.empty())
+            tiers_.with_answer([&](auto& solver) {
+                const double off = -std::numeric_limits<double>::infinity();
+                for (int64_t b : structure_.closed) solver.label_alone(b, off, tie);
+                for (int64_t b : structure_.enclosed) solver.label_alone(b, theta[node(b)], tie);
+            });
     }
 
     Precision precision() const override { return tiers_.precision(); }
@@ -142,6 +193,12 @@ class GridWorker final : public Worker {
             if (structure_.all_uniform && !factors_) {
                 int64_t counts[K];
                 solver.count_cut(counts);
+                for (int64_t b : structure_.closed)  // labelled 0, without edges
+                    for (int k = 0; k < K; ++k) {
+                        const int64_t step = shape_.step(k);
+                        counts[k] -= structure_.has_edge(k, b) && is_one(solver, b + step);
+                        counts[k] -= structure_.has_edge(k, b - step) && is_one(solver, b - step);
+                    }
                 for (const auto& plane : structure_.planes)
                     stats[plane.function] += plane.value * static_cast<double>(counts[plane.offset]);
                 return;
@@ -201,7 +258,15 @@ class GridWorker final : public Worker {
         refuse_overflow(range);
         no_edges_ = range.largest_degree == 0;
         may_be_isolated_ = !uniform_ || !touches_all(by_offset_);
+        // nodes beside closed ones may have edges of one offset only
+        if (!structure_.closed.empty())
+            may_be_isolated_ |= !std::all_of(by_offset_, by_offset_ + K, [](double w) { return w > 0; });
         return range;
+    }
+    int64_t node(int64_t slot) const { return slot / shape_.stride * shape_.width + slot % shape_.stride; }
+    template <class Solver>
+    static bool is_one(const Solver& solver, int64_t b) {
+        return solver.labels()[b >> 6] >> (b & 63) & 1;
     }
     // Writes the weights of offset k in some columns of row r to row_.
     void weigh(int k, int64_t r, ColumnRange columns) {
@@ -253,7 +318,7 @@ class GridWorker final : public Worker {
             solver = std::make_unique<Solver>(shape_);
         }
         if (uniform_)
-            solver->set_uniform_weights(range, by_offset_);
+            solver->set_uniform_weights(range, by_offset_, structure_.closed);
         else
             solver->set_weights(range, [&](int k, int64_t r, ColumnRange columns) {
                 weigh(k, r, columns);

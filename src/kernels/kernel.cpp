@@ -20,7 +20,7 @@ void set_precision(Batch& batch, const nb::object& precision) {
 
 Batch Kernel::check(int64_t problems, const Inputs& inputs) const {
     const auto& [theta, alpha, factors, threads] = inputs;
-    require(theta.ndim() == 2 && length(theta, 1) == nodes(), "theta has the wrong shape");
+    require(theta.ndim() == 2 && length(theta, 1) == structure_->elements(), "theta has the wrong shape");
     require(length(theta, 0) == 1 || length(theta, 0) == problems, "theta has the wrong length");
     require(alpha.ndim() == 2 && length(alpha, 1) == functions(), "alpha has the wrong shape");
     require(length(alpha, 0) == 1 || length(alpha, 0) == problems, "alpha has the wrong length");
@@ -63,7 +63,7 @@ void Kernel::maximize(Array<const double> theta, Array<const double> alpha, nb::
     batch.tie = maximal ? Tie::kMaximal : Tie::kMinimal;
     batch.wide = wide;
     batch.outputs = length(y, 1);
-    require(batch.outputs <= nodes(), "y has too many columns");
+    require(batch.outputs <= structure_->elements(), "y has too many columns");
     require(length(values, 0) == batch.problems, "values has the wrong length");
     require(has_shape(stats, {batch.problems, functions()}), "stats has the wrong shape");
     set_precision(batch, precision);
@@ -80,8 +80,8 @@ void Kernel::perturb(Array<const double> theta, Array<const double> alpha, nb::o
     Batch batch = check(length(counts, 0), {theta, alpha, factors, threads});
     const PerturbNoise noise{length(values, 1), noisy, key, numbers.data(), first_sample};
     batch.outputs = length(counts, 1);
-    require(batch.outputs <= nodes(), "counts has too many columns");
-    require(0 <= noisy && noisy <= nodes(), "noisy is out of range");
+    require(batch.outputs <= structure_->elements(), "counts has too many columns");
+    require(0 <= noisy && noisy <= structure_->elements(), "noisy is out of range");
     require(noise.samples <= (int64_t{1} << 32) - first_sample, "samples have numbers below 2^32");
     require(has_shape(numbers, {batch.problems}), "numbers has the wrong length");
     require(length(values, 0) == batch.problems, "values has the wrong shape");
@@ -102,6 +102,7 @@ void Kernel::perturb(Array<const double> theta, Array<const double> alpha, nb::o
 void Kernel::min_norm(Array<const double> theta, Array<const double> alpha, nb::object factors, int threads,
                       Array<double> s, Array<double> gaps, Array<int64_t> levels, int64_t memory) {
     require(s.ndim() == 2 && gaps.ndim() == 1 && levels.ndim() == 1, "wrong number of axes");
+    require(structure_->runs().empty(), "min-norm points are found on whole grids only");
     const Batch batch = check(length(s, 0), {theta, alpha, factors, threads});
     require(length(s, 1) == nodes(), "s has the wrong shape");
     require(length(gaps, 0) == batch.problems && length(levels, 0) == batch.problems,

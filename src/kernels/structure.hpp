@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cuts.hpp"
 
@@ -59,10 +60,21 @@ class Worker {
                                             double* s) = 0;
 };
 
+// Successive elements that are successive nodes.
+struct ElementRun {
+    int64_t element, node, count;
+};
+
 class Structure {
    public:
     virtual ~Structure() = default;
     virtual int64_t nodes() const = 0;
+    // Columns of theta: the nodes, unless `runs` says which nodes the elements are. Others are held at 0.
+    virtual int64_t elements() const { return nodes(); }
+    virtual const std::vector<ElementRun>& runs() const {
+        static const std::vector<ElementRun> none;
+        return none;
+    }
     virtual int64_t edges() const = 0;
     virtual int functions() const = 0;
     virtual std::unique_ptr<Worker> worker() const = 0;
