@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(V),--verbose,--qu
 BUILD := --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel_tag}
 # Test files share the processors; one file stays in one process, for the sake of its fixtures.
 SIDE_BY_SIDE := -n auto --dist loadfile
+CPP = $(wildcard src/kernels/*.[ch]pp tests/kernels/*.[ch]pp)
 # Folders too: they change when a file is removed.
 SOURCES := pyproject.toml README.md LICENSE $(wildcard CMakeLists.txt) \
 	$(shell find src \( -name __pycache__ -o -name '*.so' \) -prune -o -print)
@@ -59,12 +60,14 @@ sanitize: $(VENV)/core.stamp $(VENV)/test.stamp
 check: install $(VENV)/test.stamp $(VENV)/dev.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CPP)
 
 bench: install $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks

@@ -1,11 +1,14 @@
-// Batches: threads over problems (and samples), every result independent of their number.
+// Batches of problems on one structure: threads over problems and samples. Results do not depend on the
+// number of threads.
 #pragma once
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "noise.hpp"
@@ -16,7 +19,7 @@ namespace LOGSUPER_ISA {
 
 struct Batch {
     int64_t problems = 0;
-    const double* theta = nullptr;  // (problems or 1, nodes)
+    const double* theta = nullptr;  // (problems or 1, elements)
     bool theta_shared = false;
     const double* alpha = nullptr;  // (problems or 1, functions)
     bool alpha_shared = false;
@@ -24,14 +27,14 @@ struct Batch {
     bool factors_shared = false, factors_per_function = false;
     bool wide = false;
     Tie tie = Tie::kMinimal;
-    int64_t outputs = 0;  // labels wanted: the first `outputs` nodes
+    int64_t outputs = 0;  // number of labels to return: those of the first elements
     int threads = 1;
-    double* precision = nullptr;  // null, or (problems, 2): see BatchJob::note
+    double* precision = nullptr;  // null, or (problems, 2): see BatchJob::report
 
     bool same_weights() const { return alpha_shared && (!factors || factors_shared); }
 };
 
-// Workers of a structure, handed to threads and taken back, so that no solve allocates.
+// Idle workers of a structure, kept so that only the first solves allocate.
 class WorkerPool {
     std::mutex mutex_;
     std::vector<std::unique_ptr<Worker>> idle_;
@@ -48,35 +51,34 @@ class WorkerPool {
         }
         return structure.worker();
     }
-    int64_t held() {
+    int64_t held_bytes() {
         std::lock_guard<std::mutex> lock(mutex_);
         int64_t bytes = 0;
-        for (const auto& worker : idle_) bytes += worker->held();
+        for (const auto& worker : idle_) bytes += worker->held_bytes();
         return bytes;
     }
-    void give(std::unique_ptr<Worker> worker) {
+    void give_back(std::unique_ptr<Worker> worker) {
         std::lock_guard<std::mutex> lock(mutex_);
         idle_.push_back(std::move(worker));
     }
 };
 
-// Run job.run(worker, state, unit) for all units; the first exception is thrown again by the caller.
+// Runs job.run(worker, state, unit) for the units 0 .. job.units() - 1.
 template <class Job>
-void run_units(const Structure& structure, WorkerPool& pool, int64_t units, int threads, Job&& job) {
-    // A worker that an exception has left in the middle of something is not handed out again.
+void run_units(const Structure& structure, WorkerPool& pool, int threads, const Job& job) {
+    // A worker that was interrupted by an exception is not used again.
     struct Lease {
         WorkerPool& pool;
         std::unique_ptr<Worker> worker;
-        typename std::decay_t<Job>::State state;
+        typename Job::State state;
         bool busy = false;
-        Lease(WorkerPool& from, const Structure& structure, typename std::decay_t<Job>::State start)
-            : pool(from), worker(from.take(structure)), state(std::move(start)) {}
+        Lease(WorkerPool& from, const Structure& structure) : pool(from), worker(from.take(structure)) {}
         ~Lease() {
-            if (!busy) pool.give(std::move(worker));
+            if (!busy) pool.give_back(std::move(worker));
         }
     };
     run_team(
-        units, threads, [&] { return std::make_unique<Lease>(pool, structure, job.start()); },
+        job.units(), threads, [&] { return std::make_unique<Lease>(pool, structure); },
         [&](std::unique_ptr<Lease>& lease, int64_t unit) {
             lease->busy = true;
             job.run(*lease->worker, lease->state, unit);
@@ -88,45 +90,66 @@ class BatchJob {
    protected:
     const Structure& structure_;
     const Batch& batch_;
-    const int64_t nodes_, functions_;
+    const int64_t nodes_, elements_, functions_;
 
    public:
     struct State {
-        int64_t weights_of = -1;
-        std::vector<double> field;
-        std::vector<uint8_t> labels;
+        int64_t weights_of = -1;  // the problem whose weights the worker has
+        std::vector<double> field, whole;
+        std::vector<uint8_t> labels, drawn;
         std::vector<uint32_t> counts;
     };
     BatchJob(const Structure& structure, const Batch& batch)
         : structure_(structure),
           batch_(batch),
           nodes_(structure.nodes()),
+          elements_(structure.elements()),
           functions_(structure.functions()) {}
 
-    State start() const { return {}; }
+    int64_t units() const { return batch_.problems; }
 
    protected:
-    const double* theta(int64_t m) const { return batch_.theta + (batch_.theta_shared ? 0 : m * nodes_); }
-    const double* alpha(int64_t m) const {
-        return batch_.alpha + (batch_.alpha_shared ? 0 : m * functions_);
+    const double* theta(int64_t m) const { return batch_.theta + (batch_.theta_shared ? 0 : m * elements_); }
+    // The field of all nodes, given that of the elements.
+    const double* on_nodes(const double* field, State& state) const {
+        const auto& runs = structure_.runs();
+        if (runs.empty()) return field;
+        if (state.whole.empty()) state.whole.assign(nodes_, -std::numeric_limits<double>::infinity());
+        for (const auto& run : runs)
+            std::copy_n(field + run.element, run.count, state.whole.data() + run.node);
+        return state.whole.data();
     }
-    const double* factors(int64_t m) const {
-        if (!batch_.factors || batch_.factors_shared) return batch_.factors;
-        return batch_.factors + m * structure_.edges() * (batch_.factors_per_function ? functions_ : 1);
+    // Writes the labels of the first elements.
+    void write_labels(const Worker& worker, State& state, uint8_t* out) const {
+        const auto& runs = structure_.runs();
+        if (runs.empty() && batch_.outputs == nodes_) return worker.labels(out);
+        state.labels.resize(nodes_);
+        worker.labels(state.labels.data());
+        if (runs.empty()) std::copy_n(state.labels.data(), batch_.outputs, out);
+        for (const auto& run : runs) {
+            const int64_t count = std::min(run.count, batch_.outputs - run.element);
+            if (count > 0) std::copy_n(state.labels.data() + run.node, count, out + run.element);
+        }
+    }
+    const double* alpha(int64_t m) const { return batch_.alpha + (batch_.alpha_shared ? 0 : m * functions_); }
+    ProblemWeights weights(int64_t m) const {
+        const int64_t rows = batch_.factors_per_function ? functions_ : 1;
+        const bool own = batch_.factors && !batch_.factors_shared;
+        return {alpha(m), batch_.factors + (own ? m * structure_.edges() * rows : 0),
+                batch_.factors_per_function};
     }
     void set_weights(Worker& worker, State& state, int64_t m) const {
         const int64_t which = batch_.same_weights() ? 0 : m;
         if (state.weights_of == which) return;
-        worker.set_weights(alpha(m), factors(m), batch_.factors_per_function, batch_.wide);
+        worker.set_weights(weights(m), batch_.wide);
         state.weights_of = which;
     }
-    // What the caller is told of the integers of problem m: the largest unit, and whether any was
-    // too coarse.
-    void note(int64_t m, Precision found) const {
+    // Reports the precision of the solves of problem m: the largest unit, and whether any was too coarse.
+    void report(int64_t m, Precision found) const {
         if (!batch_.precision) return;
-        double* const told = batch_.precision + 2 * m;
-        told[0] = std::max(told[0], found.quantum);
-        told[1] = std::max(told[1], found.coarse ? 1.0 : 0.0);
+        double* const row = batch_.precision + 2 * m;
+        row[0] = std::max(row[0], found.quantum);
+        row[1] = std::max(row[1], found.coarse ? 1.0 : 0.0);
     }
     double value(int64_t m, const Worker& worker, const double* field, const double* stats) const {
         double cut = 0;
@@ -135,111 +158,114 @@ class BatchJob {
     }
 };
 
-// y, values and statistics of every problem.
+struct MaximizeOutputs {
+    uint8_t* labels = nullptr;  // (problems, outputs)
+    double* values = nullptr;   // (problems,)
+    double* stats = nullptr;    // (problems, functions)
+};
+
+// Labels, values and statistics of every problem.
 class MaximizeJob : public BatchJob {
-    uint8_t* const y_;
-    double *const values_, *const stats_;
+    const MaximizeOutputs out_;
 
    public:
-    MaximizeJob(const Structure& s, const Batch& b, uint8_t* y, double* values, double* stats)
-        : BatchJob(s, b), y_(y), values_(values), stats_(stats) {}
+    MaximizeJob(const Structure& s, const Batch& b, const MaximizeOutputs& out) : BatchJob(s, b), out_(out) {}
 
     void run(Worker& worker, State& state, int64_t m) const {
         set_weights(worker, state, m);
-        worker.solve(theta(m), batch_.tie);
+        const double* const field = on_nodes(theta(m), state);
+        worker.solve(field, batch_.tie);
         poll(4 * nodes_);
-        note(m, worker.precision());
-        uint8_t* labels = y_ + m * batch_.outputs;
-        if (batch_.outputs < nodes_) {
-            state.labels.resize(nodes_);
-            worker.labels(state.labels.data());
-            std::memcpy(labels, state.labels.data(), batch_.outputs);
-        } else {
-            worker.labels(labels);
-        }
-        double* stats = stats_ + m * functions_;
+        report(m, worker.precision());
+        write_labels(worker, state, out_.labels + m * batch_.outputs);
+        double* stats = out_.stats + m * functions_;
         worker.statistics(stats);
-        values_[m] = value(m, worker, theta(m), stats);
+        out_.values[m] = value(m, worker, field, stats);
     }
 };
 
-// The same for `samples` logistic perturbations of each problem's field, reduced to counts of y.
+struct PerturbNoise {
+    int64_t samples = 0;
+    int64_t noisy = 0;  // number of elements with noise: the first ones
+    uint64_t key = 0;
+    const uint64_t* numbers = nullptr;  // (problems,): which stream each problem has
+    uint32_t first_sample = 0;
+};
+
+struct PerturbOutputs {
+    uint32_t* counts = nullptr;  // (problems, outputs): how often each label is 1
+    double* values = nullptr;    // (problems, samples)
+    double* stats = nullptr;     // (problems, samples, functions)
+    uint8_t* labels = nullptr;   // null, or (problems, samples, outputs)
+};
+
+// Maximisers of logistic perturbations of each problem's field.
 class PerturbJob : public BatchJob {
-    const int64_t samples_, noisy_;
-    const uint64_t key_;
-    const uint64_t* const numbers_;  // of the problems, for their noise
-    const uint32_t first_sample_;
-    uint32_t* const counts_;
-    double *const values_, *const stats_;
-    uint8_t* const y_;  // null unless the samples themselves are wanted
+    static constexpr int64_t kBlock = 8;  // samples per unit
+    const PerturbNoise noise_;
+    const PerturbOutputs out_;
     mutable std::mutex mutex_;
 
+    int64_t blocks() const { return (noise_.samples + kBlock - 1) / kBlock; }
+
    public:
-    static constexpr int64_t kBlock = 8;  // samples a unit
+    PerturbJob(const Structure& s, const Batch& b, const PerturbNoise& noise, const PerturbOutputs& out)
+        : BatchJob(s, b), noise_(noise), out_(out) {}
 
-    PerturbJob(const Structure& s, const Batch& b, int64_t samples, int64_t noisy, uint64_t key,
-               const uint64_t* numbers, uint32_t first_sample, uint32_t* counts, double* values,
-               double* stats, uint8_t* y)
-        : BatchJob(s, b),
-          samples_(samples),
-          noisy_(noisy),
-          key_(key),
-          numbers_(numbers),
-          first_sample_(first_sample),
-          counts_(counts),
-          values_(values),
-          stats_(stats),
-          y_(y) {}
-
-    int64_t blocks() const { return (samples_ + kBlock - 1) / kBlock; }
+    int64_t units() const { return batch_.problems * blocks(); }
 
     void run(Worker& worker, State& state, int64_t unit) const {
         const int64_t m = unit / blocks(), first = unit % blocks() * kBlock;
-        const int64_t last = std::min(samples_, first + kBlock), outputs = batch_.outputs;
+        const int64_t last = std::min(noise_.samples, first + kBlock), outputs = batch_.outputs;
         set_weights(worker, state, m);
-        state.field.resize(nodes_);
-        state.labels.resize(nodes_);
+        state.field.resize(elements_);
+        state.drawn.resize(outputs);
         state.counts.assign(outputs, 0);
         Precision coarsest;
         for (int64_t sample = first; sample < last; ++sample) {
-            perturb_field(theta(m), nodes_, noisy_, key_, numbers_[m],
-                          static_cast<uint32_t>(first_sample_ + sample), state.field.data());
+            const uint32_t number = static_cast<uint32_t>(noise_.first_sample + sample);
+            perturb_field({noise_.key, noise_.numbers[m], number}, theta(m), elements_, noise_.noisy,
+                          state.field.data());
+            const double* const field = on_nodes(state.field.data(), state);
             poll(4 * nodes_);
-            worker.solve(state.field.data(), batch_.tie);
+            worker.solve(field, batch_.tie);
             const Precision found = worker.precision();
             coarsest.quantum = std::max(coarsest.quantum, found.quantum);
             coarsest.coarse |= found.coarse;
-            uint8_t* const labels = state.labels.data();
-            worker.labels(labels);
-            const int64_t at = m * samples_ + sample;
-            worker.statistics(stats_ + at * functions_);
-            values_[at] = value(m, worker, state.field.data(), stats_ + at * functions_);
+            uint8_t* const labels = state.drawn.data();
+            write_labels(worker, state, labels);
+            const int64_t at = m * noise_.samples + sample;
+            worker.statistics(out_.stats + at * functions_);
+            out_.values[at] = value(m, worker, field, out_.stats + at * functions_);
             for (int64_t i = 0; i < outputs; ++i) state.counts[i] += labels[i];
-            if (y_) std::memcpy(y_ + at * outputs, labels, outputs);
+            if (out_.labels) std::memcpy(out_.labels + at * outputs, labels, outputs);
         }
         poll(outputs);
         std::lock_guard<std::mutex> lock(mutex_);
-        note(m, coarsest);
-        uint32_t* const total = counts_ + m * outputs;
+        report(m, coarsest);
+        uint32_t* const total = out_.counts + m * outputs;
         for (int64_t i = 0; i < outputs; ++i) total[i] += state.counts[i];
     }
 };
 
+struct MinNormOutputs {
+    double* points = nullptr;   // (problems, nodes)
+    double* gaps = nullptr;     // (problems,): duality gaps
+    int64_t* levels = nullptr;  // (problems,): number of flows
+};
+
 class MinNormJob : public BatchJob {
-    double *const s_, *const gaps_;
-    int64_t* const levels_;
+    const MinNormOutputs out_;
 
    public:
-    MinNormJob(const Structure& s, const Batch& b, double* points, double* gaps, int64_t* levels)
-        : BatchJob(s, b), s_(points), gaps_(gaps), levels_(levels) {}
+    MinNormJob(const Structure& s, const Batch& b, const MinNormOutputs& out) : BatchJob(s, b), out_(out) {}
 
     void run(Worker& worker, State&, int64_t m) const {
         for (int64_t i = 0; i < nodes_; ++i)
             if (!std::isfinite(theta(m)[i])) refuse_nan();
-        const ParametricResult result = worker.min_norm_point(
-            alpha(m), factors(m), batch_.factors_per_function, theta(m), s_ + m * nodes_);
-        gaps_[m] = result.gap;
-        levels_[m] = result.levels;
+        const ParametricResult result = worker.min_norm_point(weights(m), theta(m), out_.points + m * nodes_);
+        out_.gaps[m] = result.gap;
+        out_.levels[m] = result.levels;
     }
 };
 

@@ -1,5 +1,7 @@
-// What the Python faces of the kernels share: array types, the checks of shapes and ranges, and how
-// to compute without the GIL.
+// Shared by the bindings of all kernels: array types, checks of shapes and ranges, computing without the GIL.
+//
+// Bindings check shapes and ranges again, so that not even a direct call can read or write outside an array;
+// clear messages are the task of the Python code that calls them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -18,6 +20,17 @@ namespace nb = nanobind;
 
 namespace LOGSUPER_ISA {
 
+// Each registers the entries of one kernel and is defined in the .cpp file of that kernel.
+void bind_chains(nb::module_& m);
+void bind_conditional(nb::module_& m);
+void bind_filters(nb::module_& m);
+void bind_graph(nb::module_& m);
+void bind_grid(nb::module_& m);
+void bind_kernel(nb::module_& m);
+void bind_messages(nb::module_& m);
+void bind_noise(nb::module_& m);
+void bind_strips(nb::module_& m);
+
 template <class T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
@@ -25,14 +38,14 @@ inline void require(bool condition, const char* what) {
     if (!condition) throw nb::value_error(what);
 }
 
-// The only way to a size: an axis that is not there is an error, not a number from somewhere.
+// The size of an axis; an axis that does not exist is an error.
 template <class A>
 int64_t length(const A& array, size_t axis) {
     require(axis < array.ndim(), "an array has too few axes");
     return static_cast<int64_t>(array.shape(axis));
 }
 
-// Just these axes of just these sizes.
+// Whether the array has exactly this shape.
 template <class A>
 bool has_shape(const A& array, std::initializer_list<int64_t> sizes) {
     if (array.ndim() != sizes.size()) return false;
@@ -42,30 +55,30 @@ bool has_shape(const A& array, std::initializer_list<int64_t> sizes) {
     return true;
 }
 
-// While it lives the GIL is free, and Ctrl-C ends the loops that poll with a KeyboardInterrupt.
-// Work space beyond `room` bytes is a MemoryError. `beat` is None or called several times a second, in
-// the thread that made the call; what it raises ends the call.
+// Releases the GIL while it exists; Ctrl-C then ends loops that poll with a KeyboardInterrupt. Work space
+// beyond `workspace_limit` bytes is a MemoryError. `heartbeat` is None or a callable that is called several
+// times per second, in the thread that made the call; an exception that it raises ends the call.
 class Computing {
-    static PyObject*& beat() {
-        static thread_local PyObject* mine = nullptr;
-        return mine;
+    static PyObject*& heartbeat() {
+        static thread_local PyObject* callable = nullptr;
+        return callable;
     }
 
-    PyObject* const outer_;  // of the call that this one was made in, by a handler
+    PyObject* const outer_;  // the heartbeat of an outer call, if a signal handler made this one
     nb::gil_scoped_release release_;
-    Watch watch_;
+    CallMonitor monitor_;
 
    public:
-    explicit Computing(int64_t room = Watch::kAnyRoom, nb::handle beat = {})
-        : outer_(std::exchange(Computing::beat(), beat.is_none() ? nullptr : beat.ptr())),
-          watch_(&look_outside, std::max<int64_t>(0, room)) {}
-    ~Computing() { beat() = outer_; }
+    explicit Computing(int64_t workspace_limit = CallMonitor::kUnlimited, nb::handle heartbeat = {})
+        : outer_(std::exchange(Computing::heartbeat(), heartbeat.is_none() ? nullptr : heartbeat.ptr())),
+          monitor_(&check, std::max<int64_t>(0, workspace_limit)) {}
+    ~Computing() { heartbeat() = outer_; }
 
    private:
-    static void look_outside() {
+    static void check() {
         nb::gil_scoped_acquire acquire;
         if (PyErr_CheckSignals()) throw nb::python_error();
-        if (PyObject* const callable = beat()) nb::borrow(callable)();
+        if (PyObject* const callable = heartbeat()) nb::borrow(callable)();
     }
 };
 
@@ -83,7 +96,7 @@ inline bool finite(const double* x, size_t n) {
     return true;
 }
 
-// Without conversion: a converted copy would be gone, or written to in vain.
+// An array without conversion: a converted copy would not outlive this call, and writes to it would be lost.
 template <class T>
 Array<T> exactly(const nb::object& object) {
     Array<T> array;

@@ -1,7 +1,7 @@
-// Heat-bath sweeps over sums of terms, each of which keeps a state for every chain: numbers from which
-// the gain of one element takes few steps, and which a flip brings up to date.
+// Heat-bath sweeps over sums of terms. Each term keeps a state per chain: numbers that make the gain of one
+// element cheap, and that are updated by a flip.
 //
-// No number that rounding may have spoilt is carried from one sweep to the next.
+// States with rounding errors are computed afresh before each sweep.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace LOGSUPER_ISA {
 class Term {
    public:
     virtual ~Term() = default;
-    virtual int64_t room() const = 0;  // numbers of the state of one chain
-    virtual int64_t steps() const = 0;  // about how many a visit takes
+    virtual int64_t state_size() const = 0;  // numbers per chain
+    virtual int64_t steps() const = 0;  // of a poll, for one visit
     virtual void start(const uint8_t* x, double* state) const = 0;
     // Before each sweep.
     virtual void renew(const uint8_t*, double*) const {}
@@ -31,11 +31,11 @@ class Term {
     virtual void flip(const uint8_t* x, double* state, int64_t d) const = 0;
 };
 
-// sum_u max_{i on} b_ui: the best and the second best benefit of every user. Without facility d a user
-// has the second best if d is the best, and what is worth no more than the second best adds nothing.
+// sum_u max_{i on} b_ui. The state is the best and the second best benefit of every user: without facility d
+// a user has the second best if d is the best, and a facility below the best adds nothing.
 class FacilityTerm final : public Term {
     const int64_t n_, users_, stride_;
-    std::vector<double> benefit_;  // a row for each facility, of benefits and then zeros
+    std::vector<double> benefit_;  // a row per facility: benefits, padded by zeros
 
     const double* row(int64_t d) const { return benefit_.data() + d * stride_; }
 
@@ -56,7 +56,7 @@ class FacilityTerm final : public Term {
             for (int64_t d = 0; d < n; ++d) benefit_[d * stride_ + u] = benefits[u * n + d];
     }
 
-    int64_t room() const override { return 2 * stride_ + n_; }  // the last n: a list of those on
+    int64_t state_size() const override { return 2 * stride_ + n_; }  // the last n: work space
     int64_t steps() const override { return 8 + users_; }
 
     void start(const uint8_t* x, double* state) const override {
@@ -69,13 +69,13 @@ class FacilityTerm final : public Term {
 
     double gain(const uint8_t* x, double* state, int64_t d) const override {
         const double *benefit = row(d), *without = x[d] ? state + stride_ : state;
-        Double4 sum = {};
+        Float64x4 sum = {};
         for (int64_t u = 0; u < stride_; u += 4) {
-            Double4 b, w;
+            Float64x4 b, w;
             std::memcpy(&b, benefit + u, sizeof b);
             std::memcpy(&w, without + u, sizeof w);
-            const Double4 more = b - w;
-            sum += (Double4)((Long4)more & (more > 0.0));
+            const Float64x4 more = b - w;
+            sum += (Float64x4)((Int64x4)more & (more > 0.0));
         }
         return total(sum);
     }
@@ -105,75 +105,77 @@ class FacilityTerm final : public Term {
     }
 };
 
-// sum_g h_g(sum_{i in g} w_gi x_i), each h concave and piecewise linear, and 0 at 0: the sum of every
-// group.
+// Element d is in the groups group[e], with weight[e], for entry[d] <= e < entry[d + 1]. The profile h_g of
+// group g goes through the points (point[p], value[p]), piece[g] <= p < piece[g + 1], the first of them (0,
+// 0).
+struct Groups {
+    std::vector<int64_t> entry, group;
+    std::vector<double> weight;
+    std::vector<int64_t> piece;
+    std::vector<double> point, value;
+};
+
+// sum_g h_g(sum_{i in g} w_gi x_i), each h concave and piecewise linear. The state is the sum of every group.
 class GroupTerm final : public Term {
-    std::vector<int64_t> entry_;  // element d has the entries entry_[d] .. entry_[d + 1]
-    std::vector<int64_t> group_;  // of each entry
-    std::vector<double> weight_;
-    std::vector<int64_t> piece_;  // h_g has the points piece_[g] .. piece_[g + 1], the first of them 0
-    std::vector<double> point_, value_, slope_;
+    const Groups groups_;
+    std::vector<double> slope_;
 
     double profile(int64_t g, double v) const {
-        const double *first = point_.data() + piece_[g] + 1, *last = point_.data() + piece_[g + 1];
+        const double *first = groups_.point.data() + groups_.piece[g] + 1,
+                     *last = groups_.point.data() + groups_.piece[g + 1];
         if (last - first > 4)
             first = std::upper_bound(first, last, v);
         else
             while (first < last && *first <= v) ++first;
-        const int64_t at = first - point_.data() - 1;
-        return value_[at] + (v - point_[at]) * slope_[at];
+        const int64_t at = first - groups_.point.data() - 1;
+        return groups_.value[at] + (v - groups_.point[at]) * slope_[at];
     }
 
    public:
-    GroupTerm(std::vector<int64_t> entry, std::vector<int64_t> group, std::vector<double> weight,
-              std::vector<int64_t> piece, std::vector<double> point, std::vector<double> value)
-        : entry_(std::move(entry)),
-          group_(std::move(group)),
-          weight_(std::move(weight)),
-          piece_(std::move(piece)),
-          point_(std::move(point)),
-          value_(std::move(value)),
-          slope_(point_.size(), 0.0) {
-        for (size_t g = 0; g + 1 < piece_.size(); ++g)
-            for (int64_t p = piece_[g]; p + 1 < piece_[g + 1]; ++p)
-                slope_[p] = (value_[p + 1] - value_[p]) / (point_[p + 1] - point_[p]);
+    explicit GroupTerm(Groups groups) : groups_(std::move(groups)), slope_(groups_.point.size(), 0.0) {
+        for (size_t g = 0; g + 1 < groups_.piece.size(); ++g)
+            for (int64_t p = groups_.piece[g]; p + 1 < groups_.piece[g + 1]; ++p)
+                slope_[p] =
+                    (groups_.value[p + 1] - groups_.value[p]) / (groups_.point[p + 1] - groups_.point[p]);
     }
 
-    int64_t room() const override { return static_cast<int64_t>(piece_.size()) - 1; }
+    int64_t state_size() const override { return static_cast<int64_t>(groups_.piece.size()) - 1; }
     int64_t steps() const override {
-        return 8 + 16 * static_cast<int64_t>(group_.size()) / (static_cast<int64_t>(entry_.size()) - 1);
+        return 8 + 16 * static_cast<int64_t>(groups_.group.size()) /
+                       (static_cast<int64_t>(groups_.entry.size()) - 1);
     }
 
     void start(const uint8_t* x, double* state) const override {
-        std::fill(state, state + room(), 0.0);
-        for (size_t d = 0; d + 1 < entry_.size(); ++d) {
-            poll(entry_[d + 1] - entry_[d]);
+        std::fill(state, state + state_size(), 0.0);
+        for (size_t d = 0; d + 1 < groups_.entry.size(); ++d) {
+            poll(groups_.entry[d + 1] - groups_.entry[d]);
             if (x[d])
-                for (int64_t e = entry_[d]; e < entry_[d + 1]; ++e) state[group_[e]] += weight_[e];
+                for (int64_t e = groups_.entry[d]; e < groups_.entry[d + 1]; ++e)
+                    state[groups_.group[e]] += groups_.weight[e];
         }
     }
     void renew(const uint8_t* x, double* state) const override { start(x, state); }
 
     double gain(const uint8_t* x, double* state, int64_t d) const override {
         double sum = 0;
-        for (int64_t e = entry_[d]; e < entry_[d + 1]; ++e) {
-            const double w = weight_[e], v = state[group_[e]] - (x[d] ? w : 0.0);
+        for (int64_t e = groups_.entry[d]; e < groups_.entry[d + 1]; ++e) {
+            const double w = groups_.weight[e], v = state[groups_.group[e]] - (x[d] ? w : 0.0);
             const double without = v < 0 ? 0.0 : v;  // by rounding
-            sum += profile(group_[e], without + w) - profile(group_[e], without);
+            sum += profile(groups_.group[e], without + w) - profile(groups_.group[e], without);
         }
         return sum;
     }
 
     void flip(const uint8_t* x, double* state, int64_t d) const override {
-        for (int64_t e = entry_[d]; e < entry_[d + 1]; ++e)
-            state[group_[e]] += x[d] ? weight_[e] : -weight_[e];
+        for (int64_t e = groups_.entry[d]; e < groups_.entry[d + 1]; ++e)
+            state[groups_.group[e]] += x[d] ? groups_.weight[e] : -groups_.weight[e];
     }
 };
 
-// log det K_SS for S = {d: x_d = on}: the gain of d is the logarithm of its variance given the others in
-// S. Conditional kernels are kept for ever smaller ranges of elements around the one that was asked for
-// last, each given all of S outside of the range. Halving a range takes the other half of it into
-// account; a sweep halves each range once, with positive pivots throughout, and takes none of them back.
+// log det K_SS for S = {d: x_d = on}: the gain of d is the logarithm of its variance given the others in S.
+// The state holds conditional kernels of nested ranges of elements around the last one that was visited, each
+// given the elements of S outside the range. Halving a range conditions on the other half; a sweep halves
+// each range once, with positive pivots only, and never reverses a step.
 class DeterminantTerm final : public Term {
     static constexpr double kLeast = std::numeric_limits<double>::epsilon();  // of a variance
     const int64_t n_;
@@ -185,7 +187,7 @@ class DeterminantTerm final : public Term {
     static int64_t at(int64_t i) { return i * (i + 1) / 2; }
     int64_t spare() const { return place_.back(); }
 
-    // The ranges of the levels, found again from the element: level 0 is everything.
+    // The range of a level; level 0 is all elements.
     struct Range {
         int64_t first, last;
         bool has(int64_t d) const { return first <= d && d < last; }
@@ -204,7 +206,7 @@ class DeterminantTerm final : public Term {
         return level ? state + place_[level - 1] : kernel_.data();
     }
 
-    // Forget the levels that do not have element d.
+    // Drops the levels without element d.
     int64_t climb(double* state, int64_t d) const {
         int64_t level = static_cast<int64_t>(depth(state));
         while (level > 0 && !range(state, level).has(d)) --level;
@@ -212,7 +214,7 @@ class DeterminantTerm final : public Term {
         return level;
     }
 
-    // The kernel of one half of a range, given those of the other half that are in S.
+    // The kernel of one half of a range, given the elements of S in the other half.
     void halve(const uint8_t* x, double* state, int64_t level, bool second) const {
         const Range whole = range(state, level), own = whole.half(second), other = whole.half(!second);
         const double* const from = kernel(state, level);
@@ -222,7 +224,7 @@ class DeterminantTerm final : public Term {
             const int64_t a = i - whole.first, b = j - whole.first;
             return a < b ? from[at(b) + a] : from[at(a) + b];
         };
-        // those that are given first: they are the pivots
+        // the given elements come first: they are the pivots
         const auto gather = [&](int64_t i) {
             double* row = work + at(rows++);
             for (int64_t j = other.first; j < other.last; ++j)
@@ -256,8 +258,7 @@ class DeterminantTerm final : public Term {
 
    public:
     // kernel: (n, n)
-    DeterminantTerm(int64_t n, const double* kernel, bool on)
-        : n_(n), on_(on), kernel_(at(n)), variance_(n) {
+    DeterminantTerm(int64_t n, const double* kernel, bool on) : n_(n), on_(on), kernel_(at(n)), variance_(n) {
         for (int64_t i = 0; i < n; ++i) {
             std::copy(kernel + i * n, kernel + i * n + i + 1, kernel_.begin() + at(i));
             variance_[i] = kernel[i * n + i];
@@ -272,8 +273,8 @@ class DeterminantTerm final : public Term {
         place_.push_back(place);  // work space
     }
 
-    int64_t room() const override { return spare() + at(n_) + n_; }
-    int64_t steps() const override { return 32; }  // halving says itself what it takes
+    int64_t state_size() const override { return spare() + at(n_) + n_; }
+    int64_t steps() const override { return 32; }  // halving polls itself
 
     void start(const uint8_t*, double* state) const override { depth(state) = 0; }
     void renew(const uint8_t*, double* state) const override { depth(state) = 0; }
@@ -293,7 +294,7 @@ class DeterminantTerm final : public Term {
 // A weighted sum of terms, element by element.
 class TermScan final : public Scan {
     const int64_t n_;
-    int64_t room_ = 0, steps_ = 16;
+    int64_t state_size_ = 0, steps_ = 16;
     std::vector<std::pair<double, std::unique_ptr<const Term>>> terms_;
 
    public:
@@ -302,49 +303,47 @@ class TermScan final : public Scan {
     TermScan& operator=(const TermScan&) = delete;
 
     void add(double weight, std::unique_ptr<const Term> term) {
-        room_ += term->room();
+        state_size_ += term->state_size();
         steps_ += term->steps();
         terms_.emplace_back(weight, std::move(term));
     }
 
     int64_t size() const override { return n_; }
 
-    void run(ScanScratch& scratch, uint8_t* states, int chains, const double* theta, uint64_t problem,
-             const Sweeps& sweeps) const override {
+    void run(ScanScratch& scratch, const ProblemChains& chains, const Sweeps& sweeps) const override {
+        uint8_t* const states = chains.states;
         scratch.noise.resize(padded(n_));
-        scratch.terms.resize(room_ * chains);
-        for (int c = 0; c < chains; ++c)
-            each(scratch, c, [&](const Term& term, double, double* state) {
-                term.start(states + c * n_, state);
-            });
-        int live = chains;
+        scratch.terms.resize(state_size_ * chains.count);
+        for (int c = 0; c < chains.count; ++c)
+            each(scratch, c,
+                 [&](const Term& term, double, double* state) { term.start(states + c * n_, state); });
+        int live = chains.count;
         for (int64_t k = 0; k < sweeps.count; ++k) {
-            // chains that have met stay together
+            // equal chains stay equal
             if (live == 2 && !std::memcmp(states, states + n_, n_)) live = 1;
-            fill_noise(sweeps.key, problem, sweeps.first + k * sweeps.step, n_, scratch.noise.data());
+            fill_noise(sweeps.noise(chains.problem, k), n_, scratch.noise.data());
             if (live == 2)
-                sweep<2>(scratch, states, theta, sweeps.scale);
+                sweep<2>(scratch, states, chains.theta, sweeps.scale);
             else
-                sweep<1>(scratch, states, theta, sweeps.scale);
+                sweep<1>(scratch, states, chains.theta, sweeps.scale);
         }
-        if (live < chains) std::memcpy(states + n_, states, n_);
+        if (live < chains.count) std::memcpy(states + n_, states, n_);
     }
 
    private:
     template <class Visit>
     void each(ScanScratch& scratch, int chain, Visit&& visit) const {
-        double* state = scratch.terms.data() + chain * room_;
+        double* state = scratch.terms.data() + chain * state_size_;
         for (const auto& [weight, term] : terms_) {
             visit(*term, weight, state);
-            state += term->room();
+            state += term->state_size();
         }
     }
 
     double gain_at(ScanScratch& scratch, int chain, const uint8_t* x, int64_t d) const {
         double sum = 0;
-        each(scratch, chain, [&](const Term& term, double weight, double* state) {
-            sum += weight * term.gain(x, state, d);
-        });
+        each(scratch, chain,
+             [&](const Term& term, double weight, double* state) { sum += weight * term.gain(x, state, d); });
         return sum;
     }
 
@@ -357,14 +356,13 @@ class TermScan final : public Scan {
     template <int C>
     void sweep(ScanScratch& scratch, uint8_t* states, const double* theta, double scale) const {
         for (int c = 0; c < C; ++c)
-            each(scratch, c, [&](const Term& term, double, double* state) {
-                term.renew(states + c * n_, state);
-            });
+            each(scratch, c,
+                 [&](const Term& term, double, double* state) { term.renew(states + c * n_, state); });
         for (int64_t d = 0; d < n_; ++d) {
             poll(C * steps_);
             double gain[C];
             for (int c = 0; c < C; ++c) gain[c] = gain_at(scratch, c, states + c * n_, d);
-            // the gain at the larger state is the smaller one, but for rounding
+            // up to rounding, the gain at the larger state is the smaller one
             if (C == 2) gain[C - 1] = std::min(gain[0], gain[C - 1]);
             for (int c = 0; c < C; ++c)
                 set(scratch, c, states + c * n_, d, scratch.noise[d] < theta[d] - scale * gain[c]);

@@ -61,8 +61,7 @@ struct Quantiser {
 
     // Narrow integers lose nothing that matters while the quantum is below 1e-7 of every weight.
     static bool narrow_is_enough(const WeightRange& range) {
-        return range.largest_degree == 0 ||
-               range.smallest * Quantiser<int32_t>(range).scale >= 1e7;
+        return range.largest_degree == 0 || range.smallest * Quantiser<int32_t>(range).scale >= 1e7;
     }
 
    private:

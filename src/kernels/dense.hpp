@@ -24,11 +24,10 @@ class DenseSolver {
     std::vector<uint64_t> seen_, front_, next_;
     std::vector<std::vector<uint64_t>> levels_;
     std::vector<uint64_t> label_;
+    double scale_ = 1, bound_ = 1;
 
    public:
-    double scale = 1, bound = 1;
-
-    // Of memory: what the constructor allocates.
+    // What the constructor allocates.
     static int64_t bytes(int64_t n) {
         const int64_t words = (n + 63) / 64, number = sizeof(T);
         return n * words * (2 * 64 * number + 2 * 8);
@@ -52,8 +51,8 @@ class DenseSolver {
     template <class Fill>
     void set_weights(const WeightRange& range, Fill&& fill) {
         const Quantiser<T> q(range);
-        scale = q.scale;
-        bound = q.bound;
+        scale_ = q.scale;
+        bound_ = q.bound;
         std::fill(capacity_.begin(), capacity_.end(), T{0});
         fill([&](int64_t i, int64_t j, double w) {
             capacity_[j * stride_ + i] = capacity_[i * stride_ + j] += q.weight(w);
@@ -63,6 +62,7 @@ class DenseSolver {
     }
 
     bool label(int64_t i) const { return label_[i >> 6] >> (i & 63) & 1; }
+    double scale() const { return scale_; }
     T excess(int64_t i) const { return excess_[i]; }
     T weight(int64_t i, int64_t j) const { return capacity_[i * stride_ + j]; }
     void erase(int64_t i, int64_t j) {
@@ -71,7 +71,7 @@ class DenseSolver {
         into_[j * words_ + (i >> 6)] &= ~(uint64_t{1} << (i & 63));
     }
 
-    // A flow that goes on: clear it, add to the excess, make it maximal, and again.
+    // A flow in stages: clear it, then repeatedly add to the excess and make it maximal.
     void clear_flow() {
         residual_ = capacity_;
         touched_.clear();
@@ -97,7 +97,7 @@ class DenseSolver {
         }
         touched_.clear();
         into_ = all_into_;
-        for (int64_t i = 0; i < n_; ++i) excess_[i] = quantise(theta[i], scale, bound, resolution);
+        for (int64_t i = 0; i < n_; ++i) excess_[i] = quantise(theta[i], scale_, bound_, resolution);
         if (!force && !resolution.enough()) return false;
         resume();
         if (tie == Tie::kMaximal)

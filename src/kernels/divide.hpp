@@ -45,7 +45,7 @@ inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) 
 }
 
 // Bytes that `divide` takes at least: as long as there are few regions.
-inline int64_t room_to_divide(int64_t slots, int64_t n) { return 16 * slots + 4 * n; }
+inline int64_t divide_bytes(int64_t slots, int64_t n) { return 16 * slots + 4 * n; }
 
 // A view has `slots()` places for nodes, of which `slot(i)` is that of node i, and
 //   add(slot, field)             raise the excess
@@ -56,7 +56,7 @@ inline int64_t room_to_divide(int64_t slots, int64_t n) { return 16 * slots + 4 
 template <class View>
 ParametricResult divide(View& view, const double* theta, double* s) {
     const int64_t n = view.nodes();
-    Watch::reserve(room_to_divide(view.slots(), n));
+    CallMonitor::reserve(divide_bytes(view.slots(), n));
     ParametricResult result;
     struct Region {
         double total = 0, absolute = 0, tau = 0, gain = 0;

@@ -1,4 +1,4 @@
-// Linear filters of images: a small window of weights, and the sums that are their derivatives.
+// Linear filters of images by a small window of weights, and the derivatives in these weights.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,19 @@
 
 namespace LOGSUPER_ISA {
 
-// Images of shape size[0] x size[1] x size[2] inside margins of radius[...] on each side.
+// Images of shape size[0] x size[1] x size[2], padded by margins of radius[...] on each side.
 struct Margins {
+    int64_t images;
     int64_t size[3];
     int64_t radius[3];
 
     int64_t padded(int axis) const { return size[axis] + 2 * radius[axis]; }
     int64_t window(int axis) const { return 2 * radius[axis] + 1; }
 
-    // Calls visit(row of the image, row of the window, row of the padded image) for each row of each
-    // image and each row of neighbours that its window covers.
+    // Calls visit(image, row of all images, row of the window, start of the row in the padded images) for
+    // each row of each image and each row of the window.
     template <class Visit>
-    void visit_rows(int64_t images, Visit&& visit) const {
+    void visit_rows(Visit&& visit) const {
         for (int64_t i = 0; i < images; ++i)
             for (int64_t z = 0; z < size[0]; ++z)
                 for (int64_t y = 0; y < size[1]; ++y) {
@@ -32,10 +33,9 @@ struct Margins {
 };
 
 // field[i] = sum over the window of weights * neighbours; `field` starts at 0.
-inline void filter_images(const Margins& m, int64_t images, const double* padded, const double* weights,
-                          double* field) {
+inline void filter_images(const Margins& m, const double* padded, const double* weights, double* field) {
     const int64_t width = m.size[2], taps = m.window(2);
-    m.visit_rows(images, [&](int64_t, int64_t row, int64_t window, int64_t start) {
+    m.visit_rows([&](int64_t, int64_t row, int64_t window, int64_t start) {
         double* out = field + row * width;
         for (int64_t dx = 0; dx < taps; ++dx) {
             const double w = weights[window * taps + dx];
@@ -45,15 +45,14 @@ inline void filter_images(const Margins& m, int64_t images, const double* padded
     });
 }
 
-// sums[i] = for each place in the window, the sum over the image of x * neighbour; starts at 0.
-inline void correlate_images(const Margins& m, int64_t images, const double* padded, const double* x,
-                             double* sums) {
+// sums[i]: for each position in the window, the sum over the image of x * neighbour; starts at 0.
+inline void correlate_images(const Margins& m, const double* padded, const double* x, double* sums) {
     const int64_t width = m.size[2], taps = m.window(2), window_size = m.window(0) * m.window(1) * taps;
-    m.visit_rows(images, [&](int64_t i, int64_t row, int64_t window, int64_t start) {
+    m.visit_rows([&](int64_t i, int64_t row, int64_t window, int64_t start) {
         const double* a = x + row * width;
         for (int64_t dx = 0; dx < taps; ++dx) {
             const double* b = padded + start + dx;
-            double lanes[8] = {};  // independent sums, which vector units can do side by side
+            double lanes[8] = {};  // independent sums, for vector units
             int64_t k = 0;
             for (; k + 8 <= width; k += 8)
                 for (int64_t j = 0; j < 8; ++j) lanes[j] += a[k + j] * b[k + j];

@@ -1,4 +1,4 @@
-// Arbitrary graphs as structures: the sparse and the dense solver behind one edge list.
+// Arbitrary graphs as structures: an edge list, solved by the sparse or the dense solver.
 #pragma once
 
 #include <utility>
@@ -12,31 +12,30 @@
 
 namespace LOGSUPER_ISA {
 
-class GraphStructure final : public Structure {
-   public:
-    std::vector<int64_t> ends;  // (m, 2)
-    SparseShape graph;
-    bool dense;
-    int n_functions;
-    // Function k has weight[t] on edge edge[t] for start[k] <= t < start[k + 1].
+// Function k has weight[t] on edge edge[t] for start[k] <= t < start[k + 1].
+struct GraphTerms {
     std::vector<int64_t> start;
     std::vector<int32_t> edge;
     std::vector<double> weight;
+};
 
-    GraphStructure(int64_t nodes, std::vector<int64_t> edges, bool use_dense, std::vector<int64_t> starts,
-                   std::vector<int32_t> edge_of, std::vector<double> weights)
+class GraphStructure final : public Structure {
+   public:
+    const std::vector<int64_t> ends;  // (m, 2)
+    const SparseShape graph;
+    const bool dense;
+    const GraphTerms terms;
+
+    GraphStructure(int64_t nodes, std::vector<int64_t> edges, bool dense, GraphTerms terms)
         : ends(std::move(edges)),
           graph(nodes, ends.data(), static_cast<int64_t>(ends.size()) / 2),
-          dense(use_dense),
-          n_functions(static_cast<int>(starts.size()) - 1),
-          start(std::move(starts)),
-          edge(std::move(edge_of)),
-          weight(std::move(weights)) {}
+          dense(dense),
+          terms(std::move(terms)) {}
     int64_t nodes() const override { return graph.n; }
     int64_t edges() const override { return graph.m; }
-    int functions() const override { return n_functions; }
+    int functions() const override { return static_cast<int>(terms.start.size()) - 1; }
     std::unique_ptr<Worker> worker() const override;
-    Room room(bool wide, bool min_norm) const override;
+    WorkspaceBytes workspace(SolveKind kind) const override;
 };
 
 template <class T>
@@ -58,16 +57,15 @@ struct DenseView : DenseSolver<T> {
     static int64_t bytes(const GraphStructure& s) { return DenseSolver<T>::bytes(s.graph.n); }
     void apply(const WeightRange& range, const std::vector<double>& w) {
         this->set_weights(range, [&](auto&& put) {
-            polled(structure.graph.m, 16, [&](int64_t e) {
-                put(structure.ends[2 * e], structure.ends[2 * e + 1], w[e]);
-            });
+            polled(structure.graph.m, 16,
+                   [&](int64_t e) { put(structure.ends[2 * e], structure.ends[2 * e + 1], w[e]); });
         });
     }
     T edge_weight(int64_t e) const { return this->weight(structure.ends[2 * e], structure.ends[2 * e + 1]); }
     void erase_edge(int64_t e) { this->erase(structure.ends[2 * e], structure.ends[2 * e + 1]); }
 };
 
-// The graph as `divide` wants to see it.
+// The view of the graph that `divide` needs.
 template <class Solver>
 struct GraphRegions {
     Solver& solver;
@@ -77,18 +75,18 @@ struct GraphRegions {
     int64_t slots() const { return structure.graph.n; }
     int64_t slot(int64_t i) const { return i; }
     void add(int64_t i, double field) {
-        solver.add(i, static_cast<int64_t>(std::nearbyint(field * solver.scale)));
+        solver.add(i, static_cast<int64_t>(std::nearbyint(field * solver.scale())));
     }
     void solve(const std::vector<int32_t>&) { solver.resume(); }
     bool label(int64_t i) const { return solver.label(i); }
-    double excess(int64_t i) const { return static_cast<double>(solver.excess(i)) / solver.scale; }
+    double excess(int64_t i) const { return static_cast<double>(solver.excess(i)) / solver.scale(); }
     template <class Found>
     void visit_cut(Found&& found) const {
         polled(structure.graph.m, 8, [&](int64_t e) {
             const int64_t i = structure.ends[2 * e], j = structure.ends[2 * e + 1];
             if (solver.label(i) == solver.label(j)) return;
             const int64_t w = solver.edge_weight(e);
-            if (w) found(i, j, static_cast<double>(w) / solver.scale, e);
+            if (w) found(i, j, static_cast<double>(w) / solver.scale(), e);
         });
     }
     void erase(int64_t e) { solver.erase_edge(e); }
@@ -99,36 +97,40 @@ template <template <class> class View>
 class GraphWorker final : public Worker {
     const GraphStructure& structure_;
     Tiers<View<int32_t>, View<int64_t>> tiers_;
-    int64_t graph_degree_ = 0;
+    int64_t largest_degree_ = 0;  // in edges
     const double* factors_ = nullptr;
-    bool per_function_ = false;
+    bool factors_per_function_ = false;
     std::vector<double> weights_, degrees_;
     mutable std::vector<uint8_t> bytes_;
 
    public:
     explicit GraphWorker(const GraphStructure& structure)
-        : structure_(structure), weights_(structure.graph.m), degrees_(structure.graph.n), bytes_(structure.graph.n) {
-        Watch::reserve(own_bytes(structure));
+        : structure_(structure),
+          weights_(structure.graph.m),
+          degrees_(structure.graph.n),
+          bytes_(structure.graph.n) {
+        CallMonitor::reserve(own_bytes(structure));
         const auto& first = structure.graph.first;
         for (int64_t i = 0; i < structure.graph.n; ++i)
-            graph_degree_ = std::max<int64_t>(graph_degree_, first[i + 1] - first[i]);
+            largest_degree_ = std::max<int64_t>(largest_degree_, first[i + 1] - first[i]);
     }
 
-    void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
-        tiers_.reset(measure(alpha, factors, per_function), wide);
+    void set_weights(const ProblemWeights& weights, bool wide) override {
+        tiers_.reset(measure(weights), wide);
     }
 
-    int64_t held() const override { return own_bytes(structure_) + tiers_.held(structure_); }
+    int64_t held_bytes() const override { return own_bytes(structure_) + tiers_.held_bytes(structure_); }
 
-    static Room room(const GraphStructure& structure, bool wide, bool min_norm) {
-        const Room room = decltype(tiers_)::room(structure, wide, min_norm);
-        const int64_t n = structure.graph.n, more = min_norm ? room_to_divide(n, n) : 0;
+    static WorkspaceBytes workspace(const GraphStructure& structure, SolveKind kind) {
+        const WorkspaceBytes solvers = decltype(tiers_)::workspace(structure, kind);
+        const int64_t n = structure.graph.n, more = kind.min_norm ? divide_bytes(n, n) : 0;
         const int64_t own = own_bytes(structure) + more;
-        return {own + room.least, own + room.most};
+        return {own + solvers.least, own + solvers.most};
     }
 
     void solve(const double* theta, Tie tie) override {
-        tiers_.solve(theta, structure_.graph.n, tie, [&](auto& solver, const auto& range) { apply(solver, range); });
+        tiers_.solve(theta, structure_.graph.n, tie,
+                     [&](auto& solver, const auto& range) { apply(solver, range); });
     }
     Precision precision() const override { return tiers_.precision(); }
     void labels(uint8_t* out) const override {
@@ -138,7 +140,7 @@ class GraphWorker final : public Worker {
     }
     double dot(const double* theta) const override {
         const int64_t n = structure_.graph.n;
-        Double4 sum = {};
+        Float64x4 sum = {};
         tiers_.with_answer([&](const auto& solver) {
             for (int64_t i = 0; i < n; i += 64) {
                 uint64_t bits = 0;
@@ -153,22 +155,22 @@ class GraphWorker final : public Worker {
     void statistics(double* stats) const override {
         labels(bytes_.data());
         const uint8_t* const y = bytes_.data();
-        for (int k = 0; k < structure_.n_functions; ++k) {
+        const GraphTerms& terms = structure_.terms;
+        for (int k = 0; k < structure_.functions(); ++k) {
             double sums[2] = {0, 0};  // of the edges between equal and between different labels
-            polled(structure_.start[k + 1] - structure_.start[k], 8, [&](int64_t i) {
-                const int64_t t = structure_.start[k] + i;
-                const int64_t e = structure_.edge[t];
+            polled(terms.start[k + 1] - terms.start[k], 8, [&](int64_t i) {
+                const int64_t t = terms.start[k] + i;
+                const int64_t e = terms.edge[t];
                 sums[y[structure_.ends[2 * e]] ^ y[structure_.ends[2 * e + 1]]] +=
-                    structure_.weight[t] * factor(k, e);
+                    terms.weight[t] * factor(k, e);
             });
             stats[k] = sums[1];
         }
     }
 
-    ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,
-                                    const double* theta, double* s) override {
+    ParametricResult min_norm_point(const ProblemWeights& weights, const double* theta, double* s) override {
         const int64_t n = structure_.graph.n;
-        WeightRange range = measure(alpha, factors, per_function);
+        WeightRange range = measure(weights);
         if (range.largest_degree == 0) return without_edges(theta, n, s);
         cap_for_regions(range, theta, n);
         auto& solver = tiers_.separate(range, [&](auto& solver, const auto& range) { apply(solver, range); });
@@ -180,15 +182,16 @@ class GraphWorker final : public Worker {
    private:
     static int64_t own_bytes(const GraphStructure& s) { return 8 * s.graph.m + 9 * s.graph.n; }
 
-    WeightRange measure(const double* alpha, const double* factors, bool per_function) {
-        factors_ = factors;
-        per_function_ = per_function;
+    WeightRange measure(const ProblemWeights& weights) {
+        factors_ = weights.factors;
+        factors_per_function_ = weights.factors_per_function;
         std::fill(weights_.begin(), weights_.end(), 0.0);
         std::fill(degrees_.begin(), degrees_.end(), 0.0);
-        for (int k = 0; k < structure_.n_functions; ++k)
-            polled(structure_.start[k + 1] - structure_.start[k], 8, [&](int64_t i) {
-                const int64_t t = structure_.start[k] + i;
-                weights_[structure_.edge[t]] += alpha[k] * structure_.weight[t] * factor(k, structure_.edge[t]);
+        const GraphTerms& terms = structure_.terms;
+        for (int k = 0; k < structure_.functions(); ++k)
+            polled(terms.start[k + 1] - terms.start[k], 8, [&](int64_t i) {
+                const int64_t t = terms.start[k] + i;
+                weights_[terms.edge[t]] += weights.alpha[k] * terms.weight[t] * factor(k, terms.edge[t]);
             });
         WeightRange range;
         polled(structure_.graph.m, 16, [&](int64_t e) {
@@ -199,16 +202,16 @@ class GraphWorker final : public Worker {
         });
         for (double degree : degrees_) range.largest_degree = std::max(range.largest_degree, degree);
         refuse_overflow(range);
-        range.most_edges = graph_degree_;
+        range.most_edges = largest_degree_;
         return range;
     }
     double factor(int function, int64_t e) const {
-        return factors_ ? factors_[(per_function_ ? function * structure_.graph.m : 0) + e] : 1.0;
+        return factors_ ? factors_[(factors_per_function_ ? function * structure_.graph.m : 0) + e] : 1.0;
     }
     template <class Solver>
     void apply(std::unique_ptr<Solver>& solver, const WeightRange& range) {
         if (!solver) {
-            Watch::reserve(Solver::bytes(structure_));
+            CallMonitor::reserve(Solver::bytes(structure_));
             solver = std::make_unique<Solver>(structure_);
         }
         solver->apply(range, weights_);
@@ -220,9 +223,9 @@ inline std::unique_ptr<Worker> GraphStructure::worker() const {
     return std::make_unique<GraphWorker<SparseView>>(*this);
 }
 
-inline Room GraphStructure::room(bool wide, bool min_norm) const {
-    if (dense) return GraphWorker<DenseView>::room(*this, wide, min_norm);
-    return GraphWorker<SparseView>::room(*this, wide, min_norm);
+inline WorkspaceBytes GraphStructure::workspace(SolveKind kind) const {
+    if (dense) return GraphWorker<DenseView>::workspace(*this, kind);
+    return GraphWorker<SparseView>::workspace(*this, kind);
 }
 
 }  // namespace LOGSUPER_ISA

@@ -1,303 +1,272 @@
-// The fourth step of the grid solver: Boykov & Kolmogorov (2004), from the nodes in contact on.
+// Step 4 of the grid solver: Boykov & Kolmogorov (2004), starting from the nodes in contact.
 //
-// A root is a node with excess. A node knows the direction of its parent; arcs are looked up in the bit
-// planes, all directions of a node at once and without branches.
+// A root is a node with excess. Every other node of a tree knows the direction of its parent; arcs are looked
+// up in the bit planes, all directions of a node at once and without branches.
 #pragma once
 
-#include "grid.hpp"
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "grid_numbers.hpp"
+#include "grid_planes.hpp"
+#include "grid_trees.hpp"
 
 namespace LOGSUPER_ISA {
 
-// One bit a direction, without branches: arcs out of b, arcs into b, neighbours in a plane.
 template <class T, int K>
-unsigned GridSolver<T, K>::open_out(int64_t b) const {
-    unsigned mask = 0;
-    for (int k = 0; k < K; ++k) {
-        mask |= static_cast<unsigned>(bit(forward_[k], b)) << (2 * k);
-        mask |= static_cast<unsigned>(bit(backward_[k], b - step(k))) << (2 * k + 1);
-    }
-    return mask;
-}
+class GridSearch {
+    // An arc of an augmenting path.
+    struct PathArc {
+        int64_t base;  // the edge is (base, base + step(k))
+        int32_t child;  // the end of the arc that is farther from the root
+        int16_t k;
+        bool along;  // whether the flow goes from base to base + step(k)
+    };
 
-template <class T, int K>
-unsigned GridSolver<T, K>::open_in(int64_t b) const {
-    unsigned mask = 0;
-    for (int k = 0; k < K; ++k) {
-        mask |= static_cast<unsigned>(bit(backward_[k], b)) << (2 * k);
-        mask |= static_cast<unsigned>(bit(forward_[k], b - step(k))) << (2 * k + 1);
-    }
-    return mask;
-}
+    const GridLayout<K>& layout_;
+    GridNumbers<T, K>& numbers_;
+    GridPlanes<K>& planes_;
+    GridTrees<K>& trees_;
+    BitPlane orphan_, queued_;
+    Buffer<int32_t> stamp_, distance_;  // a distance from the root is valid only if its stamp is time_
+    int32_t time_ = 0;
+    std::vector<int32_t> queue_;  // ring buffer of active nodes; its size is a power of two
+    size_t queue_head_ = 0, queue_size_ = 0;
+    std::vector<int32_t> orphans_;
+    std::vector<PathArc> path_;
+    bool complete_sink_ = false;
 
-template <class T, int K>
-unsigned GridSolver<T, K>::neighbours(const Buffer<uint64_t>& plane, int64_t b) const {
-    unsigned mask = 0;
-    for (int k = 0; k < K; ++k) {
-        mask |= static_cast<unsigned>(bit(plane, b + step(k))) << (2 * k);
-        mask |= static_cast<unsigned>(bit(plane, b - step(k))) << (2 * k + 1);
-    }
-    return mask;
-}
+   public:
+    static constexpr int64_t kPlanes = 2;
 
-template <class T, int K>
-T GridSolver<T, K>::residual(int64_t b, int d) const {
-    const int k = d >> 1;
-    if (d & 1) {
-        const int64_t base = b + step_[d];
-        return capacity(k, base) + flow_[k].data[base];
+    GridSearch(GridNumbers<T, K>& numbers, GridPlanes<K>& planes, GridTrees<K>& trees)
+        : layout_(numbers.layout), numbers_(numbers), planes_(planes), trees_(trees), queue_(256) {
+        planes.allocate(orphan_);
+        planes.allocate(queued_);
+        stamp_.allocate(layout_.rows * layout_.stride, 0);
+        distance_.allocate(numbers.padded_rows * layout_.stride, 0);
     }
-    return capacity(k, b) - flow_[k].data[b];
-}
 
-// Push along d; true if the arc is now full.
-template <class T, int K>
-bool GridSolver<T, K>::push(int64_t b, int d, T amount) {
-    const int k = d >> 1;
-    if (d & 1) {
-        const int64_t base = b + step_[d];
-        T& f = flow_[k].data[base];
-        f -= amount;
-        set(forward_[k], base);
-        if (f != -capacity(k, base)) return false;
-        clear(backward_[k], base);
+    // (padded rows, stride) numbers that anybody may overwrite while no search runs.
+    int32_t* workspace() { return distance_.data; }
+
+    // Makes the flow maximal and the source tree complete, and the sink tree too where the tie needs it.
+    void run(Tie tie) {
+        complete_sink_ = tie == Tie::kMaximal;
+        trees_.find_contacts([&](int64_t b) { push_active(b); });
+        if (!queue_size_) return;
+        if (time_ > std::numeric_limits<int32_t>::max() / 2) {
+            time_ = 0;
+            std::memset(stamp_.data, 0, sizeof(int32_t) * layout_.rows * layout_.stride);
+        }
+        for (uint64_t count = 1; queue_size_; ++count) {
+            if (count % 256 == 0) poll(256 * 64);
+            const int64_t p = pop_active();
+            if (bit(planes_.source, p))
+                extend<true>(p);
+            else if (bit(planes_.sink, p))
+                extend<false>(p);
+        }
+    }
+
+   private:
+    int64_t step(int direction) const { return layout_.step_by_direction[direction]; }
+
+    T residual(int64_t b, int direction) const {
+        const int k = direction >> 1;
+        if (direction & 1) {
+            const int64_t base = b + step(direction);
+            return numbers_.capacity(k, base) + numbers_.flow[k].data[base];
+        }
+        return numbers_.capacity(k, b) - numbers_.flow[k].data[b];
+    }
+
+    // Changes the flow of an edge by `amount`; returns whether the arc is now saturated.
+    bool push(int k, int64_t base, bool along, T amount) {
+        T& flow = numbers_.flow[k].data[base];
+        const T capacity = numbers_.capacity(k, base);
+        flow += along ? amount : -amount;
+        set_bit(along ? planes_.backward[k] : planes_.forward[k], base);
+        if (flow != (along ? capacity : -capacity)) return false;
+        clear_bit(along ? planes_.forward[k] : planes_.backward[k], base);
         return true;
     }
-    T& f = flow_[k].data[b];
-    f += amount;
-    set(backward_[k], b);
-    if (f != capacity(k, b)) return false;
-    clear(forward_[k], b);
-    return true;
-}
 
-template <class T, int K>
-int GridSolver<T, K>::parent(int64_t b) const {
-    int d = 0;
-    for (int i = 0; i < kParentBits; ++i) d |= static_cast<int>(bit(parent_[i], b)) << i;
-    return d;
-}
-
-template <class T, int K>
-void GridSolver<T, K>::set_parent(int64_t b, int d) {
-    for (int i = 0; i < kParentBits; ++i)
-        if (d >> i & 1)
-            set(parent_[i], b);
-        else
-            clear(parent_[i], b);
-}
-
-template <class T, int K>
-void GridSolver<T, K>::push_active(int64_t b) {
-    if (bit(queued_, b)) return;
-    set(queued_, b);
-    if (queue_size_ == queue_.size()) {  // ring buffer: unroll into twice the space
-        std::vector<int32_t> larger(queue_.size() * 2);
-        for (size_t i = 0; i < queue_size_; ++i)
-            larger[i] = queue_[(queue_head_ + i) & (queue_.size() - 1)];
-        queue_.swap(larger);
-        queue_head_ = 0;
+    void push_active(int64_t b) {
+        if (bit(queued_, b)) return;
+        set_bit(queued_, b);
+        if (queue_size_ == queue_.size()) {  // copy in order to a buffer of twice the size
+            std::vector<int32_t> larger(queue_.size() * 2);
+            for (size_t i = 0; i < queue_size_; ++i)
+                larger[i] = queue_[(queue_head_ + i) & (queue_.size() - 1)];
+            queue_.swap(larger);
+            queue_head_ = 0;
+        }
+        queue_[(queue_head_ + queue_size_++) & (queue_.size() - 1)] = static_cast<int32_t>(b);
     }
-    queue_[(queue_head_ + queue_size_++) & (queue_.size() - 1)] = static_cast<int32_t>(b);
-}
 
-template <class T, int K>
-int64_t GridSolver<T, K>::pop_active() {
-    const int64_t b = queue_[queue_head_];
-    queue_head_ = (queue_head_ + 1) & (queue_.size() - 1);
-    --queue_size_;
-    clear(queued_, b);
-    return b;
-}
-
-template <class T, int K>
-void GridSolver<T, K>::finish(Tie tie) {
-    complete_sink_ = tie == Tie::kMaximal;
-    grow_trees();
-    if (find_contacts()) search();
-    if (tie == Tie::kMaximal) {
-        for (int64_t r = 0; r < rows_; ++r)
-            for (int64_t word = 0; word < used_words_; ++word)
-                source_.data[r * words_ + word] =
-                    ~sink_.data[r * words_ + word] & between(0, shape_.width - word * 64);
+    int64_t pop_active() {
+        const int64_t b = queue_[queue_head_];
+        queue_head_ = (queue_head_ + 1) & (queue_.size() - 1);
+        --queue_size_;
+        clear_bit(queued_, b);
+        return b;
     }
-}
 
-template <class T, int K>
-void GridSolver<T, K>::search() {
-    if (time_ > std::numeric_limits<int32_t>::max() / 2) {
-        time_ = 0;
-        std::memset(stamp_.data, 0, sizeof(int32_t) * rows_ * S);
-    }
-    for (uint64_t step = 1; queue_size_; ++step) {
-        if (step % 256 == 0) poll(256 * 64);
-        const int64_t p = pop_active();
-        if (bit(source_, p))
-            extend<true>(p);
-        else if (bit(sink_, p))
-            extend<false>(p);
-    }
-}
-
-// Scan the residual arcs of p: augment where the other tree is met, adopt free nodes.
-template <class T, int K>
-template <bool Source>
-void GridSolver<T, K>::extend(int64_t p) {
-    auto& mine = Source ? source_ : sink_;
-    auto& other = Source ? sink_ : source_;
-    for (;;) {
-        const unsigned contact = (Source ? open_out(p) : open_in(p)) & neighbours(other, p);
-        if (!contact) break;
-        const int d = __builtin_ctz(contact);
-        const int64_t q = p + step_[d];
-        if (Source)
-            augment(p, d, q);
-        else
-            augment(q, d ^ 1, p);
-        adopt();
-        if (!bit(mine, p)) return;
-    }
-    unsigned fresh = (Source ? open_out(p) : open_in(p)) & ~neighbours(mine, p);
-    for (; fresh; fresh &= fresh - 1) {
-        const int d = __builtin_ctz(fresh);
-        const int64_t q = p + step_[d];
-        set(mine, q);
-        set_parent(q, d ^ 1);
-        stamp_.data[q] = stamp_.data[p];
-        distance_.data[q] = static_cast<int32_t>(static_cast<uint32_t>(distance_.data[p]) + 1);
-        push_active(q);
-    }
-}
-
-template <class T, int K>
-void GridSolver<T, K>::make_orphan(int64_t b) {
-    set(orphan_, b);
-    orphans_.push_back(static_cast<int32_t>(b));
-}
-
-// Climb from b to its root, noting the arcs; what the narrowest of them lets through.
-template <class T, int K>
-template <bool Source>
-T GridSolver<T, K>::climb(int64_t& b, T amount) {
-    while (!is_root(b)) {
-        const int up = parent(b), k = up >> 1;
-        const int64_t above = b + step_[up];
-        const bool against = up & 1;  // the parent is the lower end of the edge
-        const int64_t base = against ? above : b;
-        const bool along = Source == against;  // flow comes down the source tree, goes up the sink's
-        const T w = capacity(k, base), f = flow_[k].data[base];
-        amount = std::min(amount, static_cast<T>(along ? w - f : w + f));
-        path_.push_back({base, static_cast<int32_t>(b), static_cast<int16_t>(k), along});
-        b = above;
-    }
-    return amount;
-}
-
-// Send what fits from the root above p, over p -> q, to the root above q.
-template <class T, int K>
-void GridSolver<T, K>::augment(int64_t p, int d, int64_t q) {
-    path_.clear();
-    int64_t from = p, to = q;
-    T amount = climb<true>(from, residual(p, d));
-    amount = climb<false>(to, amount);
-    poll_if_many(static_cast<int64_t>(path_.size()));
-    amount = std::min(amount, std::min(excess_.data[from], static_cast<T>(-excess_.data[to])));
-
-    push(p, d, amount);
-    for (const Arc& arc : path_) {
-        T& f = flow_[arc.k].data[arc.base];
-        const T w = capacity(arc.k, arc.base);
-        f += arc.along ? amount : -amount;
-        set(arc.along ? backward_[arc.k] : forward_[arc.k], arc.base);
-        if (f == (arc.along ? w : -w)) {
-            clear(arc.along ? forward_[arc.k] : backward_[arc.k], arc.base);
-            make_orphan(arc.node);
+    // Scans the residual arcs of p: augments where the other tree is met, adopts free nodes.
+    template <bool Source>
+    void extend(int64_t p) {
+        auto& mine = Source ? planes_.source : planes_.sink;
+        auto& other = Source ? planes_.sink : planes_.source;
+        for (;;) {
+            const unsigned contact = growth_arcs<Source>(p) & planes_.neighbours(other, p);
+            if (!contact) break;
+            const int d = __builtin_ctz(contact);
+            const int64_t q = p + step(d);
+            if (Source)
+                augment(p, d, q);
+            else
+                augment(q, d ^ 1, p);
+            adopt_orphans();
+            if (!bit(mine, p)) return;
+        }
+        unsigned fresh = growth_arcs<Source>(p) & ~planes_.neighbours(mine, p);
+        for (; fresh; fresh &= fresh - 1) {
+            const int d = __builtin_ctz(fresh);
+            const int64_t q = p + step(d);
+            set_bit(mine, q);
+            trees_.set_parent(q, d ^ 1);
+            stamp_.data[q] = stamp_.data[p];
+            distance_.data[q] = static_cast<int32_t>(static_cast<uint32_t>(distance_.data[p]) + 1);
+            push_active(q);
         }
     }
-    if ((excess_.data[from] -= amount) == 0) make_orphan(from);
-    if ((excess_.data[to] += amount) == 0) make_orphan(to);
-}
+    // Directions in which a tree can grow from b.
+    template <bool Source>
+    unsigned growth_arcs(int64_t b) const {
+        return Source ? planes_.arcs_out(b) : planes_.arcs_in(b);
+    }
 
-template <class T, int K>
-void GridSolver<T, K>::adopt() {
-    ++time_;
-    for (size_t i = 0; i < orphans_.size(); ++i) {
-        const int64_t b = orphans_[i];
-        if (i % 256 == 255) poll(256 * 64);
-        if (bit(source_, b))
-            adopt<true>(b);
-        else
-            adopt<false>(b);
+    void make_orphan(int64_t b) {
+        set_bit(orphan_, b);
+        orphans_.push_back(static_cast<int32_t>(b));
     }
-    orphans_.clear();
-}
 
-// Distance of b from its root, or -1 if its tree has lost the root. Marks the path.
-template <class T, int K>
-int32_t GridSolver<T, K>::depth(int64_t b) {
-    int32_t length = 0;
-    int64_t x = b;
-    for (;;) {
-        if (stamp_.data[x] == time_) {
-            length += distance_.data[x];
-            break;
+    // Moves b to its root and notes the arcs in path_; returns the smaller of `amount` and their residuals.
+    template <bool Source>
+    T climb(int64_t& b, T amount) {
+        while (!numbers_.has_excess(b)) {
+            const int up = trees_.parent(b), k = up >> 1;
+            const int64_t above = b + step(up);
+            const bool against = up & 1;  // whether the parent is the lower end of the edge
+            const int64_t base = against ? above : b;
+            const bool along = Source == against;  // flow goes down the source tree and up the sink tree
+            const T w = numbers_.capacity(k, base), f = numbers_.flow[k].data[base];
+            amount = std::min(amount, static_cast<T>(along ? w - f : w + f));
+            path_.push_back({base, static_cast<int32_t>(b), static_cast<int16_t>(k), along});
+            b = above;
         }
-        if (is_root(x)) {
-            stamp_.data[x] = time_;
-            distance_.data[x] = 0;
-            break;
-        }
-        if (bit(orphan_, x)) {
-            poll_if_many(length);
-            return -1;
-        }
-        x += step_[parent(x)];
-        ++length;
+        return amount;
     }
-    poll_if_many(length);
-    for (int32_t left = length; stamp_.data[b] != time_; b += step_[parent(b)]) {
-        stamp_.data[b] = time_;
-        distance_.data[b] = left--;
-    }
-    return length;
-}
 
-template <class T, int K>
-template <bool Source>
-void GridSolver<T, K>::adopt(int64_t b) {
-    auto& mine = Source ? source_ : sink_;
-    const unsigned towards = Source ? open_in(b) : open_out(b);  // arcs a parent could use
-    const unsigned kin = neighbours(mine, b);
-    int best = -1;
-    int32_t shortest = std::numeric_limits<int32_t>::max();
-    for (unsigned rest = towards & kin; rest; rest &= rest - 1) {
-        const int d = __builtin_ctz(rest);
-        const int32_t length = depth(b + step_[d]);
-        if (length >= 0 && length < shortest) {
-            shortest = length;
-            best = d;
+    // Sends as much as fits from the root above p, over the arc p -> q in direction d, to the root above q.
+    void augment(int64_t p, int d, int64_t q) {
+        path_.clear();
+        int64_t from = p, to = q;
+        T amount = climb<true>(from, residual(p, d));
+        amount = climb<false>(to, amount);
+        poll_if_many(static_cast<int64_t>(path_.size()));
+        T &source = numbers_.excess.data[from], &sink = numbers_.excess.data[to];
+        amount = std::min(amount, std::min(source, static_cast<T>(-sink)));
+        push(d >> 1, d & 1 ? q : p, !(d & 1), amount);
+        for (const PathArc& arc : path_)
+            if (push(arc.k, arc.base, arc.along, amount)) make_orphan(arc.child);
+        if ((source -= amount) == 0) make_orphan(from);
+        if ((sink += amount) == 0) make_orphan(to);
+    }
+
+    void adopt_orphans() {
+        ++time_;
+        for (size_t i = 0; i < orphans_.size(); ++i) {
+            const int64_t b = orphans_[i];
+            if (i % 256 == 255) poll(256 * 64);
+            if (bit(planes_.source, b))
+                adopt<true>(b);
+            else
+                adopt<false>(b);
+        }
+        orphans_.clear();
+    }
+
+    // Distance of b from its root, or -1 if its path ends at an orphan. Stamps the path.
+    int32_t depth(int64_t b) {
+        int32_t length = 0;
+        int64_t x = b;
+        for (;;) {
+            if (stamp_.data[x] == time_) {
+                length += distance_.data[x];
+                break;
+            }
+            if (numbers_.has_excess(x)) {
+                stamp_.data[x] = time_;
+                distance_.data[x] = 0;
+                break;
+            }
+            if (bit(orphan_, x)) {
+                poll_if_many(length);
+                return -1;
+            }
+            x += step(trees_.parent(x));
+            ++length;
+        }
+        poll_if_many(length);
+        for (int32_t left = length; stamp_.data[b] != time_; b += step(trees_.parent(b))) {
+            stamp_.data[b] = time_;
+            distance_.data[b] = left--;
+        }
+        return length;
+    }
+
+    // Finds a new parent for an orphan, the one nearest to a root, or frees it.
+    template <bool Source>
+    void adopt(int64_t b) {
+        auto& mine = Source ? planes_.source : planes_.sink;
+        const unsigned towards = growth_arcs<!Source>(b);  // arcs from a possible parent
+        const unsigned kin = planes_.neighbours(mine, b);
+        int best = -1;
+        int32_t shortest = std::numeric_limits<int32_t>::max();
+        for (unsigned rest = towards & kin; rest; rest &= rest - 1) {
+            const int d = __builtin_ctz(rest);
+            const int32_t length = depth(b + step(d));
+            if (length >= 0 && length < shortest) {
+                shortest = length;
+                best = d;
+            }
+        }
+        clear_bit(orphan_, b);
+        if (best >= 0) {
+            trees_.set_parent(b, best);
+            stamp_.data[b] = time_;
+            distance_.data[b] = shortest + 1;
+            return;
+        }
+        clear_bit(mine, b);
+        // Contacts were queued by their source end only. That is enough for a complete source tree; a
+        // complete sink tree must also grow into nodes that the source tree gives up.
+        if (Source && complete_sink_)
+            for (unsigned rest = planes_.arcs_out(b) & planes_.neighbours(planes_.sink, b); rest;
+                 rest &= rest - 1)
+                push_active(b + step(__builtin_ctz(rest)));
+        // Across the border of the grid both arcs are closed; any neighbour in the tree has one open.
+        for (unsigned rest = (towards | growth_arcs<Source>(b)) & kin; rest; rest &= rest - 1) {
+            const int d = __builtin_ctz(rest);
+            const int64_t q = b + step(d);
+            if (towards >> d & 1) push_active(q);
+            if (!numbers_.has_excess(q) && !bit(orphan_, q) && trees_.parent(q) == (d ^ 1)) make_orphan(q);
         }
     }
-    clear(orphan_, b);
-    if (best >= 0) {
-        set_parent(b, best);
-        stamp_.data[b] = time_;
-        distance_.data[b] = shortest + 1;
-        return;
-    }
-    clear(mine, b);
-    // Contacts were queued by their source end only. That is enough for a maximal source tree;
-    // a maximal sink tree must also be told of the nodes that the source tree gives up.
-    if (Source && complete_sink_)
-        for (unsigned rest = open_out(b) & neighbours(sink_, b); rest; rest &= rest - 1)
-            push_active(b + step_[__builtin_ctz(rest)]);
-    // A neighbour across the border has both arcs closed; else at least one is open.
-    for (unsigned rest = (towards | (Source ? open_out(b) : open_in(b))) & kin; rest;
-         rest &= rest - 1) {
-        const int d = __builtin_ctz(rest);
-        const int64_t q = b + step_[d];
-        if (towards >> d & 1) push_active(q);
-        if (!is_root(q) && !bit(orphan_, q) && parent(q) == (d ^ 1)) make_orphan(q);
-    }
-}
+};
 
 }  // namespace LOGSUPER_ISA

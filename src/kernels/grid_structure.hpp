@@ -1,4 +1,4 @@
-// Grids as structures: which weights, which integers, and what the labels cost.
+// Grids as structures: weights of the functions, choice of the integers, statistics of the labels.
 #pragma once
 
 #include <type_traits>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "divide.hpp"
-#include "grid.hpp"
+#include "grid_solver.hpp"
 #include "structure.hpp"
 #include "tiers.hpp"
 
@@ -14,50 +14,77 @@ namespace LOGSUPER_ISA {
 
 class GridStructure final : public Structure {
    public:
-    GridShape shape;
-    std::vector<GridPlane> planes;
-    int n_functions = 0;
+    const GridShape shape;
+    const std::vector<GridPlane> planes;
+    const int n_functions;
     bool all_uniform = true;
-    std::vector<int64_t> row_base[kMaxOffsets];  // first edge of offset k in each row
+    std::vector<int64_t> row_base[kMaxOffsets];  // row_base[k][r] + c: number of edge k of row r and column c
     int64_t n_edges = 0;
+    // Nodes that are not elements, and elements all of whose neighbours are such, as positions in padded
+    // rows.
+    std::vector<int64_t> closed, enclosed;
 
-    // steps: (depth, height, width) of each offset; the first one is (0, 0, 1).
-    GridStructure(int64_t depth, int64_t height, int64_t width, const int64_t* steps, int offsets,
-                  int functions, std::vector<GridPlane> weights)
-        : planes(std::move(weights)), n_functions(functions) {
-        shape.depth = depth;
-        shape.height = height;
-        shape.width = width;
-        shape.rows = depth * height;
-        shape.used_words = (width + 63) / 64;
-        // Rows that are a power of two apart would fall on the same lines of the cache.
-        shape.words = shape.used_words % 8 ? shape.used_words : shape.used_words + 1;
-        shape.stride = shape.words * 64;
-        shape.offsets = offsets;
-        for (int k = 0; k < offsets; ++k) {
-            shape.depth_step[k] = steps[3 * k];
-            shape.height_step[k] = steps[3 * k + 1];
-            shape.column_step[k] = steps[3 * k + 2];
-            shape.row_step[k] = steps[3 * k] * height + steps[3 * k + 1];
-            shape.guard_rows = std::max(shape.guard_rows, shape.row_step[k]);
+    // pixels: the nodes that the elements are, in increasing order; empty if that is all of them. Edges of
+    // other nodes must weigh 0 in planes with an array.
+    GridStructure(const GridShape& shape, int functions, std::vector<GridPlane> weights,
+                  const std::vector<int64_t>& pixels = {})
+        : shape(shape), planes(std::move(weights)), n_functions(functions), elements_(shape.size()) {
+        for (int k = 0; k < shape.offsets; ++k) {
             row_base[k].resize(shape.rows);
             for (int64_t r = 0; r < shape.rows; ++r) {
-                int64_t first, last;
-                shape.range(k, r, first, last);
-                row_base[k][r] = n_edges - first;
-                n_edges += std::max<int64_t>(0, last - first);
+                const ColumnRange columns = shape.range(k, r);
+                row_base[k][r] = n_edges - columns.first;
+                n_edges += std::max<int64_t>(0, columns.last - columns.first);
             }
         }
         for (const auto& plane : planes) all_uniform &= plane.array.empty();
+        if (!pixels.empty()) close_others(pixels);
     }
     int64_t nodes() const override { return shape.size(); }
+    int64_t elements() const override { return elements_; }
+    const std::vector<ElementRun>& runs() const override { return runs_; }
+    int64_t slot(int64_t node) const { return node / shape.width * shape.stride + node % shape.width; }
+    // Whether the edge along offset k from a slot stays inside the grid.
+    bool has_edge(int k, int64_t slot) const {
+        if (slot < 0) return false;
+        const int64_t row = slot / shape.stride, column = slot % shape.stride;
+        const ColumnRange columns = shape.range(k, row);
+        return columns.first <= column && column < columns.last;
+    }
     int64_t edges() const override { return n_edges; }
     int functions() const override { return n_functions; }
     std::unique_ptr<Worker> worker() const override;
-    Room room(bool wide, bool min_norm) const override;
+    WorkspaceBytes workspace(SolveKind kind) const override;
+
+   private:
+    int64_t elements_;
+    std::vector<ElementRun> runs_;
+
+    void close_others(const std::vector<int64_t>& pixels) {
+        elements_ = static_cast<int64_t>(pixels.size());
+        std::vector<uint8_t> open(shape.rows * shape.stride, 0);
+        for (int64_t i = 0; i < elements_; ++i) {
+            open[slot(pixels[i])] = 1;
+            if (i == 0 || pixels[i] != pixels[i - 1] + 1) runs_.push_back({i, pixels[i], 0});
+            ++runs_.back().count;
+        }
+        for (int64_t node = 0; node < nodes(); ++node) {
+            const int64_t b = slot(node);
+            if (!open[b]) {
+                closed.push_back(b);
+                continue;
+            }
+            bool alone = true;
+            for (int k = 0; k < shape.offsets; ++k) {
+                const int64_t step = shape.step(k);
+                alone &= !(has_edge(k, b) && open[b + step]) && !(has_edge(k, b - step) && open[b - step]);
+            }
+            if (alone) enclosed.push_back(b);
+        }
+    }
 };
 
-// The grid as `divide` wants to see it: a slot is the place of a node in the padded rows.
+// The view of the grid that `divide` needs: a slot is the position of a node in the padded rows.
 template <int K>
 struct GridRegions {
     GridSolver<int64_t, K>& solver;
@@ -67,17 +94,17 @@ struct GridRegions {
     int64_t slots() const { return shape.rows * shape.stride; }
     int64_t slot(int64_t i) const { return i / shape.width * shape.stride + i % shape.width; }
     void add(int64_t b, double field) {
-        solver.add(b, static_cast<int64_t>(std::nearbyint(field * solver.scale)));
+        solver.add(b, static_cast<int64_t>(std::nearbyint(field * solver.scale())));
     }
     void solve(const std::vector<int32_t>& open) { solver.resume(open); }
     bool label(int64_t b) const { return solver.labels()[b >> 6] >> (b & 63) & 1; }
-    double excess(int64_t b) const { return static_cast<double>(solver.excess(b)) / solver.scale; }
+    double excess(int64_t b) const { return static_cast<double>(solver.excess(b)) / solver.scale(); }
     template <class Found>
     void visit_cut(Found&& found) const {
         solver.visit_cut([&](int k, int64_t b) {
             const int64_t w = solver.weight(k, b);
             if (w)
-                found(b, b + shape.step(k), static_cast<double>(w) / solver.scale,
+                found(b, b + shape.step(k), static_cast<double>(w) / solver.scale(),
                       std::pair<int, int64_t>(k, b));
         });
     }
@@ -93,17 +120,17 @@ class GridWorker final : public Worker {
     bool uniform_ = false, may_be_isolated_ = false, no_edges_ = false;
     std::vector<double> row_, alpha_;
     double by_offset_[K] = {};  // the weights, where they are uniform
-    bool in_place_ = false, wide_ = false;  // do the tiers have uniform weights, these?
+    bool in_place_ = false, wide_ = false;  // whether the solvers have the uniform weights kept_
     double kept_[K] = {};
     const double* factors_ = nullptr;
-    bool per_function_ = false;
+    bool factors_per_function_ = false;
 
    public:
     explicit GridWorker(const GridStructure& structure) : structure_(structure), shape_(structure.shape) {}
 
-    void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) override {
-        const WeightRange range = measure(alpha, factors, per_function);
-        // The same weights again, as when images come one by one: nothing to be written.
+    void set_weights(const ProblemWeights& weights, bool wide) override {
+        const WeightRange range = measure(weights);
+        // The same weights again, as for one image after the other: the solvers have them.
         if (uniform_ && in_place_ && wide == wide_ && std::equal(by_offset_, by_offset_ + K, kept_)) return;
         tiers_.reset(range, wide);
         in_place_ = uniform_;
@@ -111,10 +138,10 @@ class GridWorker final : public Worker {
         std::copy(by_offset_, by_offset_ + K, kept_);
     }
 
-    int64_t held() const override { return tiers_.held(shape_); }
+    int64_t held_bytes() const override { return tiers_.held_bytes(shape_); }
 
-    static Room room(const GridShape& shape, bool wide, bool min_norm) {
-        return decltype(tiers_)::room(shape, wide, min_norm);
+    static WorkspaceBytes workspace(const GridShape& shape, SolveKind kind) {
+        return decltype(tiers_)::workspace(shape, kind);
     }
 
     void solve(const double* theta, Tie tie) override {
@@ -123,7 +150,14 @@ class GridWorker final : public Worker {
             tiers_.skip(with_weights);
         else
             tiers_.solve(theta, shape_.size(), tie, with_weights);
-        if (may_be_isolated_) tiers_.with_answer([&](auto& solver) { solver.label_isolated(theta, tie); });
+        if (may_be_isolated_)
+            tiers_.with_answer([&](auto& solver) { solver.label_isolated(theta, tie); });
+        else if (!structure_.closed.empty())
+            tiers_.with_answer([&](auto& solver) {
+                const double off = -std::numeric_limits<double>::infinity();
+                for (int64_t b : structure_.closed) solver.label_alone(b, off, tie);
+                for (int64_t b : structure_.enclosed) solver.label_alone(b, theta[node(b)], tie);
+            });
     }
 
     Precision precision() const override { return tiers_.precision(); }
@@ -143,7 +177,7 @@ class GridWorker final : public Worker {
     }
 
     double dot(const double* theta) const override {
-        Double4 sum = {};
+        Float64x4 sum = {};
         tiers_.with_answer([&](const auto& solver) {
             for (int64_t r = 0; r < shape_.rows; ++r)
                 for (int64_t word = 0; word < shape_.used_words; ++word)
@@ -159,6 +193,12 @@ class GridWorker final : public Worker {
             if (structure_.all_uniform && !factors_) {
                 int64_t counts[K];
                 solver.count_cut(counts);
+                for (int64_t b : structure_.closed)  // labelled 0, without edges
+                    for (int k = 0; k < K; ++k) {
+                        const int64_t step = shape_.step(k);
+                        counts[k] -= structure_.has_edge(k, b) && is_one(solver, b + step);
+                        counts[k] -= structure_.has_edge(k, b - step) && is_one(solver, b - step);
+                    }
                 for (const auto& plane : structure_.planes)
                     stats[plane.function] += plane.value * static_cast<double>(counts[plane.offset]);
                 return;
@@ -174,32 +214,39 @@ class GridWorker final : public Worker {
         });
     }
 
-    ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,
-                                    const double* theta, double* s) override;
+    ParametricResult min_norm_point(const ProblemWeights& weights, const double* theta, double* s) override {
+        const int64_t n = shape_.size();
+        WeightRange range = measure(weights);
+        if (no_edges_) return without_edges(theta, n, s);
+        cap_for_regions(range, theta, n);
+        auto& solver = tiers_.separate(range, [&](auto& solver, const auto& range) { apply(solver, range); });
+        solver.clear_flow();
+        GridRegions<K> view{solver, shape_};
+        return divide(view, theta, s);
+    }
 
    private:
-    // The range of the weights; where each offset has one weight, that weight.
-    WeightRange measure(const double* alpha, const double* factors, bool per_function) {
-        alpha_.assign(alpha, alpha + structure_.n_functions);
+    // The range of the weights; sets by_offset_ where each offset has one weight.
+    WeightRange measure(const ProblemWeights& weights) {
+        alpha_.assign(weights.alpha, weights.alpha + structure_.n_functions);
         std::fill(by_offset_, by_offset_ + K, 0.0);
-        factors_ = factors;
-        per_function_ = per_function;
-        uniform_ = structure_.all_uniform && !factors;
+        factors_ = weights.factors;
+        factors_per_function_ = weights.factors_per_function;
+        uniform_ = structure_.all_uniform && !factors_;
         WeightRange range;
         if (uniform_) {
             for (const auto& plane : structure_.planes)
-                by_offset_[plane.offset] += alpha[plane.function] * plane.value;
+                by_offset_[plane.offset] += alpha_[plane.function] * plane.value;
             for (int k = 0; k < K; ++k) note(range, by_offset_[k], by_offset_[k]);
         } else {
             row_.resize(shape_.width);
             for (int k = 0; k < K; ++k) {
                 double largest = 0, smallest = std::numeric_limits<double>::infinity();
                 for (int64_t r = 0; r < shape_.rows; ++r) {
-                    int64_t first, last;
                     poll_at_row(r, 4 * shape_.width);
-                    shape_.range(k, r, first, last);
-                    weigh(k, r, first, last, row_.data());
-                    for (int64_t c = first; c < last; ++c) {
+                    const ColumnRange columns = shape_.range(k, r);
+                    weigh(k, r, columns);
+                    for (int64_t c = columns.first; c < columns.last; ++c) {
                         const double w = row_[c];
                         largest = std::max(largest, w);
                         smallest = std::min(smallest, w > 0 ? w : smallest);
@@ -211,17 +258,28 @@ class GridWorker final : public Worker {
         refuse_overflow(range);
         no_edges_ = range.largest_degree == 0;
         may_be_isolated_ = !uniform_ || !touches_all(by_offset_);
+        // nodes beside closed ones may have edges of one offset only
+        if (!structure_.closed.empty())
+            may_be_isolated_ |= !std::all_of(by_offset_, by_offset_ + K, [](double w) { return w > 0; });
         return range;
     }
-    // The weights of offset k in columns [first, last) of row r.
-    void weigh(int k, int64_t r, int64_t first, int64_t last, double* out) const {
+    int64_t node(int64_t slot) const { return slot / shape_.stride * shape_.width + slot % shape_.stride; }
+    template <class Solver>
+    static bool is_one(const Solver& solver, int64_t b) {
+        return solver.labels()[b >> 6] >> (b & 63) & 1;
+    }
+    // Writes the weights of offset k in some columns of row r to row_.
+    void weigh(int k, int64_t r, ColumnRange columns) {
+        const auto [first, last] = columns;
+        double* const out = row_.data();
         std::fill(out + first, out + last, 0.0);
         for (const auto& plane : structure_.planes) {
             const double a = alpha_[plane.function];
             if (plane.offset != k || a == 0) continue;
             const double* factor = factors_;
             if (factor)
-                factor += (per_function_ ? plane.function * structure_.n_edges : 0) + structure_.row_base[k][r];
+                factor += (factors_per_function_ ? plane.function * structure_.n_edges : 0) +
+                          structure_.row_base[k][r];
             const double* array = plane.array.empty() ? nullptr : plane.array.data() + r * shape_.width;
             if (array && factor)
                 for (int64_t c = first; c < last; ++c) out[c] += a * array[c] * factor[c];
@@ -251,19 +309,19 @@ class GridWorker final : public Worker {
     }
     double factor(int function, int64_t edge) const {
         if (!factors_) return 1;
-        return factors_[(per_function_ ? function * structure_.n_edges : 0) + edge];
+        return factors_[(factors_per_function_ ? function * structure_.n_edges : 0) + edge];
     }
     template <class Solver>
     void apply(std::unique_ptr<Solver>& solver, const WeightRange& range) {
         if (!solver) {
-            Watch::reserve(Solver::bytes(shape_));
+            CallMonitor::reserve(Solver::bytes(shape_));
             solver = std::make_unique<Solver>(shape_);
         }
         if (uniform_)
-            solver->set_uniform_weights(range, by_offset_);
+            solver->set_uniform_weights(range, by_offset_, structure_.closed);
         else
-            solver->set_weights(range, [&](int k, int64_t r, int64_t first, int64_t last) {
-                weigh(k, r, first, last, row_.data());
+            solver->set_weights(range, [&](int k, int64_t r, ColumnRange columns) {
+                weigh(k, r, columns);
                 return row_.data();
             });
     }
@@ -274,7 +332,7 @@ class GridWorker final : public Worker {
     }
 };
 
-// use(constant of type int) with the number of offsets.
+// Calls use with the number of offsets as a compile-time constant.
 template <class Use>
 auto with_offsets(int offsets, Use&& use) {
     switch (offsets) {
@@ -295,25 +353,11 @@ inline std::unique_ptr<Worker> GridStructure::worker() const {
     });
 }
 
-inline Room GridStructure::room(bool wide, bool min_norm) const {
-    Room room = with_offsets(shape.offsets, [&](auto K) {
-        return GridWorker<decltype(K)::value>::room(shape, wide, min_norm);
-    });
-    const int64_t more = min_norm ? room_to_divide(shape.rows * shape.stride, nodes()) : 0;
-    return {room.least + more, room.most + more};
-}
-
-template <int K>
-ParametricResult GridWorker<K>::min_norm_point(const double* alpha, const double* factors, bool per_function,
-                                               const double* theta, double* s) {
-    const int64_t n = shape_.size();
-    WeightRange range = measure(alpha, factors, per_function);
-    if (no_edges_) return without_edges(theta, n, s);
-    cap_for_regions(range, theta, n);
-    auto& solver = tiers_.separate(range, [&](auto& solver, const auto& range) { apply(solver, range); });
-    solver.clear_flow();
-    GridRegions<K> view{solver, shape_};
-    return divide(view, theta, s);
+inline WorkspaceBytes GridStructure::workspace(SolveKind kind) const {
+    const WorkspaceBytes solvers = with_offsets(
+        shape.offsets, [&](auto K) { return GridWorker<decltype(K)::value>::workspace(shape, kind); });
+    const int64_t more = kind.min_norm ? divide_bytes(shape.rows * shape.stride, nodes()) : 0;
+    return {solvers.least + more, solvers.most + more};
 }
 
 }  // namespace LOGSUPER_ISA

@@ -1,261 +1,317 @@
-// The first two steps of the grid solver: sweeps along all directions, then bit planes.
+// Steps 1 and 2 of the grid solver: sweeps along all directions, then bit planes.
 //
-// One forward pass (right and down) and one backward pass (left and up) over the rows. Between rows a
-// sweep is vectorised along the row; within a row it runs across a block of rows, transposed in
-// registers. The backward pass leaves a row final, and its planes are set at once.
+// One forward pass (right and down) and one backward pass (left and up) over the rows. Between rows a sweep
+// is vectorised along the row; within a row it runs across a block of rows, transposed in registers. The
+// backward pass leaves the edges of a row final, and sets its bit planes.
 #pragma once
 
-#include "grid.hpp"
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "grid_numbers.hpp"
+#include "grid_planes.hpp"
 
 namespace LOGSUPER_ISA {
 
 template <class T, int K>
-void GridSolver<T, K>::load_row(const double* theta, int64_t row) {
-    T* e = excess_.data + row * S;
-    const double* t = theta + row * shape_.width;
-    const int64_t W = shape_.width;
-    int64_t c = 0;
-#if defined(__AVX2__)
-    if constexpr (sizeof(T) == 4) {
-        const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound),
-                      lo = _mm256_set1_pd(-bound);
-        const __m256d fine = _mm256_set1_pd(Resolution<T>::kFine), zero = _mm256_setzero_pd();
-        const __m256d sign = _mm256_set1_pd(-0.0), half = _mm256_set1_pd(0.5);
-        __m256d odd = zero, lost = zero;
-        __m256i seen = _mm256_setzero_si256(), coarse = seen;
-        for (; c + 4 <= W; c += 4) {
-            prefetch(t + c + 1024);
-            __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
-            odd = _mm256_or_pd(odd, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
-            const __m256d size = _mm256_andnot_pd(sign, v), some = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
-            const __m256d counts = _mm256_and_pd(some, _mm256_cmp_pd(size, hi, _CMP_LT_OQ));
-            const __m256d small = _mm256_and_pd(some, _mm256_cmp_pd(size, fine, _CMP_LT_OQ));
-            lost = _mm256_or_pd(lost, _mm256_and_pd(some, _mm256_cmp_pd(size, half, _CMP_LT_OQ)));
-            seen = _mm256_sub_epi64(seen, _mm256_castpd_si256(counts));
-            coarse = _mm256_sub_epi64(coarse, _mm256_castpd_si256(small));
-            v = _mm256_max_pd(_mm256_min_pd(v, hi), lo);
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), _mm256_cvtpd_epi32(v));
-        }
-        saw_nan_ |= _mm256_movemask_pd(odd) != 0;
-        resolution_.lost |= _mm256_movemask_pd(lost) != 0;
-        const Long4 s4 = (Long4)seen, c4 = (Long4)coarse;
-        resolution_.seen += s4[0] + s4[1] + s4[2] + s4[3];
-        resolution_.coarse += c4[0] + c4[1] + c4[2] + c4[3];
-    }
-#endif
-    for (; c < W; ++c) e[c] = quantise(t[c], scale, bound, resolution_);
-}
+class GridSweeps {
+    static constexpr int kBlock = GridNumbers<T, K>::kBlock;
+    static constexpr bool kKeepColumns = sizeof(T) == sizeof(int32_t);
 
-template <class T, int K>
-template <bool First>
-void GridSolver<T, K>::sweep_forward(const double* theta) {
-    const int64_t ahead = shape_.guard_rows;
-    int64_t loaded = 0;
-    for (int64_t r = 0; r < rows_; r += L) {
-        poll(L * S * K);
-        if (First)
-            for (; loaded < std::min(rows_, r + L + ahead); ++loaded) load_row(theta, loaded);
-        else if (idle_[r / L])
-            continue;
-        sweep_right<First>(r);
-        for (int64_t i = r; i < std::min(rows_, r + L); ++i)
-            for (int k = 1; k < K; ++k) sweep_down<First>(i, k);
-    }
-}
+    const GridLayout<K>& layout_;
+    GridNumbers<T, K>& numbers_;
+    GridPlanes<K>& planes_;
+    T* const columns_;           // work space for the flow along the rows, if kKeepColumns
+    std::vector<uint8_t> idle_;  // by block of rows: whether to skip it
+    Resolution<T> resolution_;
+    bool saw_nan_ = false;
 
-template <class T, int K>
-template <bool First>
-void GridSolver<T, K>::sweep_right(int64_t r) {
-    T* const e = excess_.data + r * S;
-    const T* w = across_.data + r * S;
-    const int64_t last = (blocks_ - 1) * L;  // only there a uniform weight meets the border
-    Vec<T> carry = {};
-    for (int64_t c = 0; c < blocks_ * L; c += L, w += L * L) {
-        Vec<T> E[L], F[L];
-        load_columns(e + c, S, E);
-        if (!First) load_columns(flow_[0].data + r * S + c, S, F);
-        for (int j = 0; j < L; ++j) {
-            const Vec<T> limit = uniform_ && c < last ? Vec<T>{} + common_[0] : load<T>(w + j * L);
-            E[j] += carry;
-            if (First) {
-                F[j] = vmin(vmax(E[j], -limit), limit);
-                carry = F[j];
-            } else {
-                const Vec<T> moved = vmin(vmax(F[j] + E[j], -limit), limit);
-                carry = moved - F[j];
-                F[j] = moved;
+   public:
+    // workspace: (padded rows, stride) numbers of 32 bits, used between forward() and backward().
+    GridSweeps(GridNumbers<T, K>& numbers, GridPlanes<K>& planes, int32_t* workspace)
+        : layout_(numbers.layout), numbers_(numbers), planes_(planes), columns_(columns_in(workspace)) {}
+
+    // Starts a flow from the field theta; returns whether the integers are fine enough for it.
+    bool start(const double* theta) {
+        saw_nan_ = false;
+        resolution_ = {};
+        forward<true>(theta);
+        if (saw_nan_) refuse_nan();
+        return resolution_.enough();
+    }
+    // Continues the flow; skips the blocks of rows without any of the given nodes, in increasing order.
+    void resume(const std::vector<int32_t>& nodes) {
+        idle_.assign(numbers_.padded_rows / kBlock, 1);
+        const int64_t size = layout_.stride * kBlock;
+        int64_t next = 0;  // divide only at a new block
+        for (int32_t b : nodes)
+            if (b >= next) {
+                const int64_t block = b / size;
+                idle_[block] = 0;
+                next = (block + 1) * size;
             }
-            E[j] -= carry;
-        }
-        store_columns(e + c, S, E);
-        put_columns(r, c, F);
+        forward<false>(nullptr);
+        backward();
+        idle_.clear();
     }
-}
-
-// The flow along the rows between the sweep to the right and the one to the left. Narrow ones
-// stay as columns, in memory that the search needs only later.
-template <class T, int K>
-void GridSolver<T, K>::put_columns(int64_t r, int64_t c, const Vec<T>* F) {
-    if constexpr (kKeepColumns) {
-        T* out = columns_ + r * S + c * L;
-        for (int j = 0; j < L; ++j) store<T>(out + j * L, F[j]);
-    } else {
-        store_columns(flow_[0].data + r * S + c, S, F);
-    }
-}
-
-template <class T, int K>
-void GridSolver<T, K>::get_columns(int64_t r, int64_t c, Vec<T>* F) const {
-    if constexpr (kKeepColumns) {
-        const T* in = columns_ + r * S + c * L;
-        for (int j = 0; j < L; ++j) F[j] = load<T>(in + j * L);
-    } else {
-        load_columns(flow_[0].data + r * S + c, S, F);
-    }
-}
-
-// Do all edges of offset k from row r have one weight? Then memory need not be read for it. The
-// padding beside the row has no excess, so that no weight there can move any.
-template <class T, int K>
-bool GridSolver<T, K>::one_weight(int64_t r, int k, Vec<T>& weight) const {
-    int64_t first, last;
-    shape_.range(k, r, first, last);
-    weight = Vec<T>{} + (first < last ? common_[k] : T{0});
-    return uniform_ && column_of(k) == 0;
-}
-
-template <class T, int K>
-template <bool First>
-void GridSolver<T, K>::sweep_down(int64_t r, int k) {
-    const int64_t step = K == 2 ? S : step_[2 * k];
-    if (r + (K == 2 ? 1 : shape_.row_step[k]) >= rows_) {
-        if (First) std::memset(flow_[k].data + r * S, 0, sizeof(T) * blocks_ * L);
-        return;
-    }
-    T* const e = excess_.data + r * S;
-    T* const f = flow_[k].data + r * S;
-    const T* const w = weight_[k].data + r * S;
-    Vec<T> common;
-    const bool known = one_weight(r, k, common);
-    for (int64_t c = 0; c < blocks_ * L; c += L) {
-        prefetch(f + 4 * S + c);
-        const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(e + c);
-        Vec<T> moved;
-        if (First) {
-            moved = vmin(vmax(E, -limit), limit);
-            store<T>(f + c, moved);
-        } else {
-            const Vec<T> old = load<T>(f + c);
-            const Vec<T> now = vmin(vmax(old + E, -limit), limit);
-            store<T>(f + c, now);
-            moved = now - old;
-        }
-        store<T>(e + c, E - moved);
-        store<T>(e + step + c, load<T>(e + step + c) + moved);
-    }
-}
-
-template <class T, int K>
-void GridSolver<T, K>::sweep_backward() {
-    const int64_t last = (rows_ - 1) / L * L;
-    for (int64_t r = last; r >= 0; r -= L) {
-        poll(L * S * K);
-        if (!idle_.empty() && idle_[r / L]) {
-            const int64_t words = (std::min(rows_, r + L) - r) * words_;
-            std::memset(source_.data + r * words_, 0, sizeof(uint64_t) * words);
-            std::memset(sink_.data + r * words_, 0, sizeof(uint64_t) * words);
-            continue;
-        }
-        sweep_left(r);
-        for (int64_t i = std::min(rows_, r + L) - 1; i >= r; --i) {
-            for (int k = 1; k < K; ++k) sweep_up(i, k);
-            set_planes(i);
-        }
-    }
-}
-
-template <class T, int K>
-void GridSolver<T, K>::sweep_left(int64_t r) {
-    T* const e = excess_.data + r * S;
-    const int64_t last = (blocks_ - 1) * L;
-    Vec<T> right[L] = {};  // the block to the right, its first column not yet final
-    for (int64_t c = last; c >= 0; c -= L) {
-        Vec<T> E[L], F[L];
-        const T* w = across_.data + r * S + c * L;
-        for (int i = 1; i <= L; ++i) {
-            prefetch(e - i * S + c);
-            prefetch(flow_[0].data + (r - i) * S + c);
-        }
-        if constexpr (kKeepColumns)
-            for (int i = 0; i < L; i += 2) prefetch(columns_ + (r - L) * S + c * L + i * L);
-        load_columns(e + c, S, E);
-        get_columns(r, c, F);
-        for (int j = L - 1; j >= 0; --j) {
-            const Vec<T> limit = uniform_ && c < last ? Vec<T>{} + common_[0] : load<T>(w + j * L);
-            Vec<T>& from = j == L - 1 ? right[0] : E[j + 1];
-            const Vec<T> now = vmin(vmax(F[j] - from, -limit), limit);
-            const Vec<T> moved = F[j] - now;
-            F[j] = now;
-            from -= moved;
-            E[j] += moved;
-        }
-        if (c + L < blocks_ * L) store_columns(e + c + L, S, right);
-        store_columns(flow_[0].data + r * S + c, S, F);
-        for (int i = 0; i < L; ++i) right[i] = E[i];
-    }
-    store_columns(e, S, right);
-}
-
-// edges whose upper end is one step above row r
-template <class T, int K>
-void GridSolver<T, K>::sweep_up(int64_t r, int k) {
-    const int64_t step = K == 2 ? S : step_[2 * k];
-    const int64_t above = r - (K == 2 ? 1 : shape_.row_step[k]);
-    if (above < 0) return;
-    T* const up = excess_.data + above * S;
-    T* const f = flow_[k].data + above * S;
-    const T* const w = weight_[k].data + above * S;
-    Vec<T> common;
-    const bool known = one_weight(above, k, common);
-    for (int64_t c = 0; c < blocks_ * L; c += L) {
-        prefetch(f - 4 * S + c);
-        const Vec<T> limit = known ? common : load<T>(w + c), E = load<T>(up + step + c), old = load<T>(f + c);
-        const Vec<T> now = vmin(vmax(old - E, -limit), limit);
-        const Vec<T> moved = old - now;
-        store<T>(f + c, now);
-        store<T>(up + step + c, E - moved);
-        store<T>(up + c, load<T>(up + c) + moved);
-    }
-}
-
-template <class T, int K>
-void GridSolver<T, K>::set_planes(int64_t r) {
-    // The edges between row r and a row above are final once row r has swept up.
-    for (int64_t word = 0; word < used_words_; ++word) {
-        const int64_t at = r * words_ + word;
-        const T* const e = excess_.data + at * 64;
-        const Vec<T> zero = {};
-        source_.data[at] = bits_of_64<T>([&](int i) { return load<T>(e + i) > zero; });
-        sink_.data[at] = bits_of_64<T>([&](int i) { return load<T>(e + i) < zero; });
-        for (int k = 0; k < K; ++k) {
-            const int64_t base = at - words_of(k);
-            if (base < 0) continue;
-            const T *const f = flow_[k].data + base * 64, *const w = weight_[k].data + base * 64;
-            if (uniform_ && (k == 0 || column_of(k) == 0)) {
-                int64_t first, last;
-                shape_.range(k, K == 2 ? r - k : r - shape_.row_step[k], first, last);
-                const uint64_t inside = between(first - word * 64, last - word * 64);
-                const Vec<T> common = Vec<T>{} + common_[k];
-                forward_[k].data[base] =
-                    inside & bits_of_64<T>([&](int i) { return common > load<T>(f + i); });
-                backward_[k].data[base] =
-                    inside & bits_of_64<T>([&](int i) { return common > -load<T>(f + i); });
+    void backward() {
+        const int64_t rows = layout_.rows, words = layout_.words;
+        for (int64_t r = (rows - 1) / kBlock * kBlock; r >= 0; r -= kBlock) {
+            poll(kBlock * layout_.stride * K);
+            if (!idle_.empty() && idle_[r / kBlock]) {
+                const int64_t count = (std::min(rows, r + kBlock) - r) * words;
+                std::memset(planes_.source.data + r * words, 0, sizeof(uint64_t) * count);
+                std::memset(planes_.sink.data + r * words, 0, sizeof(uint64_t) * count);
                 continue;
             }
-            forward_[k].data[base] = bits_of_64<T>([&](int i) { return load<T>(w + i) > load<T>(f + i); });
-            backward_[k].data[base] = bits_of_64<T>([&](int i) { return load<T>(w + i) > -load<T>(f + i); });
+            sweep_left(r);
+            for (int64_t i = std::min(rows, r + kBlock) - 1; i >= r; --i) {
+                for (int k = 1; k < K; ++k) sweep_up(i, k);
+                set_planes(i);
+            }
         }
     }
-}
+
+   private:
+    static T* columns_in(int32_t* workspace) {
+        if constexpr (kKeepColumns)
+            return workspace;
+        else
+            return nullptr;
+    }
+
+    // Rows of a large image are a page each, and hardware prefetches only within a page. An address outside
+    // the array does no harm.
+    static void prefetch(const void* p) { __builtin_prefetch(p, 1); }
+
+    void load_row(const double* theta, int64_t row) {
+        T* e = numbers_.excess.data + row * layout_.stride;
+        const double* t = theta + row * layout_.width;
+        const int64_t width = layout_.width;
+        const double scale = numbers_.scale, bound = numbers_.bound;
+        int64_t c = 0;
+#if defined(__AVX2__)
+        if constexpr (sizeof(T) == 4) {
+            const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound), lo = _mm256_set1_pd(-bound);
+            const __m256d fine = _mm256_set1_pd(Resolution<T>::kFine), zero = _mm256_setzero_pd();
+            const __m256d sign = _mm256_set1_pd(-0.0), half = _mm256_set1_pd(0.5);
+            __m256d odd = zero, lost = zero;
+            __m256i seen = _mm256_setzero_si256(), coarse = seen;
+            for (; c + 4 <= width; c += 4) {
+                prefetch(t + c + 1024);
+                __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
+                odd = _mm256_or_pd(odd, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
+                const __m256d size = _mm256_andnot_pd(sign, v), some = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
+                const __m256d counts = _mm256_and_pd(some, _mm256_cmp_pd(size, hi, _CMP_LT_OQ));
+                const __m256d small = _mm256_and_pd(some, _mm256_cmp_pd(size, fine, _CMP_LT_OQ));
+                lost = _mm256_or_pd(lost, _mm256_and_pd(some, _mm256_cmp_pd(size, half, _CMP_LT_OQ)));
+                seen = _mm256_sub_epi64(seen, _mm256_castpd_si256(counts));
+                coarse = _mm256_sub_epi64(coarse, _mm256_castpd_si256(small));
+                v = _mm256_max_pd(_mm256_min_pd(v, hi), lo);
+                _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), _mm256_cvtpd_epi32(v));
+            }
+            saw_nan_ |= _mm256_movemask_pd(odd) != 0;
+            resolution_.lost |= _mm256_movemask_pd(lost) != 0;
+            const Int64x4 s4 = (Int64x4)seen, c4 = (Int64x4)coarse;
+            resolution_.seen += s4[0] + s4[1] + s4[2] + s4[3];
+            resolution_.coarse += c4[0] + c4[1] + c4[2] + c4[3];
+        }
+#endif
+        for (; c < width; ++c) e[c] = quantise(t[c], scale, bound, resolution_);
+    }
+
+    // First: from the field theta and no flow; else from the flow there is.
+    template <bool First>
+    void forward(const double* theta) {
+        const int64_t rows = layout_.rows, ahead = layout_.shape.guard_rows;
+        int64_t loaded = 0;
+        for (int64_t r = 0; r < rows; r += kBlock) {
+            poll(kBlock * layout_.stride * K);
+            if (First)
+                for (; loaded < std::min(rows, r + kBlock + ahead); ++loaded) load_row(theta, loaded);
+            else if (idle_[r / kBlock])
+                continue;
+            sweep_right<First>(r);
+            for (int64_t i = r; i < std::min(rows, r + kBlock); ++i)
+                for (int k = 1; k < K; ++k) sweep_down<First>(i, k);
+        }
+    }
+
+    template <bool First>
+    void sweep_right(int64_t r) {
+        const int64_t stride = layout_.stride, blocks = numbers_.blocks;
+        T* const e = numbers_.excess.data + r * stride;
+        const T* w = numbers_.weight_columns.data + r * stride;
+        const bool uniform = numbers_.uniform;
+        const Vec<T> common = Vec<T>{} + numbers_.common[0];
+        const int64_t last = (blocks - 1) * kBlock;  // the only block where a uniform weight meets the border
+        Vec<T> carry = {};
+        for (int64_t c = 0; c < blocks * kBlock; c += kBlock, w += kBlock * kBlock) {
+            Vec<T> excess[kBlock], flow[kBlock];
+            load_columns(e + c, stride, excess);
+            if (!First) load_columns(numbers_.flow[0].data + r * stride + c, stride, flow);
+            for (int j = 0; j < kBlock; ++j) {
+                const Vec<T> limit = uniform && c < last ? common : load<T>(w + j * kBlock);
+                excess[j] += carry;
+                if (First) {
+                    flow[j] = vmin(vmax(excess[j], -limit), limit);
+                    carry = flow[j];
+                } else {
+                    const Vec<T> moved = vmin(vmax(flow[j] + excess[j], -limit), limit);
+                    carry = moved - flow[j];
+                    flow[j] = moved;
+                }
+                excess[j] -= carry;
+            }
+            store_columns(e + c, stride, excess);
+            put_columns(r, c, flow);
+        }
+    }
+
+    // The flow along the rows between the sweep to the right and the one to the left. Narrow integers stay as
+    // columns, in memory that the search needs only later.
+    void put_columns(int64_t r, int64_t c, const Vec<T>* flow) {
+        const int64_t stride = layout_.stride;
+        if constexpr (kKeepColumns) {
+            T* out = columns_ + r * stride + c * kBlock;
+            for (int j = 0; j < kBlock; ++j) store<T>(out + j * kBlock, flow[j]);
+        } else {
+            store_columns(numbers_.flow[0].data + r * stride + c, stride, flow);
+        }
+    }
+    void get_columns(int64_t r, int64_t c, Vec<T>* flow) const {
+        const int64_t stride = layout_.stride;
+        if constexpr (kKeepColumns) {
+            const T* in = columns_ + r * stride + c * kBlock;
+            for (int j = 0; j < kBlock; ++j) flow[j] = load<T>(in + j * kBlock);
+        } else {
+            load_columns(numbers_.flow[0].data + r * stride + c, stride, flow);
+        }
+    }
+
+    // Whether all edges of offset k from row r have one weight, which then need not be read from memory. The
+    // padding beside the row has no excess, so that no weight there can move any.
+    bool one_weight(int64_t r, int k, Vec<T>& weight) const {
+        const ColumnRange columns = layout_.shape.range(k, r);
+        weight = Vec<T>{} + (columns.first < columns.last ? numbers_.common[k] : T{0});
+        return numbers_.uniform && layout_.column_step(k) == 0;
+    }
+
+    template <bool First>
+    void sweep_down(int64_t r, int k) {
+        const int64_t stride = layout_.stride, step = layout_.step_down(k), width = numbers_.blocks * kBlock;
+        if (r + layout_.row_step(k) >= layout_.rows) {
+            if (First) std::memset(numbers_.flow[k].data + r * stride, 0, sizeof(T) * width);
+            return;
+        }
+        T* const e = numbers_.excess.data + r * stride;
+        T* const f = numbers_.flow[k].data + r * stride;
+        const T* const w = numbers_.weight[k].data + r * stride;
+        Vec<T> common;
+        const bool known = one_weight(r, k, common);
+        for (int64_t c = 0; c < width; c += kBlock) {
+            prefetch(f + 4 * stride + c);
+            const Vec<T> limit = known ? common : load<T>(w + c), excess = load<T>(e + c);
+            Vec<T> moved;
+            if (First) {
+                moved = vmin(vmax(excess, -limit), limit);
+                store<T>(f + c, moved);
+            } else {
+                const Vec<T> old = load<T>(f + c);
+                const Vec<T> now = vmin(vmax(old + excess, -limit), limit);
+                store<T>(f + c, now);
+                moved = now - old;
+            }
+            store<T>(e + c, excess - moved);
+            store<T>(e + step + c, load<T>(e + step + c) + moved);
+        }
+    }
+
+    void sweep_left(int64_t r) {
+        const int64_t stride = layout_.stride, blocks = numbers_.blocks;
+        T* const e = numbers_.excess.data + r * stride;
+        T* const f = numbers_.flow[0].data + r * stride;
+        const bool uniform = numbers_.uniform;
+        const Vec<T> common = Vec<T>{} + numbers_.common[0];
+        const int64_t last = (blocks - 1) * kBlock;
+        Vec<T> right[kBlock] = {};  // the block to the right, its first column not yet final
+        for (int64_t c = last; c >= 0; c -= kBlock) {
+            Vec<T> excess[kBlock], flow[kBlock];
+            const T* w = numbers_.weight_columns.data + r * stride + c * kBlock;
+            for (int i = 1; i <= kBlock; ++i) {
+                prefetch(e - i * stride + c);
+                prefetch(f - i * stride + c);
+            }
+            if constexpr (kKeepColumns)
+                for (int i = 0; i < kBlock; i += 2)
+                    prefetch(columns_ + (r - kBlock) * stride + c * kBlock + i * kBlock);
+            load_columns(e + c, stride, excess);
+            get_columns(r, c, flow);
+            for (int j = kBlock - 1; j >= 0; --j) {
+                const Vec<T> limit = uniform && c < last ? common : load<T>(w + j * kBlock);
+                Vec<T>& from = j == kBlock - 1 ? right[0] : excess[j + 1];
+                const Vec<T> now = vmin(vmax(flow[j] - from, -limit), limit);
+                const Vec<T> moved = flow[j] - now;
+                flow[j] = now;
+                from -= moved;
+                excess[j] += moved;
+            }
+            if (c + kBlock < blocks * kBlock) store_columns(e + c + kBlock, stride, right);
+            store_columns(f + c, stride, flow);
+            for (int i = 0; i < kBlock; ++i) right[i] = excess[i];
+        }
+        store_columns(e, stride, right);
+    }
+
+    // The edges whose upper end is one step above row r.
+    void sweep_up(int64_t r, int k) {
+        const int64_t stride = layout_.stride, step = layout_.step_down(k), above = r - layout_.row_step(k);
+        if (above < 0) return;
+        T* const up = numbers_.excess.data + above * stride;
+        T* const f = numbers_.flow[k].data + above * stride;
+        const T* const w = numbers_.weight[k].data + above * stride;
+        Vec<T> common;
+        const bool known = one_weight(above, k, common);
+        for (int64_t c = 0; c < numbers_.blocks * kBlock; c += kBlock) {
+            prefetch(f - 4 * stride + c);
+            const Vec<T> limit = known ? common : load<T>(w + c), excess = load<T>(up + step + c);
+            const Vec<T> old = load<T>(f + c);
+            const Vec<T> now = vmin(vmax(old - excess, -limit), limit);
+            const Vec<T> moved = old - now;
+            store<T>(f + c, now);
+            store<T>(up + step + c, excess - moved);
+            store<T>(up + c, load<T>(up + c) + moved);
+        }
+    }
+
+    // The edges between row r and a row above are final once row r has swept up.
+    void set_planes(int64_t r) {
+        for (int64_t word = 0; word < layout_.used_words; ++word) {
+            const int64_t at = r * layout_.words + word;
+            const T* const e = numbers_.excess.data + at * 64;
+            const Vec<T> zero = {};
+            planes_.source.data[at] = bits_of_64<T>([&](int i) { return load<T>(e + i) > zero; });
+            planes_.sink.data[at] = bits_of_64<T>([&](int i) { return load<T>(e + i) < zero; });
+            for (int k = 0; k < K; ++k) {
+                const int64_t base = at - layout_.word_step(k);
+                if (base < 0) continue;
+                const T *const f = numbers_.flow[k].data + base * 64, *const w =
+                                                                          numbers_.weight[k].data + base * 64;
+                uint64_t &forward = planes_.forward[k].data[base], &backward = planes_.backward[k].data[base];
+                if (numbers_.uniform && (k == 0 || layout_.column_step(k) == 0)) {
+                    const ColumnRange columns = layout_.shape.range(k, r - layout_.row_step(k));
+                    const uint64_t inside = bits_between(columns.first - word * 64, columns.last - word * 64);
+                    const Vec<T> common = Vec<T>{} + numbers_.common[k];
+                    forward = inside & bits_of_64<T>([&](int i) { return common > load<T>(f + i); });
+                    backward = inside & bits_of_64<T>([&](int i) { return common > -load<T>(f + i); });
+                } else {
+                    forward = bits_of_64<T>([&](int i) { return load<T>(w + i) > load<T>(f + i); });
+                    backward = bits_of_64<T>([&](int i) { return load<T>(w + i) > -load<T>(f + i); });
+                }
+            }
+        }
+    }
+};
 
 }  // namespace LOGSUPER_ISA

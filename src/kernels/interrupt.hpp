@@ -1,10 +1,10 @@
-// What ends a call before its time: Ctrl-C, and a limit on memory.
+// Early termination of a call: by Ctrl-C, and by a limit on memory.
 //
-// Both are exceptions that unwind whatever runs; what they leave half done is never used again.
-// Every loop that may run for long says now and then what it has done: poll(steps), a step being some
-// nanosecond. After about a million steps a thread reads the stop flag of its call, and the thread
-// that made the call reads the clock too: several times a second it runs the check of the call (in
-// Python: the signal handlers, for which it needs the GIL). If that throws, all threads stop.
+// Both are exceptions; objects that they leave half-changed are never used again. A loop that may run for
+// long reports its work by poll(steps), where a step is about a nanosecond. After about a million steps a
+// thread reads the stop flag of its call. The thread that made the call also reads the clock, and several
+// times per second runs the check of the call (in Python: the signal handlers, which need the GIL). If the
+// check throws, all threads of the call stop.
 #pragma once
 
 #include <atomic>
@@ -17,91 +17,91 @@
 
 namespace LOGSUPER_ISA {
 
-// What a loop throws, in a thread that helps, when the call is over.
-struct Stopped {};
+// Thrown by poll() in the helper threads of a call that has ended.
+struct CallStopped {};
 
-// What a thread throws that would take more work space than the call is allowed.
-struct OutOfRoom : std::bad_alloc {
+// Thrown where a thread would take more work space than its call is allowed.
+struct WorkspaceLimitExceeded : std::bad_alloc {
     const char* what() const noexcept override { return "the work space would exceed the limit"; }
 };
 
-// One for each call, in the thread that made it; a handler may make another call inside of it.
-class Watch {
+// One object per call, in the thread that made the call. A signal handler may make another call inside it.
+class CallMonitor {
    public:
-    using Check = void (*)();  // throws if the call shall end
+    using Check = void (*)();  // throws if the call has to end
     static constexpr std::chrono::milliseconds kInterval{100};
+    static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
    private:
     using Clock = std::chrono::steady_clock;
     static constexpr int64_t kSteps = int64_t{1} << 20;
 
-    // What a thread knows of the call that it works for.
-    struct Turn {
-        Watch* watch;
-        bool made_it;  // the call, that is
-        int64_t left;  // steps until the next look at the flag
+    struct ThreadState {
+        CallMonitor* monitor;  // of the call that this thread works for
+        bool is_caller;        // whether this thread made the call
+        int64_t steps_left;    // until the flag is read next
     };
-    static Turn& turn() {
-        static thread_local Turn mine{nullptr, false, kSteps};
-        return mine;
+    static ThreadState& thread_state() {
+        static thread_local ThreadState state{nullptr, false, kSteps};
+        return state;
     }
 
     const Check check_;
-    const Turn outer_;
-    Clock::time_point next_{};  // look at the clock: short calls never come to that
+    const ThreadState outer_;
+    Clock::time_point next_check_{};  // set at the first look at the clock, which short calls never reach
     std::atomic<bool> stop_{false};
-    std::atomic<int64_t> room_;  // bytes of work space that the call may still take
+    std::atomic<int64_t> bytes_left_;  // of work space
 
-    [[gnu::noinline]] static void look() {
-        Turn& mine = turn();
-        mine.left = kSteps;
-        if (!mine.watch) return;
-        if (mine.watch->stop_.load(std::memory_order_relaxed)) throw Stopped();
-        if (!mine.made_it) return;
+    [[gnu::noinline]] static void check_flag() {
+        ThreadState& state = thread_state();
+        state.steps_left = kSteps;
+        CallMonitor* const monitor = state.monitor;
+        if (!monitor) return;
+        if (monitor->stop_.load(std::memory_order_relaxed)) throw CallStopped();
+        if (!state.is_caller) return;
         const auto now = Clock::now();
-        if (mine.watch->next_ == Clock::time_point{}) mine.watch->next_ = now + kInterval;
-        if (now >= mine.watch->next_) mine.watch->ask();
+        if (monitor->next_check_ == Clock::time_point{}) monitor->next_check_ = now + kInterval;
+        if (now >= monitor->next_check_) monitor->check_now();
     }
 
    public:
-    static constexpr int64_t kAnyRoom = std::numeric_limits<int64_t>::max();
-
-    explicit Watch(Check check, int64_t room = kAnyRoom) : check_(check), outer_(turn()), room_(room) {
-        turn() = {this, true, kSteps};
+    explicit CallMonitor(Check check, int64_t workspace_limit = kUnlimited)
+        : check_(check), outer_(thread_state()), bytes_left_(workspace_limit) {
+        thread_state() = {this, true, kSteps};
     }
-    ~Watch() { turn() = outer_; }
-    Watch(const Watch&) = delete;
-    Watch& operator=(const Watch&) = delete;
+    ~CallMonitor() { thread_state() = outer_; }
+    CallMonitor(const CallMonitor&) = delete;
+    CallMonitor& operator=(const CallMonitor&) = delete;
 
-    // The watch of this thread, null if there is none; a thread that helps takes that of the call.
-    static Watch* current() { return turn().watch; }
-    static void help(Watch* watch) { turn() = {watch, false, kSteps}; }
+    // The monitor of this thread, null if there is none; a helper thread joins that of the call.
+    static CallMonitor* current() { return thread_state().monitor; }
+    static void join(CallMonitor* monitor) { thread_state() = {monitor, false, kSteps}; }
 
-    // Before work space of that many bytes is made, which a worker keeps for the next call.
+    // Called before work space is allocated that a worker keeps for the next call.
     static void reserve(int64_t bytes) {
-        Watch* const watch = current();
-        if (watch && watch->room_.fetch_sub(bytes) < bytes) throw OutOfRoom();
+        CallMonitor* const monitor = current();
+        if (monitor && monitor->bytes_left_.fetch_sub(bytes) < bytes) throw WorkspaceLimitExceeded();
     }
 
-    // Run the check now; only in the thread that made the call.
-    void ask() {
+    // Runs the check; only in the thread that made the call.
+    void check_now() {
         try {
             check_();
         } catch (...) {
             stop_.store(true, std::memory_order_relaxed);
             throw;
         }
-        next_ = Clock::now() + kInterval;
+        next_check_ = Clock::now() + kInterval;
     }
 
     static LOGSUPER_INLINE void poll(int64_t steps) {
-        if ((turn().left -= steps) <= 0) look();
+        if ((thread_state().steps_left -= steps) <= 0) check_flag();
     }
 };
 
-LOGSUPER_INLINE void poll(int64_t steps) { Watch::poll(steps); }
+LOGSUPER_INLINE void poll(int64_t steps) { CallMonitor::poll(steps); }
 
-// body(i) for 0 <= i < n, of so many steps each: too short for a poll each, which comes with blocks.
+// body(i) for i = 0, Stride, 2 Stride, ... < n, each of so many steps; polls once per block of 1024.
 template <int64_t Stride = 1, class Body>
 LOGSUPER_INLINE void polled(int64_t n, int64_t steps, Body&& body) {
     constexpr int64_t kBlock = 1024 * Stride;
@@ -116,12 +116,12 @@ LOGSUPER_INLINE void polled(int64_t n, int64_t steps, Body&& body) {
     }
 }
 
-// For steps of a search that are short as a rule: polls if there were many.
+// For paths of a search, which are short as a rule: polls only after a long one.
 LOGSUPER_INLINE void poll_if_many(int64_t steps) {
     if (steps > 64) poll(16 * steps);
 }
 
-// For loops over the rows of an image: polls once in 64.
+// For loops over the rows of an image: polls once per 64 rows.
 LOGSUPER_INLINE void poll_at_row(int64_t row, int64_t steps) {
     if (!(row & 63)) poll(steps << 6);
 }

@@ -1,5 +1,5 @@
-// Standard logistic noise from a counter: Philox4x32-10 (Salmon et al. 2011), keyed by
-// (key, problem, sample, element), so that neither threads nor order can change a draw.
+// Standard logistic noise from a counter-based generator: Philox4x32-10 (Salmon et al. 2011). A draw is a
+// function of (key, problem, sample, element), hence independent of threads and of the order of draws.
 //
 // Element i reads output word (i / 8) % 4 of the block with counter
 //     (8 * (i / 32) + i % 8, sample, low and high half of problem):
@@ -15,18 +15,20 @@
 
 namespace LOGSUPER_ISA {
 
-typedef float Float4 __attribute__((vector_size(16)));
-typedef float Float8 __attribute__((vector_size(32)));
-typedef int32_t Int8 __attribute__((vector_size(32)));
-typedef uint32_t UInt8 __attribute__((vector_size(32)));
+// One stream of draws, a number per element.
+struct NoiseStream {
+    uint64_t key = 0, problem = 0;
+    uint32_t sample = 0;
+};
 
 // Eight Philox blocks with consecutive first counter words.
-inline void philox8(uint32_t counter, uint32_t c1, uint32_t c2, uint32_t c3, uint64_t key,
-                    uint32_t out[4][8]) {
+inline void philox8(const NoiseStream& stream, uint32_t counter, uint32_t out[4][8]) {
     constexpr uint64_t kMul0 = 0xD2511F53u, kMul1 = 0xCD9E8D57u;
-    uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+    const uint32_t c1 = stream.sample, c2 = static_cast<uint32_t>(stream.problem);
+    const uint32_t c3 = static_cast<uint32_t>(stream.problem >> 32);
+    uint32_t k0 = static_cast<uint32_t>(stream.key), k1 = static_cast<uint32_t>(stream.key >> 32);
 #if defined(__AVX2__)
-    // 64-bit lanes holding 32-bit words: the multiplier reads the low halves, which is what we have.
+    // 32-bit words in 64-bit lanes: the multiplication reads the low halves only.
     __m256i x0[2], x1[2], x2[2], x3[2];
     const __m256i m0 = _mm256_set1_epi64x(kMul0), m1 = _mm256_set1_epi64x(kMul1);
     for (int h = 0; h < 2; ++h) {
@@ -54,7 +56,7 @@ inline void philox8(uint32_t counter, uint32_t c1, uint32_t c2, uint32_t c3, uin
     for (int j = 0; j < 4; ++j) {
         const __m256i first = _mm256_permutevar8x32_epi32(words[j][0], pick);
         const __m256i second = _mm256_permutevar8x32_epi32(words[j][1], pick);
-        // One store of the width in which the words are read again.
+        // One store of the width of the loads that follow.
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[j]), _mm256_blend_epi32(first, second, 0xF0));
     }
 #else
@@ -84,9 +86,9 @@ inline void philox8(uint32_t counter, uint32_t c1, uint32_t c2, uint32_t c3, uin
 }
 
 // r + 1/2 rounded to a float, by halves since vector units convert only signed integers.
-inline Float8 to_float(UInt8 r) {
-    const Float8 high = __builtin_convertvector((Int8)(r >> 16), Float8);
-    const Float8 low = __builtin_convertvector((Int8)(r & 0xffffu), Float8);
+inline Float32x8 to_float(UInt32x8 r) {
+    const Float32x8 high = __builtin_convertvector((Int32x8)(r >> 16), Float32x8);
+    const Float32x8 low = __builtin_convertvector((Int32x8)(r & 0xffffu), Float32x8);
     return high * 65536.0f + (low + 0.5f);
 }
 
@@ -95,42 +97,44 @@ inline Float8 to_float(UInt8 r) {
 // rounded to a whole number of octaves k, gives c = 2^k b within a factor 1.52 of a, and
 //     log(a / b) = k log 2 + 2 atanh(s),  s = (a - c) / (a + c),  |s| < 0.21.
 // Only +, -, *, / and no fused operations: the same bits on every machine.
-inline Float8 logistic8(const uint32_t* words) {
+inline Float32x8 logistic8(const uint32_t* words) {
     constexpr uint32_t kOctave = 1u << 23, kShift = 128 * kOctave;
-    UInt8 r;
+    UInt32x8 r;
     std::memcpy(&r, words, sizeof r);
-    const Float8 a = to_float(r), b = to_float(~r);
-    const UInt8 octaves = (UInt8)a - (UInt8)b + (kShift + kOctave / 2);  // kept positive by the shift
-    const Float8 c = (Float8)((UInt8)b + ((octaves & -kOctave) - kShift));
-    const Float8 k = __builtin_convertvector((Int8)(octaves >> 23) - 128, Float8);
-    const Float8 s = (a - c) / (a + c), q = s * s;
-    const Float8 p = (((q * (2.0f / 11) + 2.0f / 9) * q + 2.0f / 7) * q + 2.0f / 5) * q + 2.0f / 3;
+    const Float32x8 a = to_float(r), b = to_float(~r);
+    const UInt32x8 octaves =
+        (UInt32x8)a - (UInt32x8)b + (kShift + kOctave / 2);  // kept positive by the shift
+    const Float32x8 c = (Float32x8)((UInt32x8)b + ((octaves & -kOctave) - kShift));
+    const Float32x8 k = __builtin_convertvector((Int32x8)(octaves >> 23) - 128, Float32x8);
+    const Float32x8 s = (a - c) / (a + c), q = s * s;
+    const Float32x8 p = (((q * (2.0f / 11) + 2.0f / 9) * q + 2.0f / 7) * q + 2.0f / 5) * q + 2.0f / 3;
     return k * 0.693147181f + (s * 2.0f + s * q * p);
 }
 
-constexpr int64_t kPolled = int64_t{1} << 15;  // draws between two polls
+// The draws of the elements first .. first + 31; `first` is a multiple of 32.
+LOGSUPER_INLINE void logistic32(const NoiseStream& stream, int64_t first, float* out) {
+    uint32_t words[4][8];
+    philox8(stream, static_cast<uint32_t>(first / 4), words);
+    for (int j = 0; j < 4; ++j) {
+        const Float32x8 eight = logistic8(words[j]);
+        std::memcpy(out + 8 * j, &eight, sizeof eight);
+    }
+}
+
+constexpr int64_t kPollInterval = int64_t{1} << 15;  // draws between two polls
 
 // out = theta + noise on the first `noisy` elements, theta on the others.
-inline void perturb_field(const double* theta, int64_t n, int64_t noisy, uint64_t key, uint64_t problem,
-                          uint32_t sample, double* out) {
-    uint32_t words[4][8];
+inline void perturb_field(const NoiseStream& stream, const double* theta, int64_t n, int64_t noisy,
+                          double* out) {
     float z[32];
     for (int64_t i = 0; i < noisy; i += 32) {
-        if (i % kPolled == 0) poll(kPolled);
-        philox8(static_cast<uint32_t>(i / 4), sample, static_cast<uint32_t>(problem),
-                static_cast<uint32_t>(problem >> 32), key, words);
-        for (int j = 0; j < 4; ++j) {
-            const Float8 eight = logistic8(words[j]);
-            std::memcpy(z + 8 * j, &eight, sizeof eight);
-        }
+        if (i % kPollInterval == 0) poll(kPollInterval);
+        logistic32(stream, i, z);
         if (i + 32 <= noisy) {
             for (int j = 0; j < 32; j += 4) {
-                Double4 t;
-                Float4 four;
-                std::memcpy(&t, theta + i + j, sizeof t);
+                Float32x4 four;
                 std::memcpy(&four, z + j, sizeof four);
-                t += __builtin_convertvector(four, Double4);
-                std::memcpy(out + i + j, &t, sizeof t);
+                store4(out + i + j, load4(theta + i + j) + __builtin_convertvector(four, Float64x4));
             }
         } else {
             for (int64_t j = 0; i + j < noisy; ++j) out[i + j] = theta[i + j] + z[j];

@@ -1,7 +1,7 @@
-// Vector types and the few operations the kernels need, for AVX2, SSE2 and plain C++.
+// Vector types and the operations that the kernels need, for AVX2, SSE2 and plain C++.
 //
 // The same sources are built twice, into two extension modules: one for the baseline of the
-// platform, one with AVX2. Two shared objects, because inline functions of the standard library
+// platform, one with AVX2. Float64x2 shared objects, because inline functions of the standard library
 // compiled for AVX2 must never be merged by the linker into code that runs on an older machine.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <immintrin.h>
 #endif
 
-// The compiler must not weigh code size against these: they are the inner loops.
+// For inner loops: inline whatever the compiler's estimate of the code size.
 #define LOGSUPER_INLINE inline __attribute__((always_inline))
 
 namespace LOGSUPER_ISA {
@@ -25,23 +25,41 @@ constexpr int kVectorBytes = 32;
 constexpr int kVectorBytes = 16;
 #endif
 
-typedef int32_t VecInt __attribute__((vector_size(kVectorBytes)));
-typedef int64_t VecLong __attribute__((vector_size(kVectorBytes)));
+// Vectors of a fixed length on every machine, named by what they hold.
+typedef float Float32x4 __attribute__((vector_size(16)));
+typedef float Float32x8 __attribute__((vector_size(32)));
+typedef double Float64x2 __attribute__((vector_size(16)));
+typedef double Float64x4 __attribute__((vector_size(32)));
+typedef int32_t Int32x8 __attribute__((vector_size(32)));
+typedef uint32_t UInt32x8 __attribute__((vector_size(32)));
+typedef int64_t Int64x4 __attribute__((vector_size(32)));
+typedef uint64_t UInt64x2 __attribute__((vector_size(16)));
+
+// Vectors as long as the registers of the build.
+typedef int32_t VecInt32 __attribute__((vector_size(kVectorBytes)));
+typedef int64_t VecInt64 __attribute__((vector_size(kVectorBytes)));
 
 template <class T>
 struct VectorOf;
 template <>
 struct VectorOf<int32_t> {
-    using type = VecInt;
+    using type = VecInt32;
 };
 template <>
 struct VectorOf<int64_t> {
-    using type = VecLong;
+    using type = VecInt64;
 };
 template <class T>
 using Vec = typename VectorOf<T>::type;
 template <class T>
 constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+LOGSUPER_INLINE Float64x4 load4(const double* p) {
+    Float64x4 v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+LOGSUPER_INLINE void store4(double* p, Float64x4 v) { std::memcpy(p, &v, sizeof v); }
 
 template <class T>
 LOGSUPER_INLINE Vec<T> load(const T* p) {
@@ -55,25 +73,25 @@ LOGSUPER_INLINE void store(T* p, Vec<T> v) {
     std::memcpy(p, &v, sizeof v);
 }
 
-LOGSUPER_INLINE VecInt vmin(VecInt a, VecInt b) {
+LOGSUPER_INLINE VecInt32 vmin(VecInt32 a, VecInt32 b) {
 #if defined(__AVX2__)
-    return (VecInt)_mm256_min_epi32((__m256i)a, (__m256i)b);
+    return (VecInt32)_mm256_min_epi32((__m256i)a, (__m256i)b);
 #else
     return a < b ? a : b;
 #endif
 }
-LOGSUPER_INLINE VecInt vmax(VecInt a, VecInt b) {
+LOGSUPER_INLINE VecInt32 vmax(VecInt32 a, VecInt32 b) {
 #if defined(__AVX2__)
-    return (VecInt)_mm256_max_epi32((__m256i)a, (__m256i)b);
+    return (VecInt32)_mm256_max_epi32((__m256i)a, (__m256i)b);
 #else
     return a > b ? a : b;
 #endif
 }
-LOGSUPER_INLINE VecLong vmin(VecLong a, VecLong b) { return a < b ? a : b; }
-LOGSUPER_INLINE VecLong vmax(VecLong a, VecLong b) { return a > b ? a : b; }
+LOGSUPER_INLINE VecInt64 vmin(VecInt64 a, VecInt64 b) { return a < b ? a : b; }
+LOGSUPER_INLINE VecInt64 vmax(VecInt64 a, VecInt64 b) { return a > b ? a : b; }
 
-// Sixty-four comparisons as one word: `test(i)` gives lanes i .. i + kLanes, each 0 or -1. Narrowing
-// the lanes to bytes first costs fewer moves to scalar registers than one for each vector.
+// The results of 64 comparisons as one word: test(i) returns the lanes i .. i + kLanes - 1, each 0 or -1.
+// Narrowing the lanes to bytes first takes fewer moves to scalar registers than one move per vector.
 #if defined(__AVX2__)
 LOGSUPER_INLINE uint32_t bits_of_32(__m256i a, __m256i b, __m256i c, __m256i d) {
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
@@ -114,9 +132,9 @@ LOGSUPER_INLINE uint64_t bits_of_64(Test&& test) {
 }
 #endif
 
-// A square block of kLanes x kLanes numbers in memory, rows `stride` apart: read its columns, or
-// write it from its columns. With AVX2 the two halves of a vector are loaded and stored apart, which
-// leaves a transposition within halves: two thirds of the shuffles of the textbook one.
+// Load and store the columns of a block of kLanes x kLanes numbers whose rows are `stride` apart. With AVX2
+// the two halves of a vector are loaded and stored separately, so that only halves need transposing: two
+// thirds of the shuffles of the textbook algorithm.
 #if defined(__AVX2__)
 LOGSUPER_INLINE void transpose_halves(__m256i* r) {
     const __m256i a0 = _mm256_unpacklo_epi32(r[0], r[1]), a1 = _mm256_unpackhi_epi32(r[0], r[1]);
@@ -127,24 +145,23 @@ LOGSUPER_INLINE void transpose_halves(__m256i* r) {
     r[3] = _mm256_unpackhi_epi64(a1, a3);
 }
 LOGSUPER_INLINE __m256i load_halves(const void* low, const void* high) {
-    return _mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
-        _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(low))),
+                                   _mm_loadu_si128(static_cast<const __m128i*>(high)), 1);
 }
 LOGSUPER_INLINE void store_halves(void* low, void* high, __m256i v) {
     _mm_storeu_si128(static_cast<__m128i*>(low), _mm256_castsi256_si128(v));
     _mm_storeu_si128(static_cast<__m128i*>(high), _mm256_extracti128_si256(v, 1));
 }
-LOGSUPER_INLINE void load_columns(const int32_t* p, int64_t stride, VecInt* columns) {
+LOGSUPER_INLINE void load_columns(const int32_t* p, int64_t stride, VecInt32* columns) {
     for (int half = 0; half < 2; ++half) {
         __m256i r[4];
         for (int i = 0; i < 4; ++i)
             r[i] = load_halves(p + i * stride + 4 * half, p + (i + 4) * stride + 4 * half);
         transpose_halves(r);
-        for (int i = 0; i < 4; ++i) columns[4 * half + i] = (VecInt)r[i];
+        for (int i = 0; i < 4; ++i) columns[4 * half + i] = (VecInt32)r[i];
     }
 }
-LOGSUPER_INLINE void store_columns(int32_t* p, int64_t stride, const VecInt* columns) {
+LOGSUPER_INLINE void store_columns(int32_t* p, int64_t stride, const VecInt32* columns) {
     for (int half = 0; half < 2; ++half) {
         __m256i r[4];
         for (int i = 0; i < 4; ++i) r[i] = (__m256i)columns[4 * half + i];
@@ -153,15 +170,15 @@ LOGSUPER_INLINE void store_columns(int32_t* p, int64_t stride, const VecInt* col
             store_halves(p + i * stride + 4 * half, p + (i + 4) * stride + 4 * half, r[i]);
     }
 }
-LOGSUPER_INLINE void load_columns(const int64_t* p, int64_t stride, VecLong* columns) {
+LOGSUPER_INLINE void load_columns(const int64_t* p, int64_t stride, VecInt64* columns) {
     for (int half = 0; half < 2; ++half) {
         const __m256i a = load_halves(p + 2 * half, p + 2 * stride + 2 * half);
         const __m256i b = load_halves(p + stride + 2 * half, p + 3 * stride + 2 * half);
-        columns[2 * half] = (VecLong)_mm256_unpacklo_epi64(a, b);
-        columns[2 * half + 1] = (VecLong)_mm256_unpackhi_epi64(a, b);
+        columns[2 * half] = (VecInt64)_mm256_unpacklo_epi64(a, b);
+        columns[2 * half + 1] = (VecInt64)_mm256_unpackhi_epi64(a, b);
     }
 }
-LOGSUPER_INLINE void store_columns(int64_t* p, int64_t stride, const VecLong* columns) {
+LOGSUPER_INLINE void store_columns(int64_t* p, int64_t stride, const VecInt64* columns) {
     for (int half = 0; half < 2; ++half) {
         const __m256i a = (__m256i)columns[2 * half], b = (__m256i)columns[2 * half + 1];
         store_halves(p + 2 * half, p + 2 * stride + 2 * half, _mm256_unpacklo_epi64(a, b));
@@ -170,18 +187,18 @@ LOGSUPER_INLINE void store_columns(int64_t* p, int64_t stride, const VecLong* co
 }
 #else
 #if defined(__SSE2__)
-LOGSUPER_INLINE void transpose(VecInt* r) {
+LOGSUPER_INLINE void transpose(VecInt32* r) {
     const __m128i a0 = _mm_unpacklo_epi32((__m128i)r[0], (__m128i)r[1]);
     const __m128i a1 = _mm_unpackhi_epi32((__m128i)r[0], (__m128i)r[1]);
     const __m128i a2 = _mm_unpacklo_epi32((__m128i)r[2], (__m128i)r[3]);
     const __m128i a3 = _mm_unpackhi_epi32((__m128i)r[2], (__m128i)r[3]);
-    r[0] = (VecInt)_mm_unpacklo_epi64(a0, a2);
-    r[1] = (VecInt)_mm_unpackhi_epi64(a0, a2);
-    r[2] = (VecInt)_mm_unpacklo_epi64(a1, a3);
-    r[3] = (VecInt)_mm_unpackhi_epi64(a1, a3);
+    r[0] = (VecInt32)_mm_unpacklo_epi64(a0, a2);
+    r[1] = (VecInt32)_mm_unpackhi_epi64(a0, a2);
+    r[2] = (VecInt32)_mm_unpacklo_epi64(a1, a3);
+    r[3] = (VecInt32)_mm_unpackhi_epi64(a1, a3);
 }
 #else
-LOGSUPER_INLINE void transpose(VecInt* r) {
+LOGSUPER_INLINE void transpose(VecInt32* r) {
     for (int i = 0; i < 4; ++i)
         for (int j = 0; j < i; ++j) {
             const int32_t swap = r[i][j];
@@ -190,10 +207,10 @@ LOGSUPER_INLINE void transpose(VecInt* r) {
         }
 }
 #endif
-LOGSUPER_INLINE void transpose(VecLong* r) {
-    const VecLong a = r[0], b = r[1];
-    r[0] = VecLong{a[0], b[0]};
-    r[1] = VecLong{a[1], b[1]};
+LOGSUPER_INLINE void transpose(VecInt64* r) {
+    const VecInt64 a = r[0], b = r[1];
+    r[0] = VecInt64{a[0], b[0]};
+    r[1] = VecInt64{a[1], b[1]};
 }
 template <class T, class V>
 LOGSUPER_INLINE void load_columns(const T* p, int64_t stride, V* columns) {
@@ -209,30 +226,26 @@ LOGSUPER_INLINE void store_columns(T* p, int64_t stride, const V* columns) {
 }
 #endif
 
-typedef double Double4 __attribute__((vector_size(32)));
-typedef int64_t Long4 __attribute__((vector_size(32)));
-
-// The sum of the finite ones among up to 64 numbers that are chosen by bits, four at a time: the
+// Adds the finite numbers among theta[0 .. count - 1] whose bit is set (at most 64), four at a time: the
 // order of the additions is the same on every machine.
-inline void add_chosen(const double* theta, uint64_t bits, int64_t count, Double4& sum) {
+inline void add_chosen(const double* theta, uint64_t bits, int64_t count, Float64x4& sum) {
     constexpr double kLargest = std::numeric_limits<double>::max();
     alignas(32) static const int64_t kMasks[16][4] = {
-        {0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},
-        {0, 0, -1, 0},  {-1, 0, -1, 0},  {0, -1, -1, 0},  {-1, -1, -1, 0},
-        {0, 0, 0, -1},  {-1, 0, 0, -1},  {0, -1, 0, -1},  {-1, -1, 0, -1},
+        {0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},  {0, 0, -1, 0},  {-1, 0, -1, 0},
+        {0, -1, -1, 0}, {-1, -1, -1, 0}, {0, 0, 0, -1},   {-1, 0, 0, -1},  {0, -1, 0, -1}, {-1, -1, 0, -1},
         {0, 0, -1, -1}, {-1, 0, -1, -1}, {0, -1, -1, -1}, {-1, -1, -1, -1}};
     for (int64_t i = 0; bits; i += 4, bits >>= 4) {
-        Double4 t = {};
-        Long4 mask;
+        Float64x4 t = {};
+        Int64x4 mask;
         if (i + 4 <= count)
             std::memcpy(&t, theta + i, sizeof t);
         else
             std::memcpy(&t, theta + i, sizeof(double) * static_cast<size_t>(count - i));
         std::memcpy(&mask, kMasks[bits & 15], sizeof mask);
-        sum += (Double4)((Long4)t & mask & (Long4)(t <= kLargest));
+        sum += (Float64x4)((Int64x4)t & mask & (Int64x4)(t <= kLargest));
     }
 }
-inline double total(Double4 sum) { return (sum[0] + sum[1]) + (sum[2] + sum[3]); }
+inline double total(Float64x4 sum) { return (sum[0] + sum[1]) + (sum[2] + sum[3]); }
 
 inline int count_trailing_zeros(uint64_t x) { return __builtin_ctzll(x); }
 inline int count_ones(uint64_t x) { return __builtin_popcountll(x); }

@@ -54,11 +54,10 @@ class SparseSolver {
     size_t queue_head_ = 0, queue_size_ = 0;
     int32_t time_ = 0;
     const int64_t steps_;  // of a node in a search, for polls
+    double scale_ = 1, bound_ = 1;
 
    public:
-    double scale = 1, bound = 1;
-
-    // Of memory: what the constructor allocates.
+    // What the constructor allocates.
     static int64_t bytes(const SparseShape& graph) {
         const int64_t number = sizeof(T);
         return 4 * graph.m * number + graph.n * (number + 3 + 4 * 4);
@@ -81,8 +80,8 @@ class SparseSolver {
     template <class Weight>
     void set_weights(const WeightRange& range, Weight&& weight) {
         const Quantiser<T> q(range);
-        scale = q.scale;
-        bound = q.bound;
+        scale_ = q.scale;
+        bound_ = q.bound;
         polled(g_.m, 8, [&](int64_t e) {
             const int32_t a = g_.arc[e];
             capacity_[a] = capacity_[g_.reverse[a]] = q.weight(weight(e));
@@ -90,6 +89,7 @@ class SparseSolver {
     }
 
     bool label(int64_t i) const { return tree_[i] == kSource; }
+    double scale() const { return scale_; }
     T excess(int64_t i) const { return excess_[i]; }
     T weight(int64_t e) const { return capacity_[g_.arc[e]]; }
     void erase(int64_t e) {
@@ -97,7 +97,7 @@ class SparseSolver {
         capacity_[a] = capacity_[b] = residual_[a] = residual_[b] = 0;
     }
 
-    // A flow that goes on: clear it, add to the excess, make it maximal, and again.
+    // A flow in stages: clear it, then repeatedly add to the excess and make it maximal.
     void clear_flow() {
         residual_ = capacity_;
         std::fill(excess_.begin(), excess_.end(), T{0});
@@ -113,7 +113,7 @@ class SparseSolver {
     bool solve(const double* theta, Tie tie, bool force) {
         Resolution<T> resolution;
         std::copy(capacity_.begin(), capacity_.end(), residual_.begin());
-        for (int64_t i = 0; i < g_.n; ++i) excess_[i] = quantise(theta[i], scale, bound, resolution);
+        for (int64_t i = 0; i < g_.n; ++i) excess_[i] = quantise(theta[i], scale_, bound_, resolution);
         if (!force && !resolution.enough()) return false;
         resume();
         if (tie == Tie::kMaximal)
@@ -127,8 +127,7 @@ class SparseSolver {
         polled(g_.n, 8, [&](int64_t i) {
             T degree = 0;
             for (int32_t a = g_.first[i]; a < g_.first[i + 1] && !degree; ++a) degree = capacity_[a];
-            if (!degree)
-                tree_[i] = label_of(theta[i], tie) ? kSource : kFree;
+            if (!degree) tree_[i] = label_of(theta[i], tie) ? kSource : kFree;
         });
     }
 

@@ -1,9 +1,9 @@
-// Transfer matrices of a strip of a grid: one site at a time, over all values of a broken profile.
+// Transfer matrices of a strip of a grid, one site at a time, over all states of a broken profile.
 //
-// A profile holds the newest value of each of the strip's n columns: 2^n states. Its top bit is the
-// column that the next site replaces, its lowest bit the column written last, the left neighbour of
-// that site. A site therefore takes the top bit out and puts the new value in at the bottom, so that
-// every site reads and writes whole vectors, and after a row column k is again bit n - 1 - k.
+// A profile holds the newest value of each of the strip's n columns: 2^n states. Its top bit is the column
+// that the next site replaces, its lowest bit the column written last, which is the left neighbour of that
+// site. A site removes the top bit and inserts the new value at the bottom; every site therefore reads and
+// writes whole vectors, and after a row column k is bit n - 1 - k again.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,16 @@
 
 namespace LOGSUPER_ISA {
 
-LOGSUPER_INLINE Double4 load4(const double* p) {
-    Double4 v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
-}
-LOGSUPER_INLINE void store4(double* p, Double4 v) { std::memcpy(p, &v, sizeof v); }
-LOGSUPER_INLINE Double4 same4(double x) { return Double4{x, x, x, x}; }
+LOGSUPER_INLINE Float64x4 same4(double x) { return Float64x4{x, x, x, x}; }
 
-// Element by element, which compilers turn into the best shuffles of any machine.
-LOGSUPER_INLINE Double4 pairs_low(Double4 a, Double4 b) { return Double4{a[0], b[0], a[1], b[1]}; }
-LOGSUPER_INLINE Double4 pairs_high(Double4 a, Double4 b) { return Double4{a[2], b[2], a[3], b[3]}; }
-LOGSUPER_INLINE Double4 evens(Double4 a, Double4 b) { return Double4{a[0], a[2], b[0], b[2]}; }
-LOGSUPER_INLINE Double4 odds(Double4 a, Double4 b) { return Double4{a[1], a[3], b[1], b[3]}; }
+// Written element by element, which compilers turn into the best shuffles of the machine.
+LOGSUPER_INLINE Float64x4 pairs_low(Float64x4 a, Float64x4 b) { return Float64x4{a[0], b[0], a[1], b[1]}; }
+LOGSUPER_INLINE Float64x4 pairs_high(Float64x4 a, Float64x4 b) { return Float64x4{a[2], b[2], a[3], b[3]}; }
+LOGSUPER_INLINE Float64x4 evens(Float64x4 a, Float64x4 b) { return Float64x4{a[0], a[2], b[0], b[2]}; }
+LOGSUPER_INLINE Float64x4 odds(Float64x4 a, Float64x4 b) { return Float64x4{a[1], a[3], b[1], b[3]}; }
 
-// Two ways to hold weights. Plain numbers, rescaled by powers of two once a row, are fast and lose
-// nothing while the logarithms within a row differ by less than kSafeSpread; logarithms always work.
+// Two representations of weights. Plain numbers, rescaled by powers of two once per row, are fast, and exact
+// up to rounding while the logarithms within a row differ by less than kSafeSpread; logarithms always work.
 struct Plain {
     static constexpr double kNever = 0.0, kOne = 1.0, kUnit = 0.6931471805599453;  // log 2
     static constexpr int64_t kSteps = 1;  // of a poll, for one state
@@ -45,9 +39,9 @@ struct Plain {
     static LOGSUPER_INLINE T plus(T a, T b) {
         return a + b;
     }
-    // A power of two that brings a weight near 1, and its logarithm in units.
+    // A power of two that scales a weight to about 1, and its logarithm in units of kUnit.
     static double shrink(double weight) {
-        const bool usual = weight > 0.0 && std::isfinite(weight);  // else there is nothing to bring near 1
+        const bool usual = weight > 0.0 && std::isfinite(weight);  // else scaling does not help
         return usual ? std::ldexp(1.0, -std::ilogb(weight)) : 1.0;
     }
     static double units(double shrink) { return std::ilogb(shrink); }
@@ -65,7 +59,7 @@ struct Logs {
     static double plus(double a, double b) {
         return a > b ? a + std::log1p(std::exp(b - a)) : b + std::log1p(std::exp(a - b));
     }
-    static Double4 plus(Double4 a, Double4 b) {
+    static Float64x4 plus(Float64x4 a, Float64x4 b) {
         for (int i = 0; i < 4; ++i) a[i] = plus(a[i], b[i]);
         return a;
     }
@@ -73,17 +67,17 @@ struct Logs {
     static double units(double shrink) { return shrink; }
 };
 
-// alpha and beta of a row are then within exp(-300) of their largest entry, profiles within a row
-// within exp(-600), and no product of two leaves the range of normal numbers, exp(+-708).
+// Then alpha and beta of a row are within exp(-300) of their largest entry, profiles within a row within
+// exp(-600), and no product of two leaves the range of normal numbers, exp(+-708).
 constexpr double kSafeSpread = 300.0;
 
 struct Site {
-    double zero[2], one[2];  // weight of the new value, given the left neighbour's
-    double flip;             // weight of a new value that differs from the one above
+    double zero[2], one[2];  // weight of the new value, by the value of the left neighbour
+    double flip;             // factor if the new value differs from the one above
 };
 
 template <class D>
-LOGSUPER_INLINE Double4 mix(Double4 same, Double4 other, Double4 flip) {
+LOGSUPER_INLINE Float64x4 mix(Float64x4 same, Float64x4 other, Float64x4 flip) {
     return D::plus(same, D::times(other, flip));
 }
 
@@ -92,10 +86,10 @@ template <class D>
 void forward_site(const Site& site, double shrink, int64_t half, const double* in, double* out) {
     const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
     const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
-    const Double4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
+    const Float64x4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
     polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
-        const Double4 x = load4(in + i), y = load4(in + i + half);
-        const Double4 a = D::times(mix<D>(x, y, flip), zero), b = D::times(mix<D>(y, x, flip), one);
+        const Float64x4 x = load4(in + i), y = load4(in + i + half);
+        const Float64x4 a = D::times(mix<D>(x, y, flip), zero), b = D::times(mix<D>(y, x, flip), one);
         store4(out + 2 * i, pairs_low(a, b));
         store4(out + 2 * i + 4, pairs_high(a, b));
     });
@@ -106,21 +100,29 @@ template <class D>
 void backward_site(const Site& site, double shrink, int64_t half, const double* in, double* out) {
     const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
     const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
-    const Double4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
+    const Float64x4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
     polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
-        const Double4 low = load4(in + 2 * i), high = load4(in + 2 * i + 4);
-        const Double4 a = D::times(evens(low, high), zero);
-        const Double4 b = D::times(odds(low, high), one);
+        const Float64x4 low = load4(in + 2 * i), high = load4(in + 2 * i + 4);
+        const Float64x4 a = D::times(evens(low, high), zero);
+        const Float64x4 b = D::times(odds(low, high), one);
         store4(out + i, mix<D>(a, b, flip));
         store4(out + i + half, mix<D>(b, a, flip));
     });
 }
 
-// Sites first .. last - 1 of a row of n columns, from `in` to `out`; `spare` has room for two profiles.
+// Sites first .. last - 1 of a row of n columns.
+struct SiteRange {
+    const Site* row;
+    int n, first, last;
+
+    int64_t half() const { return int64_t{1} << (n - 1); }
+};
+
+// From the profile `in` to `out`; `spare` has space for two profiles.
 template <class D>
-void forward_sites(const Site* row, int n, int first, int last, double shrink, const double* in,
-                   double* out, double* spare) {
-    const int64_t half = int64_t{1} << (n - 1);
+void forward_sites(const SiteRange& sites, double shrink, const double* in, double* out, double* spare) {
+    const auto [row, n, first, last] = sites;
+    const int64_t half = sites.half();
     for (int k = first; k < last; ++k) {
         double* to = k == last - 1 ? out : spare + (k & 1) * 2 * half;
         forward_site<D>(row[k], k == first ? shrink : D::kOne, half, in, to);
@@ -129,9 +131,9 @@ void forward_sites(const Site* row, int n, int first, int last, double shrink, c
 }
 
 template <class D>
-void backward_sites(const Site* row, int n, int first, int last, double shrink, const double* in,
-                    double* out, double* spare) {
-    const int64_t half = int64_t{1} << (n - 1);
+void backward_sites(const SiteRange& sites, double shrink, const double* in, double* out, double* spare) {
+    const auto [row, n, first, last] = sites;
+    const int64_t half = sites.half();
     for (int k = last - 1; k >= first; --k) {
         double* to = k == first ? out : spare + (k & 1) * 2 * half;
         backward_site<D>(row[k], k == last - 1 ? shrink : D::kOne, half, in, to);
@@ -139,30 +141,30 @@ void backward_sites(const Site* row, int n, int first, int last, double shrink, 
     }
 }
 
-// Probabilities that a site is 1, and that it differs from its left neighbour and from the pixel above,
-// from the weights of the profiles before it (of what lies above) and after it (of what lies below).
+// Probabilities that a site is 1, and that it differs from its left neighbour and from the pixel above, from
+// the weights of the profiles before it (everything above) and after it (everything below).
 struct Moments {
     double one, differ, flip;
 };
 
 template <class D>
 Moments site_moments(const Site& site, int64_t half, const double* before, const double* after) {
-    Double4 same[2], other[2];  // by the new value; the left neighbour is the parity of the lane
+    Float64x4 same[2], other[2];  // by the new value; the left neighbour is the parity of the lane
     polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
-        const Double4 x = load4(before + i), y = load4(before + i + half);
-        const Double4 low = load4(after + 2 * i), high = load4(after + 2 * i + 4);
-        const Double4 zero = evens(low, high);
-        const Double4 one = odds(low, high);
-        const Double4 terms[4] = {D::times(x, zero), D::times(y, one), D::times(y, zero), D::times(x, one)};
+        const Float64x4 x = load4(before + i), y = load4(before + i + half);
+        const Float64x4 low = load4(after + 2 * i), high = load4(after + 2 * i + 4);
+        const Float64x4 zero = evens(low, high);
+        const Float64x4 one = odds(low, high);
+        const Float64x4 terms[4] = {D::times(x, zero), D::times(y, one), D::times(y, zero), D::times(x, one)};
         for (int b = 0; b < 2; ++b) {
             same[b] = i ? D::plus(same[b], terms[b]) : terms[b];
             other[b] = i ? D::plus(other[b], terms[2 + b]) : terms[2 + b];
         }
     });
     double logs[8], top = -std::numeric_limits<double>::infinity();
-    for (int j = 0; j < 8; ++j) {  // bits: new value, left neighbour, whether it flips
+    for (int j = 0; j < 8; ++j) {  // bits of j: new value, left neighbour, whether it differs from above
         const int value = j & 1, left = j >> 1 & 1;
-        const Double4& sums = j >> 2 ? other[value] : same[value];
+        const Float64x4& sums = j >> 2 ? other[value] : same[value];
         double weight = D::times(D::plus(sums[left], sums[left + 2]), (value ? site.one : site.zero)[left]);
         if (j >> 2) weight = D::times(weight, site.flip);
         logs[j] = D::log(weight);
@@ -180,10 +182,10 @@ Moments site_moments(const Site& site, int64_t half, const double* before, const
     return Moments{found.one / total, found.differ / total, found.flip / total};
 }
 
-// The factor for the next row that brings the largest of n >= 8 weights near 1.
+// The factor for the next row that scales the largest of n >= 8 weights to about 1.
 template <class D>
 double shrink_of(const double* v, int64_t n) {
-    double top[8];  // no Double4, which are slow to compare without AVX
+    double top[8];  // not Float64x4, which is slow to compare without AVX
     std::copy_n(v, 8, top);
     for (int64_t i = 8; i < n; i += 8)
         for (int j = 0; j < 8; ++j) top[j] = v[i + j] > top[j] ? v[i + j] : top[j];
@@ -193,7 +195,7 @@ double shrink_of(const double* v, int64_t n) {
 // log of the sum of n >= 4 weights.
 template <class D>
 double log_sum(const double* v, int64_t n) {
-    Double4 sum = load4(v);
+    Float64x4 sum = load4(v);
     polled<4>(n - 4, 4 * D::kSteps, [&](int64_t i) { sum = D::plus(sum, load4(v + 4 + i)); });
     return D::log(D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3])));
 }
@@ -201,11 +203,11 @@ double log_sum(const double* v, int64_t n) {
 // log (sum a[i] b[2i + 1] / sum a[i] b[2i]).
 template <class D>
 double log_odds_below(const double* a, const double* b, int64_t n) {
-    Double4 zeros = {}, ones = {};
+    Float64x4 zeros = {}, ones = {};
     polled<4>(n, 4 * D::kSteps, [&](int64_t i) {
-        const Double4 x = load4(a + i), low = load4(b + 2 * i), high = load4(b + 2 * i + 4);
-        const Double4 zero = D::times(x, evens(low, high));
-        const Double4 one = D::times(x, odds(low, high));
+        const Float64x4 x = load4(a + i), low = load4(b + 2 * i), high = load4(b + 2 * i + 4);
+        const Float64x4 zero = D::times(x, evens(low, high));
+        const Float64x4 one = D::times(x, odds(low, high));
         zeros = i ? D::plus(zeros, zero) : zero;
         ones = i ? D::plus(ones, one) : one;
     });
@@ -213,12 +215,13 @@ double log_odds_below(const double* a, const double* b, int64_t n) {
            D::log(D::plus(D::plus(zeros[0], zeros[1]), D::plus(zeros[2], zeros[3])));
 }
 
-// Log-odds of every column, from a[i] b[i] over the profiles of a whole row; `spare` has room for one.
+// Log-odds of the first `wanted` of n columns, from a[i] b[i] over the profiles of a whole row; `spare` has
+// space for one profile.
 template <class D>
-void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out,
-                         double* spare) {
+void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out, double* spare) {
     int64_t size = int64_t{1} << n;
-    polled<4>(size, 4 * D::kSteps, [&](int64_t i) { store4(spare + i, D::times(load4(a + i), load4(b + i))); });
+    polled<4>(size, 4 * D::kSteps,
+              [&](int64_t i) { store4(spare + i, D::times(load4(a + i), load4(b + i))); });
     for (int k = 0; k < wanted; ++k) {
         const int64_t half = size / 2;
         if (half >= 4) {

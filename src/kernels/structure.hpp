@@ -1,60 +1,84 @@
-// A structure: one graph and K weight vectors on its edges, made once, solved many times.
+// A structure: one graph and K weight vectors on its edges, built once and solved many times.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cuts.hpp"
 
 namespace LOGSUPER_ISA {
+
+// The weights of one problem: w_e = sum_k alpha_k weight_k(e) factor(e).
+struct ProblemWeights {
+    const double* alpha = nullptr;    // (functions,)
+    const double* factors = nullptr;  // null, (edges,), or (functions, edges) if factors_per_function
+    bool factors_per_function = false;
+};
 
 struct ParametricResult {
     double gap = 0;
     int64_t levels = 0;
 };
 
-// Bytes of work space: what some problem takes at least, and at most.
-struct Room {
+// Lower and upper bound on the bytes of work space of any problem.
+struct WorkspaceBytes {
     int64_t least = 0, most = 0;
 };
 
-// How fine the integers of a solve were: their unit, and whether it was too coarse for the field
-// (see Resolution) in the widest integers that there are.
+// Which solvers need work space.
+struct SolveKind {
+    bool wide = false;      // maximisation in 64-bit integers from the start
+    bool min_norm = false;  // min-norm points instead of maximisation
+};
+
+// Resolution of the integers of a solve: their unit, and whether even the widest integers were too coarse
+// for the field (see Resolution).
 struct Precision {
     double quantum = 0;
     bool coarse = false;
 };
 
-// What one thread needs to solve problems on a structure. Memory is kept between solves.
+// Solves problems on a structure in one thread. Keeps its memory between solves.
 class Worker {
    public:
     virtual ~Worker() = default;
-    // w_e = sum_k alpha_k weight_k(e) * factor(e): `factors` is null, or one row of `edges()`
-    // numbers for all functions, or one for each function (`per_function`).
-    virtual void set_weights(const double* alpha, const double* factors, bool per_function, bool wide) = 0;
-    virtual int64_t held() const = 0;  // bytes of work space
+    virtual void set_weights(const ProblemWeights& weights, bool wide) = 0;
+    virtual int64_t held_bytes() const = 0;
     virtual void solve(const double* theta, Tie tie) = 0;
-    virtual void labels(uint8_t* out) const = 0;  // of all nodes
-    virtual Precision precision() const = 0;  // of the labels just found
-    // theta'y over the finite entries of theta, for the labels just found.
+
+    // Of the last solve: the labels of all nodes, the precision, theta'y over the finite entries of theta,
+    // and stats[k] = sum_e weight_k(e) factor(e) |y_i - y_j|.
+    virtual void labels(uint8_t* out) const = 0;
+    virtual Precision precision() const = 0;
     virtual double dot(const double* theta) const = 0;
-    // stats[k] = sum_e weight_k(e) factor(e) |y_i - y_j| for the labels just found.
     virtual void statistics(double* stats) const = 0;
-    // Min-norm point of B(f), f = the cut with these weights - theta'x. Other weights must be set
-    // again before the next solve.
-    virtual ParametricResult min_norm_point(const double* alpha, const double* factors, bool per_function,
-                                            const double* theta, double* s) = 0;
+
+    // Min-norm point s of B(f), f(x) = cut with these weights - theta'x. Weights must be set again before the
+    // next solve.
+    virtual ParametricResult min_norm_point(const ProblemWeights& weights, const double* theta,
+                                            double* s) = 0;
+};
+
+// Successive elements that are successive nodes.
+struct ElementRun {
+    int64_t element, node, count;
 };
 
 class Structure {
    public:
     virtual ~Structure() = default;
     virtual int64_t nodes() const = 0;
+    // Columns of theta: the nodes, unless `runs` says which nodes the elements are. Others are held at 0.
+    virtual int64_t elements() const { return nodes(); }
+    virtual const std::vector<ElementRun>& runs() const {
+        static const std::vector<ElementRun> none;
+        return none;
+    }
     virtual int64_t edges() const = 0;
     virtual int functions() const = 0;
     virtual std::unique_ptr<Worker> worker() const = 0;
-    // Of one worker, for maximisations (in wide integers from the beginning or not), or min-norm points.
-    virtual Room room(bool wide, bool min_norm) const = 0;
+    virtual WorkspaceBytes workspace(SolveKind kind) const = 0;  // of one worker
 };
 
 }  // namespace LOGSUPER_ISA

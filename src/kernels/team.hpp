@@ -1,4 +1,4 @@
-// A team of threads over numbered tasks; which thread does a task never changes its result.
+// A team of threads over numbered tasks. Results never depend on which thread runs a task.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,15 @@ inline int64_t team_size(int64_t threads) {
     return std::min<int64_t>(threads, std::max(1u, std::thread::hardware_concurrency()));
 }
 
-// Run job(scratch, task) for all tasks, every thread with a scratch of its own, which start() makes. The
-// first exception is thrown again by the caller.
+// Runs job(scratch, task) for all tasks; every thread has a scratch of its own, made by start(). The first
+// exception of any thread is rethrown in the calling thread.
 template <class Start, class Job>
 void run_team(int64_t tasks, int threads, const Start& start, const Job& job) {
     std::atomic<int64_t> next{0};
     std::exception_ptr failure;
-    std::mutex mutex;  // of the failure and the number of those at work
-    std::condition_variable one_less;
-    int64_t at_work = 0;
+    std::mutex mutex;  // guards the failure and the number of busy helpers
+    std::condition_variable helper_done;
+    int64_t busy = 0;
     const auto fail = [&] {
         std::lock_guard<std::mutex> lock(mutex);
         if (!failure) failure = std::current_exception();
@@ -37,19 +37,19 @@ void run_team(int64_t tasks, int threads, const Start& start, const Job& job) {
         try {
             auto scratch = start();
             for (int64_t task; (task = next.fetch_add(1)) < tasks;) job(scratch, task);
-        } catch (const Stopped&) {
-            // whoever has stopped the others says why
+        } catch (const CallStopped&) {
+            // the thread that stopped the others reports why
         } catch (...) {
             fail();
         }
     };
-    Watch* const watch = Watch::current();
+    CallMonitor* const monitor = CallMonitor::current();
     const auto help = [&] {
-        Watch::help(watch);
+        CallMonitor::join(monitor);
         work();
         std::lock_guard<std::mutex> lock(mutex);
-        --at_work;
-        one_less.notify_one();
+        --busy;
+        helper_done.notify_one();
     };
     const int64_t extra = std::min(team_size(threads), tasks) - 1;
     std::vector<std::thread> team;
@@ -58,19 +58,19 @@ void run_team(int64_t tasks, int threads, const Start& start, const Job& job) {
         for (int64_t i = 0; i < extra; ++i) {
             std::lock_guard<std::mutex> lock(mutex);
             team.emplace_back(help);
-            ++at_work;
+            ++busy;
         }
     } catch (...) {
-        // No more threads to be had: the ones there are do the work.
+        // The system has no more threads: those that were started do the work.
     }
     work();
     if (!team.empty()) {
         std::unique_lock<std::mutex> lock(mutex);
-        while (!one_less.wait_for(lock, Watch::kInterval, [&] { return at_work == 0; })) {
-            if (!watch) continue;
+        while (!helper_done.wait_for(lock, CallMonitor::kInterval, [&] { return busy == 0; })) {
+            if (!monitor) continue;
             lock.unlock();
             try {
-                watch->ask();
+                monitor->check_now();
             } catch (...) {
                 fail();
             }

@@ -1,14 +1,14 @@
-// Three solvers behind one face: narrow integers, wide ones, and wide ones with capped weights.
+// Three solvers in turn: narrow integers, wide ones, and wide ones with capped weights.
 //
-// Integers are as fine as the largest weight allows. Each solver says, once it has read a field,
-// whether that was fine enough for it (see Resolution); if not, the next one takes over. The choice
+// Integers are as fine as the largest weight allows. Each solver reports, once it has read a field, whether
+// its integers are fine enough for it (see Resolution); if not, the next solver takes over. The choice
 // depends on the problem alone, never on other problems or threads.
 //
-// The cap: no edge carries more than all sources send, or all sinks take. With
+// The cap: no edge carries more than all sources send, or all sinks receive. With
 //     M = min(sum of positive fields, sum of negative ones)
-// weights and fields beyond M can be cut off at (a little more than) M without changing any label,
-// and the integers then follow from the fields instead of from the weights. A hard constraint written
-// as a weight of 1e12 costs nothing.
+// weights and fields can be capped at (a little more than) M without changing any label, and the resolution
+// of the integers then follows from the fields instead of the weights. A hard constraint written as a weight
+// of 1e12 therefore costs no precision.
 #pragma once
 
 #include <memory>
@@ -56,15 +56,15 @@ class Tiers {
         narrow_is_set_ = wide_is_set_ = false;
     }
 
-    // apply(solver, range) makes the solver if it is null, and gives it the current weights.
+    // apply(solver, range) makes the solver if it is null, and sets the current weights.
     template <class Apply>
     void solve(const double* theta, int64_t n, Tie tie, Apply&& apply) {
         const bool fine = solve_by_tiers(theta, n, tie, apply);
-        with_answer([&](const auto& solver) { precision_ = {1 / solver.scale, !fine}; });
+        with_answer([&](const auto& solver) { precision_ = {1 / solver.scale(), !fine}; });
     }
     Precision precision() const { return precision_; }
 
-    // Without edges there is nothing to solve, but a place for labels is needed.
+    // Without edges there is nothing to solve, but labels need memory.
     template <class Apply>
     void skip(Apply&& apply) {
         if (!narrow_is_set_) apply(narrow_, range_);
@@ -73,17 +73,17 @@ class Tiers {
         precision_ = {};
     }
 
-    // Bytes of the solvers there are, each of which says by bytes() what one on this shape takes.
+    // Bytes of the solvers that exist.
     template <class Shape>
-    int64_t held(const Shape& shape) const {
+    int64_t held_bytes(const Shape& shape) const {
         return (narrow_ ? Narrow::bytes(shape) : 0) + (wide_ ? Wide::bytes(shape) : 0) +
                (capped_ ? Wide::bytes(shape) : 0);
     }
     template <class Shape>
-    static Room room(const Shape& shape, bool wide, bool min_norm) {
+    static WorkspaceBytes workspace(const Shape& shape, SolveKind kind) {
         const int64_t small = Narrow::bytes(shape), large = Wide::bytes(shape);
-        if (min_norm) return {large, large};
-        return wide ? Room{large, 2 * large} : Room{small, small + 2 * large};
+        if (kind.min_norm) return {large, large};
+        return kind.wide ? WorkspaceBytes{large, 2 * large} : WorkspaceBytes{small, small + 2 * large};
     }
 
     // For the min-norm point: a wide solver with its own range of weights.

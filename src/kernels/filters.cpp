@@ -1,19 +1,18 @@
-// The Python face of the filters.
-#pragma once
-
-#include "bindings.hpp"
+// Python bindings of the filters.
 #include "filters.hpp"
 
-namespace LOGSUPER_ISA {
+#include "bindings.hpp"
 
-// `padded` and `inner` are (images, depth, height, width), `window` has three odd axes, the last ones
-// of its array.
+namespace LOGSUPER_ISA {
+namespace {
+
+// `padded` and `inner` are (images, depth, height, width); the last three axes of `window` have odd sizes.
 template <class Inner, class Window>
 Margins check_margins(const Array<const double>& padded, const Inner& inner, const Window& window) {
     require(padded.ndim() == 4 && inner.ndim() == 4, "images must have four axes");
     require(window.ndim() == 3 || window.ndim() == 4, "the window must have three axes, or four");
     require(length(padded, 0) == length(inner, 0), "the numbers of images differ");
-    Margins m{};
+    Margins m{length(inner, 0), {}, {}};
     for (int axis = 0; axis < 3; ++axis) {
         const int64_t taps = length(window, window.ndim() - 3 + axis);
         m.size[axis] = length(inner, axis + 1);
@@ -24,21 +23,23 @@ Margins check_margins(const Array<const double>& padded, const Inner& inner, con
     return m;
 }
 
-inline void filter_field(Array<const double> padded, Array<const double> weights, Array<double> field) {
+void filter_field(Array<const double> padded, Array<const double> weights, Array<double> field) {
     require(weights.ndim() == 3, "weights must have three axes");
     const Margins m = check_margins(padded, field, weights);
     const Computing computing;
-    filter_images(m, length(field, 0), padded.data(), weights.data(), field.data());
+    filter_images(m, padded.data(), weights.data(), field.data());
 }
 
-inline void filter_sums(Array<const double> padded, Array<const double> x, Array<double> sums) {
+void filter_sums(Array<const double> padded, Array<const double> x, Array<double> sums) {
     const Margins m = check_margins(padded, x, sums);
     require(sums.ndim() == 4 && length(sums, 0) == length(x, 0), "sums has the wrong shape");
     const Computing computing;
-    correlate_images(m, length(x, 0), padded.data(), x.data(), sums.data());
+    correlate_images(m, padded.data(), x.data(), sums.data());
 }
 
-inline void bind_filters(nb::module_& m) {
+}  // namespace
+
+void bind_filters(nb::module_& m) {
     m.def("filter_field", &filter_field, nb::arg("padded").noconvert(), nb::arg("weights").noconvert(),
           nb::arg("field").noconvert());
     m.def("filter_sums", &filter_sums, nb::arg("padded").noconvert(), nb::arg("x").noconvert(),

@@ -1,15 +1,14 @@
-// The Python face of the transfer matrices over windows of a grid.
-#pragma once
-
+// Python bindings of the transfer matrices over windows of a grid.
 #include "bindings.hpp"
-#include "strips_windows.hpp"
+#include "strips_bounds.hpp"
 
 namespace LOGSUPER_ISA {
+namespace {
 
 using Numbers = Array<const double>;
 constexpr int64_t kWidest = 24;  // columns of a window, hence 2^24 states
 
-inline Grid as_grid(const Numbers& t, const Numbers& across, const Numbers& down) {
+Grid as_grid(const Numbers& t, const Numbers& across, const Numbers& down) {
     require(t.ndim() == 2 && across.ndim() == 2 && down.ndim() == 2, "a grid has two axes");
     const int64_t h = length(t, 0), w = length(t, 1);
     require(h >= 1 && w >= 1, "a grid needs at least one pixel");
@@ -21,7 +20,7 @@ inline Grid as_grid(const Numbers& t, const Numbers& across, const Numbers& down
     return Grid{h, w, t.data(), across.data(), down.data()};
 }
 
-inline int64_t check_window(int64_t window) {
+int64_t check_window(int64_t window) {
     require(window >= 1 && window <= kWidest, "window is out of range");
     return window;
 }
@@ -32,20 +31,20 @@ auto check_like(const A& array, const Grid& grid) {
     return array.data();
 }
 
-inline const double* check_fields(const Numbers& fields, const Grid& grid) {
+const double* check_fields(const Numbers& fields, const Grid& grid) {
     const double* data = check_like(fields, grid);
     for (size_t i = 0; i < fields.size(); ++i) require(std::isfinite(data[i]), "fields must be finite");
     return data;
 }
 
-inline const uint8_t* check_reference(const Array<const uint8_t>& reference, const Grid& grid) {
+const uint8_t* check_reference(const Array<const uint8_t>& reference, const Grid& grid) {
     const uint8_t* labels = check_like(reference, grid);
     for (size_t i = 0; i < reference.size(); ++i) require(labels[i] <= 1, "reference must be 0 or 1");
     return labels;
 }
 
-inline void strip_fields(Numbers t, Numbers across, Numbers down, int64_t window, int threads,
-                         Array<double> low, Array<double> high) {
+void strip_fields(Numbers t, Numbers across, Numbers down, int64_t window, int threads, Array<double> low,
+                  Array<double> high) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
     require_threads(threads);
@@ -57,9 +56,8 @@ inline void strip_fields(Numbers t, Numbers across, Numbers down, int64_t window
     });
 }
 
-inline void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window,
-                        Array<const uint8_t> reference, Numbers low, Numbers high, int threads,
-                        Array<double> odds_low, Array<double> odds_high) {
+void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window, Array<const uint8_t> reference,
+                 Numbers low, Numbers high, int threads, Array<double> odds_low, Array<double> odds_high) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
     require_threads(threads);
@@ -67,19 +65,19 @@ inline void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window,
     const double* const fields[2] = {check_fields(low, grid), check_fields(high, grid)};
     double* const odds[2] = {check_like(odds_low, grid), check_like(odds_high, grid)};
     const Computing computing;
-    bound_chain(Model(grid), window, labels, fields, threads, odds);
+    const Model model(grid);
+    bound_chain({model, window, labels, threads}, fields, odds);
 }
 
-inline void strip_windows(Numbers t, Numbers across, Numbers down, int64_t window,
-                          Array<const int64_t> starts, Numbers left_low, Numbers left_high,
-                          Numbers right_low, Numbers right_high, int threads, Array<double> odds_low,
-                          Array<double> odds_high) {
+void strip_windows(Numbers t, Numbers across, Numbers down, int64_t window, Array<const int64_t> starts,
+                   Numbers left_low, Numbers left_high, Numbers right_low, Numbers right_high, int threads,
+                   Array<double> odds_low, Array<double> odds_high) {
     const Grid grid = as_grid(t, across, down);
     require(check_window(window) <= grid.w, "window is wider than the grid");
     require_threads(threads);
     require(starts.ndim() == 1, "starts must have one axis");
     const int64_t count = length(starts, 0);
-    // a copy: nobody can change it once it is checked
+    // a copy, which cannot change after the check
     const std::vector<int64_t> columns(starts.data(), starts.data() + count);
     for (int64_t c : columns) require(c >= 0 && c <= grid.w - window, "starts is out of range");
     const double* const left[2] = {check_fields(left_low, grid), check_fields(left_high, grid)};
@@ -88,12 +86,13 @@ inline void strip_windows(Numbers t, Numbers across, Numbers down, int64_t windo
         require(has_shape(*odds, {count, grid.h, window}), "odds has the wrong shape");
     double* const odds[2] = {odds_low.data(), odds_high.data()};
     const Computing computing;
-    bound_windows(Model(grid), window, columns.data(), count, left, right, threads, odds);
+    const Model model(grid);
+    bound_windows({model, window, columns, left, right, threads}, odds);
 }
 
-inline void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t window,
-                           Array<const uint8_t> reference, int threads, Array<double> grad_t,
-                           Array<double> grad_across, Array<double> grad_down, bool upper) {
+void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t window, Array<const uint8_t> reference,
+                    int threads, Array<double> grad_t, Array<double> grad_across, Array<double> grad_down,
+                    bool upper) {
     const Grid grid = as_grid(t, across, down);
     check_window(window);
     require_threads(threads);
@@ -105,11 +104,12 @@ inline void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t wind
     same(grad_across, across);
     same(grad_down, down);
     const Computing computing;
-    chain_gradient(Model(grid), window, labels, upper ? -1.0 : 1.0, threads, grad_t.data(),
-                   grad_across.data(), grad_down.data());
+    const Model model(grid);
+    chain_gradient({model, window, labels, threads}, upper ? -1.0 : 1.0,
+                   {grad_t.data(), grad_across.data(), grad_down.data()});
 }
 
-inline double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object odds) {
+double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object odds) {
     const Grid grid = as_grid(t, across, down);
     check_window(grid.w);
     double* out = nullptr;
@@ -118,16 +118,18 @@ inline double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object
     return transfer(Model(grid), out);
 }
 
-inline void bind_strips(nb::module_& m) {
-    m.def("strip_fields", &strip_fields, nb::arg("t"), nb::arg("across"), nb::arg("down"),
-          nb::arg("window"), nb::arg("threads"), nb::arg("low").noconvert(), nb::arg("high").noconvert());
-    m.def("strip_chain", &strip_chain, nb::arg("t"), nb::arg("across"), nb::arg("down"),
-          nb::arg("window"), nb::arg("reference"), nb::arg("low"), nb::arg("high"), nb::arg("threads"),
+}  // namespace
+
+void bind_strips(nb::module_& m) {
+    m.def("strip_fields", &strip_fields, nb::arg("t"), nb::arg("across"), nb::arg("down"), nb::arg("window"),
+          nb::arg("threads"), nb::arg("low").noconvert(), nb::arg("high").noconvert());
+    m.def("strip_chain", &strip_chain, nb::arg("t"), nb::arg("across"), nb::arg("down"), nb::arg("window"),
+          nb::arg("reference"), nb::arg("low"), nb::arg("high"), nb::arg("threads"),
           nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
     m.def("strip_windows", &strip_windows, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("window"), nb::arg("starts"), nb::arg("left_low"), nb::arg("left_high"),
-          nb::arg("right_low"), nb::arg("right_high"), nb::arg("threads"),
-          nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
+          nb::arg("right_low"), nb::arg("right_high"), nb::arg("threads"), nb::arg("odds_low").noconvert(),
+          nb::arg("odds_high").noconvert());
     m.def("strip_gradient", &strip_gradient, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("window"), nb::arg("reference"), nb::arg("threads"), nb::arg("grad_t").noconvert(),
           nb::arg("grad_across").noconvert(), nb::arg("grad_down").noconvert(), nb::arg("upper") = false);

@@ -1,18 +1,18 @@
-// The Python face of the Markov chains.
-#pragma once
+// Python bindings of the Markov chains.
+#include "chains.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "bindings.hpp"
-#include "chains.hpp"
 #include "chains_clusters.hpp"
 #include "chains_terms.hpp"
 
 namespace LOGSUPER_ISA {
+namespace {
 
-inline void require_times(int64_t first, int64_t count, int64_t step) {
+void require_times(int64_t first, int64_t count, int64_t step) {
     constexpr int64_t kTimes = int64_t{1} << 32;
     require(0 <= first && first < kTimes && 0 <= count && count <= kTimes && (step == 1 || step == -1),
             "no such times");
@@ -20,8 +20,8 @@ inline void require_times(int64_t first, int64_t count, int64_t step) {
     require(0 <= last && last < kTimes, "times must lie in [0, 2^32)");
 }
 
-inline void require_batch(int64_t problems, int64_t n, const Array<const double>& theta,
-                          const Array<const uint64_t>& numbers, int threads) {
+void require_batch(int64_t problems, int64_t n, const Array<const double>& theta,
+                   const Array<const uint64_t>& numbers, int threads) {
     require(theta.ndim() == 2 && length(theta, 1) == n, "theta has the wrong shape");
     require(length(theta, 0) == 1 || length(theta, 0) == problems, "theta has the wrong length");
     require(numbers.ndim() == 1 && length(numbers, 0) == problems, "problems has the wrong length");
@@ -29,9 +29,9 @@ inline void require_batch(int64_t problems, int64_t n, const Array<const double>
 }
 
 // Sweeps over the chains (problems, 1 or 2, n) of every problem, in place.
-inline void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double> theta, double scale,
-                     uint64_t key, Array<const uint64_t> problems, int64_t first, int64_t count, int64_t step,
-                     int threads, nb::handle beat) {
+void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double> theta, double scale, uint64_t key,
+              Array<const uint64_t> problems, int64_t first, int64_t count, int64_t step, int threads,
+              nb::handle beat) {
     const int64_t n = scan.size();
     require(states.ndim() == 3 && length(states, 2) == n, "states has the wrong shape");
     require(length(states, 1) == 1 || length(states, 1) == 2, "a problem has one or two chains");
@@ -40,15 +40,16 @@ inline void run_scan(const Scan& scan, Array<uint8_t> states, Array<const double
     const int chains = static_cast<int>(length(states, 1));
     const int64_t row = length(theta, 0) == 1 ? 0 : n;
     const Sweeps sweeps{scale, key, first, count, step};
-    const Computing computing(Watch::kAnyRoom, beat);
+    const Computing computing(CallMonitor::kUnlimited, beat);
     run_team<ScanScratch>(length(states, 0), threads, [&](ScanScratch& scratch, int64_t m) {
-        scan.run(scratch, states.data() + m * chains * n, chains, theta.data() + m * row, problems.data()[m],
+        scan.run(scratch,
+                 {states.data() + m * chains * n, chains, theta.data() + m * row, problems.data()[m]},
                  sweeps);
     });
 }
 
-inline void move_clusters(const Clusters& clusters, Array<uint8_t> states, Array<const double> theta,
-                          uint64_t key, Array<const uint64_t> problems, int64_t time, int threads) {
+void move_clusters(const Clusters& clusters, Array<uint8_t> states, Array<const double> theta, uint64_t key,
+                   Array<const uint64_t> problems, int64_t time, int threads) {
     const int64_t n = clusters.size();
     require(states.ndim() == 2 && length(states, 1) == n, "states has the wrong shape");
     require_batch(length(states, 0), n, theta, problems, threads);
@@ -56,13 +57,14 @@ inline void move_clusters(const Clusters& clusters, Array<uint8_t> states, Array
     const int64_t row = length(theta, 0) == 1 ? 0 : n;
     const Computing computing;
     run_team<ClusterScratch>(length(states, 0), threads, [&](ClusterScratch& scratch, int64_t m) {
-        clusters.move(scratch, states.data() + m * n, theta.data() + m * row, key, problems.data()[m], time);
+        clusters.move(scratch, states.data() + m * n, theta.data() + m * row,
+                      {key, problems.data()[m], static_cast<uint32_t>(time)});
     });
 }
 
 constexpr int64_t kMostElements = int64_t{1} << 30;
 
-inline Scan* make_grid_scan(Array<const double> across, Array<const double> down) {
+Scan* make_grid_scan(Array<const double> across, Array<const double> down) {
     require(across.ndim() == 2 && down.ndim() == 2, "weights must have two axes");
     const int64_t rows = length(across, 0), columns = length(down, 1);
     require(rows >= 1 && columns >= 1 && rows < kMostElements && columns < kMostElements &&
@@ -77,8 +79,8 @@ inline Scan* make_grid_scan(Array<const double> across, Array<const double> down
 }
 
 // Position p of the scan is element order[p]; its neighbours are positions too.
-inline Scan* make_graph_scan(Array<const int64_t> order, Array<const int64_t> start,
-                             Array<const int64_t> neighbour, Array<const double> weight) {
+Scan* make_graph_scan(Array<const int64_t> order, Array<const int64_t> start, Array<const int64_t> neighbour,
+                      Array<const double> weight) {
     require(order.ndim() == 1 && start.ndim() == 1 && neighbour.ndim() == 1 && weight.ndim() == 1,
             "wrong number of axes");
     const int64_t n = length(order, 0), ends = length(neighbour, 0);
@@ -95,13 +97,13 @@ inline Scan* make_graph_scan(Array<const int64_t> order, Array<const int64_t> st
     for (int64_t k = 0; k < ends; ++k)
         require(0 <= neighbour.data()[k] && neighbour.data()[k] < n, "no such neighbour");
     require(finite_and_nonnegative(weight.data(), weight.size()), "weights must be finite and >= 0");
-    return new GraphScan(std::vector<int64_t>(order.data(), order.data() + n),
-                         std::vector<int64_t>(start.data(), start.data() + n + 1),
-                         std::vector<int32_t>(neighbour.data(), neighbour.data() + ends),
-                         std::vector<double>(weight.data(), weight.data() + ends));
+    return new GraphScan({{order.data(), order.data() + n},
+                          {start.data(), start.data() + n + 1},
+                          {neighbour.data(), neighbour.data() + ends},
+                          {weight.data(), weight.data() + ends}});
 }
 
-inline Clusters* make_clusters(int64_t n, Array<const int64_t> edges, Array<const double> threshold) {
+Clusters* make_clusters(int64_t n, Array<const int64_t> edges, Array<const double> threshold) {
     require(n >= 1 && n < kMostElements, "the graph must have 1 to 2^30 elements");
     require(edges.ndim() == 2 && length(edges, 1) == 2, "edges has the wrong shape");
     require(threshold.ndim() == 1 && length(threshold, 0) == length(edges, 0),
@@ -112,22 +114,22 @@ inline Clusters* make_clusters(int64_t n, Array<const int64_t> edges, Array<cons
                         std::vector<double>(threshold.data(), threshold.data() + threshold.size()));
 }
 
-inline TermScan* make_term_scan(int64_t n) {
+TermScan* make_term_scan(int64_t n) {
     require(n >= 1 && n < kMostElements, "there must be 1 to 2^30 elements");
     return new TermScan(n);
 }
 
-inline void require_weight(double weight) {
+void require_weight(double weight) {
     require(finite_and_nonnegative(&weight, 1), "the weight must be finite and >= 0");
 }
 
-inline void require_starts(const Array<const int64_t>& start, int64_t size, const char* what) {
+void require_starts(const Array<const int64_t>& start, int64_t size, const char* what) {
     require(start.ndim() == 1 && length(start, 0) >= 1 && start.data()[0] == 0, what);
     for (int64_t i = 0; i + 1 < length(start, 0); ++i) require(start.data()[i] <= start.data()[i + 1], what);
     require(start.data()[length(start, 0) - 1] == size, what);
 }
 
-inline void add_facilities(TermScan& scan, double weight, Array<const double> benefits) {
+void add_facilities(TermScan& scan, double weight, Array<const double> benefits) {
     require_weight(weight);
     require(benefits.ndim() == 2 && length(benefits, 1) == scan.size(), "benefits has the wrong shape");
     require(finite_and_nonnegative(benefits.data(), benefits.size()), "benefits must be finite and >= 0");
@@ -136,9 +138,9 @@ inline void add_facilities(TermScan& scan, double weight, Array<const double> be
 
 // Element d is in the groups group[start[d]] .. with those weights. The profile of group g goes through
 // (point, value) at piece[g] .. piece[g + 1], and is constant beyond; its first point is (0, 0).
-inline void add_groups(TermScan& scan, double weight, Array<const int64_t> start, Array<const int64_t> group,
-                       Array<const double> weights, Array<const int64_t> piece, Array<const double> point,
-                       Array<const double> value) {
+void add_groups(TermScan& scan, double weight, Array<const int64_t> start, Array<const int64_t> group,
+                Array<const double> weights, Array<const int64_t> piece, Array<const double> point,
+                Array<const double> value) {
     require_weight(weight);
     require(group.ndim() == 1 && weights.ndim() == 1 && point.ndim() == 1 && value.ndim() == 1,
             "wrong number of axes");
@@ -159,13 +161,15 @@ inline void add_groups(TermScan& scan, double weight, Array<const int64_t> start
         for (int64_t q = p; q + 1 < last; ++q)
             require(point.data()[q] < point.data()[q + 1], "the points of a profile must increase");
     }
-    const auto copy = [](const auto& array) { return std::vector(array.data(), array.data() + array.size()); };
-    scan.add(weight, std::make_unique<GroupTerm>(copy(start), copy(group), copy(weights), copy(piece),
-                                                 copy(point), copy(value)));
+    const auto copy = [](const auto& array) {
+        return std::vector(array.data(), array.data() + array.size());
+    };
+    scan.add(weight, std::make_unique<GroupTerm>(Groups{copy(start), copy(group), copy(weights), copy(piece),
+                                                        copy(point), copy(value)}));
 }
 
 // log det of the kernel on the elements that are on, or on those that are off.
-inline void add_determinant(TermScan& scan, double weight, Array<const double> kernel, bool on) {
+void add_determinant(TermScan& scan, double weight, Array<const double> kernel, bool on) {
     require_weight(weight);
     const int64_t n = scan.size();
     require(has_shape(kernel, {n, n}), "the kernel has the wrong shape");
@@ -174,7 +178,9 @@ inline void add_determinant(TermScan& scan, double weight, Array<const double> k
     scan.add(weight, std::make_unique<DeterminantTerm>(n, kernel.data(), on));
 }
 
-inline void bind_chains(nb::module_& m) {
+}  // namespace
+
+void bind_chains(nb::module_& m) {
     nb::class_<Scan>(m, "Scan").def("run", &run_scan, nb::arg("states").noconvert(), nb::arg("theta"),
                                     nb::arg("scale"), nb::arg("key"), nb::arg("problems"), nb::arg("first"),
                                     nb::arg("count"), nb::arg("step"), nb::arg("threads"),
