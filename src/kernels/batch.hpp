@@ -27,6 +27,10 @@ struct Batch {
     bool factors_shared = false, factors_per_function = false;
     bool wide = false;
     Tie tie = Tie::kMinimal;
+    int64_t n_shifted = 0;             // of few nodes: what is subtracted from theta there
+    const int64_t* shifted = nullptr;  // (n_shifted,)
+    const double* shift = nullptr;     // (problems or 1, n_shifted)
+    bool shift_shared = false;
     int64_t outputs = 0;  // number of labels to return: those of the first elements
     int threads = 1;
     double* precision = nullptr;  // null, or (problems, 2): see BatchJob::report
@@ -110,14 +114,17 @@ class BatchJob {
 
    protected:
     const double* theta(int64_t m) const { return batch_.theta + (batch_.theta_shared ? 0 : m * elements_); }
-    // The field of all nodes, given that of the elements.
-    const double* on_nodes(const double* field, State& state) const {
+    // The field of all nodes of problem m, given that of the elements.
+    const double* on_nodes(int64_t m, const double* field, State& state) const {
         const auto& runs = structure_.runs();
-        if (runs.empty()) return field;
+        if (runs.empty() && !batch_.n_shifted) return field;
         if (state.whole.empty()) state.whole.assign(nodes_, -std::numeric_limits<double>::infinity());
-        for (const auto& run : runs)
-            std::copy_n(field + run.element, run.count, state.whole.data() + run.node);
-        return state.whole.data();
+        double* const whole = state.whole.data();
+        if (runs.empty()) std::copy_n(field, nodes_, whole);
+        for (const auto& run : runs) std::copy_n(field + run.element, run.count, whole + run.node);
+        const double* const shift = batch_.shift + (batch_.shift_shared ? 0 : m * batch_.n_shifted);
+        for (int64_t j = 0; j < batch_.n_shifted; ++j) whole[batch_.shifted[j]] -= shift[j];
+        return whole;
     }
     // Writes the labels of the first elements.
     void write_labels(const Worker& worker, State& state, uint8_t* out) const {
@@ -173,7 +180,7 @@ class MaximizeJob : public BatchJob {
 
     void run(Worker& worker, State& state, int64_t m) const {
         set_weights(worker, state, m);
-        const double* const field = on_nodes(theta(m), state);
+        const double* const field = on_nodes(m, theta(m), state);
         worker.solve(field, batch_.tie);
         poll(4 * nodes_);
         report(m, worker.precision());
@@ -226,7 +233,7 @@ class PerturbJob : public BatchJob {
             const uint32_t number = static_cast<uint32_t>(noise_.first_sample + sample);
             perturb_field({noise_.key, noise_.numbers[m], number}, theta(m), elements_, noise_.noisy,
                           state.field.data());
-            const double* const field = on_nodes(state.field.data(), state);
+            const double* const field = on_nodes(m, state.field.data(), state);
             poll(4 * nodes_);
             worker.solve(field, batch_.tie);
             const Precision found = worker.precision();

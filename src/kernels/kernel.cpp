@@ -47,6 +47,21 @@ Batch Kernel::check(int64_t problems, const Inputs& inputs) const {
     return batch;
 }
 
+void Kernel::set_shift(Batch& batch, const nb::object& shifted, const nb::object& shift) const {
+    if (shifted.is_none()) return;
+    auto places = exactly<const int64_t>(shifted);
+    auto numbers = exactly<const double>(shift);
+    require(places.ndim() == 1 && numbers.ndim() == 2 && length(numbers, 1) == length(places, 0),
+            "shift has the wrong shape");
+    require(length(numbers, 0) == 1 || length(numbers, 0) == batch.problems, "shift has the wrong length");
+    for (int64_t j = 0; j < length(places, 0); ++j)
+        require(0 <= places.data()[j] && places.data()[j] < nodes(), "shifted is out of range");
+    batch.n_shifted = length(places, 0);
+    batch.shifted = places.data();
+    batch.shift = numbers.data();
+    batch.shift_shared = length(numbers, 0) == 1;
+}
+
 std::pair<int64_t, int64_t> Kernel::workspace(int threads, bool wide, bool min_norm) {
     require_threads(threads);
     const WorkspaceBytes one = structure_->workspace({wide, min_norm});
@@ -57,7 +72,7 @@ std::pair<int64_t, int64_t> Kernel::workspace(int threads, bool wide, bool min_n
 
 void Kernel::maximize(Array<const double> theta, Array<const double> alpha, nb::object factors, bool maximal,
                       bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats,
-                      int64_t memory, nb::object precision) {
+                      int64_t memory, nb::object precision, nb::object shifted, nb::object shift) {
     require(y.ndim() == 2 && values.ndim() == 1 && stats.ndim() == 2, "wrong number of axes");
     Batch batch = check(length(y, 0), {theta, alpha, factors, threads});
     batch.tie = maximal ? Tie::kMaximal : Tie::kMinimal;
@@ -67,6 +82,7 @@ void Kernel::maximize(Array<const double> theta, Array<const double> alpha, nb::
     require(length(values, 0) == batch.problems, "values has the wrong length");
     require(has_shape(stats, {batch.problems, functions()}), "stats has the wrong shape");
     set_precision(batch, precision);
+    set_shift(batch, shifted, shift);
     const Computing computing(memory);
     const MaximizeJob job(*structure_, batch, {y.data(), values.data(), stats.data()});
     run_units(*structure_, pool_, threads, job);
@@ -120,7 +136,8 @@ void bind_kernel(nb::module_& m) {
         .def("maximize", &Kernel::maximize, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("maximal"), nb::arg("wide"), nb::arg("threads"), nb::arg("y").noconvert(),
              nb::arg("values").noconvert(), nb::arg("stats").noconvert(),
-             nb::arg("memory") = CallMonitor::kUnlimited, nb::arg("precision") = nb::none())
+             nb::arg("memory") = CallMonitor::kUnlimited, nb::arg("precision") = nb::none(),
+             nb::arg("shifted") = nb::none(), nb::arg("shift") = nb::none())
         .def("perturb", &Kernel::perturb, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("noisy"), nb::arg("key"), nb::arg("numbers"), nb::arg("first_sample"),
              nb::arg("threads"), nb::arg("counts").noconvert(), nb::arg("values").noconvert(),

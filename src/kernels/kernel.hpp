@@ -25,7 +25,7 @@ class Kernel {
 
     void maximize(Array<const double> theta, Array<const double> alpha, nb::object factors, bool maximal,
                   bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats,
-                  int64_t memory, nb::object precision);
+                  int64_t memory, nb::object precision, nb::object shifted, nb::object shift);
     void perturb(Array<const double> theta, Array<const double> alpha, nb::object factors, int64_t noisy,
                  uint64_t key, Array<const uint64_t> numbers, uint32_t first_sample, int threads,
                  Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples,
@@ -41,6 +41,7 @@ class Kernel {
         int threads;
     };
     Batch check(int64_t problems, const Inputs& inputs) const;
+    void set_shift(Batch& batch, const nb::object& shifted, const nb::object& shift) const;
 };
 
 }  // namespace LOGSUPER_ISA

@@ -42,11 +42,14 @@ class Kernel:
         stats: _Float64,
         memory: int = 9223372036854775807,
         precision: _Float64 | None = None,
+        shifted: _Int64 | None = None,
+        shift: _Float64 | None = None,
     ) -> None:
         """Solve M problems.
 
-        theta (M or 1, n), alpha (M or 1, K), factors (M or 1, K or 1, m); out: y (M, up to n),
-        values (M,), stats (M, K), precision (M, 2).
+        theta (M or 1, n), alpha (M or 1, K), factors (M or 1, K or 1, m); shift (M or 1, J) is
+        subtracted at the nodes shifted (J,); out: y (M, up to n), values (M,), stats (M, K),
+        precision (M, 2).
         """
 
     def perturb(
@@ -95,10 +98,12 @@ def grid(
     steps: _Int64,
     functions: int,
     planes: list[tuple[int, int, float | _Float64]],
+    pixels: _Int64 | None = None,
 ) -> Kernel:
     """Prepare a grid.
 
-    steps (offsets, 3); planes: (function, offset, a weight or one per node).
+    steps (offsets, 3); planes: (function, offset, a weight or one per node); pixels (n,): the
+    nodes that the elements are, if not all.
     """
 
 def graph(

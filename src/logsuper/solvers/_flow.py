@@ -46,7 +46,8 @@ class Flow:
         if self.grid is not None:
             assert native is not None
             steps = np.array(self.grid.steps, dtype=np.int64)
-            self._kernel = native.grid(*self.grid.shape, steps, self.k, self.grid.planes)
+            planes, pixels = self.grid.planes, self.grid.pixels
+            self._kernel = native.grid(*self.grid.shape, steps, self.k, planes, pixels)
         else:
             lists = structure.lists
             assert lists is not None
@@ -87,6 +88,25 @@ class Flow:
     def _on_list(self) -> Flow:
         """The same without the grid if that has pixels that are not elements."""
         return self if self._holed is None else Flow(self.structure, on_grid=False)
+
+    @functools.cached_property
+    def _few(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Elements with a modular term, and the terms (J of them), where these are few; else none.
+
+        As on the neighbours of elements that conditioning has fixed: the kernel adds them.
+        """
+        none = np.empty(0, dtype=np.int64)
+        if not self._tilted or self._aux_of or kernels() is None:
+            return none, np.empty((0, 0))
+        touched = np.flatnonzero(self._tilt.any(axis=0))
+        few = 0 < len(touched) <= self.n // 8
+        return (touched, self._tilt[:, touched]) if few else (none, np.empty((0, 0)))
+
+    @functools.cached_property
+    def _shifted(self) -> NDArray[np.int64]:
+        """The nodes of the kernel that these elements are."""
+        touched = self._few[0]
+        return touched if self.grid is None else self.grid.to_pixels(touched)
 
     @functools.cached_property
     def _grid_order(self) -> NDArray[np.int64] | None:
@@ -157,17 +177,16 @@ class Flow:
         memory: int,
     ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray, FloatArray]:
         """Return labels, values and statistics from the kernel, and the precision it had."""
-        holed = self._holed
-        field = self.field(theta, alpha)
-        if holed is not None:
-            field = holed.spread(field)
-        y = np.empty((problems, self.n if holed is None else holed.size), dtype=np.uint8)
+        y = np.empty((problems, self.n), dtype=np.uint8)
         values = np.empty(problems)
         weights = self._kernel_alpha(alpha)
         cuts = np.empty((problems, weights.shape[1]))
         precision = np.zeros((problems, 2))
+        touched, tilt = self._few
+        few = len(touched) > 0
+        own = alpha[:, self._tilted]
         self._kernel.maximize(
-            field,
+            theta if few else self.field(theta, alpha),
             weights,
             self._kernel_factors(factors),
             tie == "max",
@@ -178,11 +197,15 @@ class Flow:
             cuts,
             memory=memory,
             precision=precision,
+            shifted=self._shifted if few else None,
+            shift=own @ tilt if few else None,
         )
-        if holed is not None:
-            y = holed.gather(y)
         stats = cuts[:, : self.k]
-        if self._tilted:
+        if few:
+            stats[:, self._tilted] += y[:, touched] @ tilt.T
+            on = theta[:, touched] == np.inf
+            values -= np.where(on, own @ tilt, 0.0).sum(axis=1)
+        elif self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
             values -= self._held(theta, alpha)
         if self._aux_of:
@@ -281,11 +304,6 @@ class Flow:
         threads: int,
         memory_limit: int | None = None,
     ) -> Perturbed:
-        if self._on_list is not self:  # noise is numbered by elements, not by pixels
-            return self._on_list.perturb(
-                theta, alpha, factors, numbers, samples, key, first_sample, return_samples, threads,
-                memory_limit,
-            )  # fmt: skip
         problems = len(numbers)
         block = self._perturb_block(problems, samples, return_samples)
         arrays = self._copies(theta, alpha, factors) + 8.0 * problems * samples
@@ -428,7 +446,7 @@ class Flow:
     def _copies(self, theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> float:
         """Return the bytes of the fields and factors that are made for the kernel."""
         size = 0.0 if factors is None else 16.0 * factors.size
-        if self._tilted or self._aux_of or self._holed is not None:
+        if self._tilted or self._aux_of:
             size += 16.0 * max(len(theta), len(alpha)) * self._kernel.nodes
         return size
 
@@ -442,7 +460,7 @@ class Flow:
         if self.grid is not None:
             if self._grid_order is None:
                 return factors
-            known = np.where(self._grid_order >= 0, factors[..., self._grid_order], 1.0)
+            known = np.where(self._grid_order >= 0, factors[..., self._grid_order], 0.0)
             return np.ascontiguousarray(known)
         lists = self.structure.lists
         assert lists is not None

@@ -39,8 +39,6 @@ STENCILS: tuple[tuple[Step, ...], ...] = (_AXES_2, _AXES_3, _PLANE_8, _ALL_26)
 _LARGEST_GRID = (1 << 30) - 1
 # A larger grid with fewer elements than this share is better off as a list of edges.
 _SMALL_GRID, _FEWEST = 1 << 12, 0.1
-# Slices by which fields are laid around missing pixels; beyond, indices take over.
-_MOST_RUNS = 64
 # Shorter rows are guessed from the edges only if these are those of a 4-neighbour image.
 _NARROWEST = 3
 
@@ -57,8 +55,8 @@ class Grid:
         One of `STENCILS`: from the first end of an edge to the second.
     planes : list of (int, int, float or ndarray of shape (N,))
         Number of the function, number of the step, and the weights at the first ends of the
-        edges; one number where all edges of the step have the same weight. Edges of pixels that
-        are no elements weigh 0.
+        edges; one number where all edges of the step between elements have the same weight. Edges
+        of pixels that are not elements weigh 0, also where that number is given.
     pixels : ndarray of shape (n,), int64, or None
         The pixel that each element is; None if every pixel is an element, in row-major order.
     """
@@ -90,36 +88,6 @@ class Grid:
     def to_pixels(self, elements: IntArray) -> IntArray:
         """Return the pixels that elements are, of edges for instance."""
         return elements if self.pixels is None else self.pixels[elements]
-
-    def spread(self, fields: FloatArray) -> FloatArray:
-        """Return fields (M, n) as fields (M, N) that hold pixels that are not elements at 0."""
-        whole = np.full((len(fields), self.size), -np.inf)
-        for there, here in self._runs:
-            whole[:, there] = fields[:, here]
-        return whole
-
-    def gather(self, labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the labels (M, n) of the elements, given those of all pixels."""
-        own = np.empty(
-            (len(labels), sum(here.stop - here.start for _, here in self._runs)), np.uint8
-        )
-        for there, here in self._runs:
-            own[:, here] = labels[:, there]
-        return own
-
-    @cached_property
-    def _runs(self) -> list[tuple[slice | IntArray, slice]]:
-        """Pixels, and the elements that they are: few slices where few pixels are missing."""
-        assert self.pixels is not None
-        cuts = np.flatnonzero(np.diff(self.pixels) != 1) + 1
-        if len(cuts) > _MOST_RUNS:
-            return [(self.pixels, slice(0, len(self.pixels)))]
-        starts, stops = np.append(0, cuts), np.append(cuts, len(self.pixels))
-        first = self.pixels[starts]
-        return [
-            (slice(p, p + b - a), slice(a, b))
-            for p, a, b in zip(first.tolist(), starts.tolist(), stops.tolist(), strict=True)
-        ]
 
     @cached_property
     def least_width(self) -> int:
@@ -206,6 +174,10 @@ def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | N
     padded = size // shape[2] * (-(-shape[2] // 64) * 64)
     if padded > _LARGEST_GRID or (padded > 4 * size and size > 1 << 16):
         return None
+    holes: NDArray[np.bool_] | None = None
+    if pixels is not None:
+        holes = np.ones(shape, dtype=bool)
+        holes.ravel()[pixels] = False
     planes: list[tuple[int, Step, float | FloatArray]] = []
     for number, factor, cut in cuts:
         if pixels is None and cut.offset is not None:
@@ -214,7 +186,7 @@ def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | N
                 planes.append((number, step, _on_step(shape, step, cut) * factor))
             continue
         ends = cut.edges if pixels is None else pixels[cut.edges]
-        found = _by_step(shape, ends, cut.weights)
+        found = _by_step(shape, ends, cut.weights, holes)
         if found is None:
             return None
         planes += [(number, step, value * factor) for step, value in found]
@@ -224,6 +196,8 @@ def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | N
     )
     if steps is None:
         return None
+    if holes is not None and not all(isinstance(value, float) for _, _, value in planes):
+        planes = [(number, step, _spread(holes, step, value)) for number, step, value in planes]
     numbered = [(number, steps.index(step), value) for number, step, value in planes]
     return Grid(shape, steps, numbered, pixels)
 
@@ -274,11 +248,11 @@ def _on_step(shape: Shape, step: Step, cut: Cut) -> float | FloatArray:
 
 
 def _by_step(
-    shape: Shape, edges: IntArray, weights: FloatArray
+    shape: Shape, edges: IntArray, weights: FloatArray, holes: NDArray[np.bool_] | None
 ) -> list[tuple[Step, float | FloatArray]] | None:
     """Sort edges between pixels by their step, None if one of them has no step.
 
-    Weights are one number where all edges of a step are there, and equal.
+    Weights are one number where all edges of a step between elements are there, and equal.
     """
     a, b = (np.stack(np.unravel_index(end, shape), axis=1) for end in edges.T)
     steps, place = np.unique(b - a, axis=0, return_inverse=True)
@@ -291,13 +265,30 @@ def _by_step(
             return None
         mine = place.ravel() == t
         own = weights[mine]
-        if (own == own[0]).all() and len(own) == _count(shape, step):
+        if (own == own[0]).all() and len(own) == _between(shape, step, holes).sum():
             found.append((step, float(own[0])))
             continue
         plane = np.zeros(math.prod(shape))
         plane[edges[mine, 0]] = own
         found.append((step, plane))
     return found
+
+
+def _between(shape: Shape, step: Step, holes: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """Tell which edges of a step are between elements, at their first ends."""
+    first, second = (_part(shape, step, end) for end in (0, 1))
+    if holes is None:
+        return np.ones(_count(shape, step), dtype=bool)
+    return ~(holes[first] | holes[second])
+
+
+def _spread(holes: NDArray[np.bool_], step: Step, value: float | FloatArray) -> FloatArray:
+    """Return one weight for all edges as an array with one for each edge between elements."""
+    if not isinstance(value, float):
+        return value
+    plane, shape = np.zeros(holes.shape), _as_three(holes.shape)
+    plane[_part(shape, step, 0)] = value * _between(shape, step, holes)
+    return plane.ravel()
 
 
 def _guess(n: int, cuts: Sequence[Cut]) -> Shape | None:
