@@ -192,7 +192,7 @@ def test_an_observation_without_doubt_fixes_the_element():
         (lambda: ls.Flips(True), TypeError, "rate must be a probability"),
         (lambda: ls.Flips([0.1], groups=[0, 1]), ValueError, r"groups\[1\] = 1"),
         (lambda: ls.Flips([0.1], groups=[0.5]), TypeError, "groups must hold integers"),
-        (lambda: ls.Flips(0.1, groups=[0]), ValueError, "one entry a group"),
+        (lambda: ls.Flips(0.1, groups=[0]), ValueError, "one entry per group"),
         (lambda: ls.AsymmetricFlips(0.1, -1), ValueError, "off = -1"),
         (lambda: ls.Gaussian(scale=0.0), ValueError, r"scale\[0\] = 0 must be positive"),
         (lambda: ls.Gaussian(mean=(1, 2, 3)), ValueError, "mean must be a number or a pair"),
