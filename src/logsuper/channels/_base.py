@@ -28,6 +28,9 @@ class Channel(ABC):
     """
 
     kind: ClassVar[str] = ""
+    # Whether observations are 0 and 1 rather than grey levels, and whether `from_pairs` is there.
+    binary: bool = False
+    estimable: ClassVar[bool] = False
 
     def __init_subclass__(cls, kind: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -69,11 +72,6 @@ class Channel(ABC):
     def rates(self) -> dict[str, FloatArray]:
         """The flip rates by name, one per element or one for all; empty if nothing is flipped."""
         return {}
-
-    @property
-    def binary(self) -> bool:
-        """Whether observations are 0 and 1, rather than grey levels."""
-        return bool(self.rates)
 
     @property
     def local(self) -> bool:
@@ -166,10 +164,13 @@ class Channel(ABC):
             raise TypeError(f"{self!r} has no kind, which its class must name to be written")
         found: dict[str, Any] = {"kind": self.kind}
         for name in inspect.signature(type(self)).parameters:
-            value = getattr(self, name)
-            if isinstance(value, Channel):
-                value = value.to_dict()
-            found[name] = float(value) if np.shape(value) == () and value is not None else value
+            match getattr(self, name):
+                case Channel() as inside:
+                    found[name] = inside.to_dict()
+                case np.ndarray(ndim=0) as number:
+                    found[name] = float(number)
+                case value:
+                    found[name] = value
         return found
 
     @staticmethod

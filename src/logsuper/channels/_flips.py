@@ -33,14 +33,17 @@ _LEAST, _CLOSEST = 1e-6, 1e-3
 class _Bits(Channel):
     """Zeros become ones at the rate `on`, ones become zeros at the rate `off`."""
 
+    binary = True
+    estimable = True
+
     @abstractmethod
     def _on_off(self, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
         """Return both rates of each element."""
 
     @property
     def informative(self) -> bool:
-        on, *_, off = self.rates.values()
-        return bool((on + off < 1.0).all())
+        rates = [*self.rates.values()]
+        return bool((rates[0] + rates[-1] < 1.0).all())
 
     def objection(self, name: str) -> str | None:
         for key, rates in self.rates.items():

@@ -41,6 +41,8 @@ class Gaussian(Channel, kind="gaussian"):
     array([-10.83,   0.  ,   9.17])
     """
 
+    estimable = True
+
     def __init__(self, mean: ArrayLike = (0.0, 1.0), scale: ArrayLike = 1.0) -> None:
         self.mean = _as_pair(mean, "mean")
         self.tied = as_array(scale, "scale").ndim == 0

@@ -50,8 +50,8 @@ class Missing(Channel, kind="missing"):
 
     # Of the entries that remain, the channel inside says everything.
     rates, levels, noise, informative = map(_inside, ("rates", "levels", "noise", "informative"))
-    objection, _draw_seen, _count = map(_inside, ("objection", "_draw_seen", "_count"))
-    _log_likelihoods = _inside("_log_likelihoods")
+    binary, objection, _log_likelihoods = map(_inside, ("binary", "objection", "_log_likelihoods"))
+    _draw_seen, _count = map(_inside, ("_draw_seen", "_count"))
     _unbiased, _agreement, _divergence = map(_inside, ("_unbiased", "_agreement", "_divergence"))
 
     @property

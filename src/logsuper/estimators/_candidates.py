@@ -12,7 +12,17 @@ import numpy as np
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.estimators._common import check_count
 
-__all__ = ["Candidate", "check_components", "find_candidates", "has_closed_form", "most_likely"]
+__all__ = [
+    "CLOSED_FORM",
+    "Candidate",
+    "check_components",
+    "find_candidates",
+    "has_closed_form",
+    "most_likely",
+]
+
+CLOSED_FORM = "exact"
+"""The learner whose result a forest in closed form is."""
 
 # Numbers of components that are tried, as far as a step of the fit takes at most so many
 # operations; and what a row with unknown entries takes in place of one. Then the choice and the fit
@@ -28,7 +38,7 @@ _FEW, _HELD = 50, 500
 # What a forest in closed form, hence a mixture of them, needs of each argument.
 _NEEDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "functions": ("None or 'forest'", lambda value: value is None or _is_forest(value)),
-    "learner": ("'auto' or 'exact'", lambda value: value in ("auto", "exact")),
+    "learner": (f"'auto' or {CLOSED_FORM!r}", lambda value: value in ("auto", CLOSED_FORM)),
     "modular": ("'pixel'", lambda value: value == "pixel"),
     "penalty": ("None", lambda value: value is None),
     "options": ("None", lambda value: not value),

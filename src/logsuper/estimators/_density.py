@@ -15,46 +15,40 @@ from logsuper._base import (
     FloatArray,
     as_generator,
     as_key,
+    check_callback,
+    check_choice,
     check_number,
     first_index,
 )
 from logsuper.bounds import Bracket
-from logsuper.estimators._candidates import (
-    Candidate,
-    check_components,
-    find_candidates,
-    has_closed_form,
-    most_likely,
-)
+from logsuper.estimators import _candidates, _fields
+from logsuper.estimators._candidates import Candidate, has_closed_form
 from logsuper.estimators._common import (
     as_seed,
-    check_callback,
-    check_choice,
     check_count,
     check_functions,
     check_tol,
     run,
     whole,
 )
-from logsuper.estimators._fields import (
-    bound_log_likelihood,
-    choose_learner,
-    draw,
-    functions_on,
-    single_pairs,
-)
 from logsuper.estimators._mixture import MAX_ITER, TOL, Mixture, fit_mixture
 from logsuper.estimators._saving import Saveable, without_paths
 from logsuper.functions import Modular, SubmodularFunction, Sum
-from logsuper.learning import Callback, Parameters, Record, make_examples
+from logsuper.learning import (
+    LEARNERS,
+    Callback,
+    Parameters,
+    Record,
+    choose_exact,
+    make_examples,
+)
 from logsuper.model import LogSupermodular
 
 __all__ = ["LogSupermodularDensity"]
 
-_LEARNERS = ("auto", "exact", "logistic", "saa", "pseudo", "lfield")
-
-# Learners that cannot sum over what is not known.
-_WHOLE = ("saa", "pseudo")
+# Learners from labels that give probabilities; and those of them that sum over what is not known.
+_LEARNERS = [name for name, a in LEARNERS.items() if a.labels and a.decode == "mean"]
+_PARTIAL = [name for name in _LEARNERS if LEARNERS[name].partial]
 
 # What only a single field has.
 _SINGLE = ("model_", "bracket_", "parameters_", "alpha_", "modular_", "functions_")
@@ -101,7 +95,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     modular : {"pixel", "shared", "none"}
         The modular term t: one number for each feature, one for all, or none.
     penalty : float or dict, optional
-        Weight of the quadratic regulariser, in nats a row, for all parameters or for each kind
+        Weight of the quadratic regulariser, in nats per row, for all parameters or for each kind
         ("alpha", "modular", 0 where not given). By default a Gaussian prior: 3 over the number of
         rows for the modular term, .1 over it for alpha; for forests, and mixtures of them, three
         rows of independent features more for each.
@@ -165,27 +159,15 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     [[0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
     """
 
-    _FITTED = (
-        "parameters_",
-        "functions_",
-        "weights_",
-        "_energies",
-        "learner_",
-        "n_features_in_",
-        "feature_names_in_",
-        "history_",
-        "converged_",
-    )
     _OPTIONAL = ("feature_names_in_", "parameters_", "functions_", "weights_", "_energies")
+    _FITTED = ("learner_", "n_features_in_", "history_", "converged_", *_OPTIONAL)
 
     parameters_: Parameters
     functions_: tuple[SubmodularFunction, ...]
     weights_: FloatArray
     _energies: tuple[SubmodularFunction, ...]
-    learner_: str
     n_features_in_: int
     history_: tuple[Record, ...]
-    converged_: bool
 
     def __init__(
         self,
@@ -231,23 +213,25 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        check_choice(self.learner, "learner", _LEARNERS)
+        check_choice(self.learner, "learner", ["auto", *_LEARNERS])
         check_choice(self.modular, "modular", ["pixel", "shared", "none"])
         check_callback(self.callback)
         if isinstance(self.penalty, Mapping):
             for kind in self.penalty:
                 check_choice(kind, "a key of penalty", ["alpha", "modular"])
         check_count(self.n_init, "n_init")
-        components = check_components(self)
+        components = _candidates.check_components(self)
         with whole(self):
             rows = self._read(X, reset=True)
-            if np.isnan(rows).all():
+            unknown = np.isnan(rows)
+            if unknown.all():
                 raise ValueError("X has no known entry at all")
-            if self.learner in _WHOLE and np.isnan(rows).any():
-                i, j = first_index(np.isnan(rows))
+            if self.learner not in ("auto", *_PARTIAL) and unknown.any():
+                i, j = first_index(unknown)
+                *others, last = map(repr, _PARTIAL)
                 raise ValueError(
                     f"X[{i}, {j}] is not known, but learner={self.learner!r} needs all entries; "
-                    "use 'exact', 'logistic' or 'lfield'"
+                    f"use {', '.join(others)} or {last}"
                 )
             if components is not None and len(rows) < components:
                 raise ValueError(
@@ -255,9 +239,10 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
                     "least one row for each component"
                 )
             key = as_key(as_seed(self.random_state))
-            self._forget()
-            candidates = find_candidates(self, components, rows)
-            chosen = most_likely(candidates, rows, key, self._score_held_out)
+            for name in _OF_A_FIT:  # of a fit before this one
+                self.__dict__.pop(name, None)
+            candidates = _candidates.find_candidates(self, components, rows)
+            chosen = _candidates.most_likely(candidates, rows, key, self._score_held_out)
             if has_closed_form(self, chosen):
                 self._keep(self._fit_forests(rows, chosen, key, self.n_init, self.callback))
             else:
@@ -268,13 +253,12 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     def _fit_field(self, rows: FloatArray, functions: Any, key: int) -> None:
         """Learn the weights of given functions."""
-        self.functions_ = functions_on(functions, rows)
+        self.functions_ = _fields.functions_on(functions, rows)
         examples = make_examples(self.functions_, labels=rows, modular=self.modular)
-        self.learner_ = choose_learner(examples) if self.learner == "auto" else self.learner
-        learned = run(self, self.learner_, examples, key, self.callback)
-        self.parameters_ = learned.parameters
-        self.history_ = tuple(learned.history)
-        self.converged_ = bool(learned.converged)
+        learner = choose_exact(examples) if self.learner == "auto" else LEARNERS[self.learner]
+        learned = run(self, learner, examples, key, self.callback)
+        self.learner_, self.parameters_ = learner.name, learned.parameters
+        self.history_, self.converged_ = tuple(learned.history), bool(learned.converged)
 
     def _fit_forests(
         self, rows: FloatArray, chosen: Candidate, key: int, n_init: int, callback: Callback | None
@@ -292,14 +276,14 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     def _keep(self, found: Mixture) -> None:
         """Keep fitted forests: one as any other field, several as a mixture."""
-        self.learner_ = "exact"
+        self.learner_ = _candidates.CLOSED_FORM
         self.history_, self.converged_ = found.history, found.converged
         if len(found.forests) > 1:
             self.weights_ = found.weights
             self._energies = tuple(forest.energy() for forest in found.forests)
             return
         (forest,) = found.forests
-        self.functions_ = single_pairs(forest.cut.edges, self.n_features_in_)
+        self.functions_ = _fields.single_pairs(forest.cut.edges, self.n_features_in_)
         alpha = forest.cut.weights if len(forest.pairs) else np.zeros(1)
         self.parameters_ = Parameters(alpha.copy(), forest.field, np.empty(0))
 
@@ -319,11 +303,6 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
             random_state=key,
         )
         return float(trial.fit(train).score(test))
-
-    def _forget(self) -> None:
-        """Remove what a fit before this one has found."""
-        for name in _OF_A_FIT:
-            self.__dict__.pop(name, None)
 
     def _refit(self) -> None:
         n = self.n_features_in_
@@ -408,7 +387,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         check_is_fitted(self)
         rows = self._read(X)
         each = [
-            bound_log_likelihood(model, bracket, rows, self.n_jobs)
+            _fields.bound_log_likelihood(model, bracket, rows, self.n_jobs)
             for model, bracket in zip(self.models_, self.brackets_, strict=True)
         ]
         parts = np.log(self.weights_)[:, None, None] + np.array(each)
@@ -445,11 +424,11 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         count = check_count(n_samples, "n_samples")
         rng = as_generator(as_seed(random_state))
         if len(self.models_) == 1:
-            return draw(self.models_[0], count, rng, self.n_jobs)
+            return _fields.draw(self.models_[0], count, rng, self.n_jobs)
         field = rng.choice(len(self.weights_), size=count, p=self.weights_)
         rows = np.empty((count, self.n_features_in_), dtype=np.uint8)
         for c, model in enumerate(self.models_):
-            rows[field == c] = draw(model, int((field == c).sum()), rng, self.n_jobs)
+            rows[field == c] = _fields.draw(model, int((field == c).sum()), rng, self.n_jobs)
         return rows
 
     def bracket(self, **options: Any) -> Bracket:

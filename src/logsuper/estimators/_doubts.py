@@ -17,13 +17,14 @@ from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import expit
 
 from logsuper._base import FloatArray
-from logsuper.channels import Channel, Gaussian
+from logsuper.channels import Channel
 from logsuper.estimators._images import Image
 from logsuper.learning import (
     Examples,
     Learned,
     Place,
     Residuals,
+    choose_learner,
     examine_residuals,
     means,
     neighbour_correlation,
@@ -47,6 +48,7 @@ _HIDDEN, _SIGMAS, _FEW = 0.01, 5.0, 100
 # axes, the most certain of shapes, 92 % are.
 _CERTAIN, _NEARLY_ALL, _DOUBT, _BORDER = 1e-3, 0.98, 0.01, 20
 
+_SAFEST = choose_learner(False, ()).name
 _LABELS = "give labels of some pixels, fit(noisy, clean) with NaN for the others"
 _OTHERWISE = f"{_LABELS}, or features of a classifier (logsuper.learning.make_examples)"
 
@@ -117,7 +119,7 @@ def doubt_answer(
     texts = list(_degenerate(channel, learned, observed, seen, labelled))
     # of all pixels, as if they had one label
     alike, error = neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
-    if estimated and isinstance(channel, Gaussian) and abs(alike) <= _ALIKE * error < np.inf:
+    if estimated and not channel.binary and abs(alike) <= _ALIKE * error < np.inf:
         texts.append(_noise_alone(channel, alike, error))
     elif residuals:
         masks = [(p > 0.5).astype(np.uint8) for p in found]
@@ -172,8 +174,8 @@ def _degenerate(
         yield (
             f"probabilities are all or nothing: {100 * sure:.0f} % of the pixels at borders of "
             f"masks are within {_CERTAIN:g} of 0 or 1, where the observations leave "
-            f"{100 * doubt:.0f} % in doubt. The weights cannot be right: learner='resample' is "
-            f"safest; {_OTHERWISE}"
+            f"{100 * doubt:.0f} % in doubt. The weights cannot be right: learner={_SAFEST!r} "
+            f"is safest; {_OTHERWISE}"
         )
 
 
@@ -186,8 +188,8 @@ def _hidden(channel: Channel, observed: list[FloatArray], label: float) -> tuple
     return abs(float(estimates.mean()) - label), error
 
 
-def _noise_alone(channel: Gaussian, alike: float, error: float) -> str:
-    low, high = (f"{mean:.4g}" for mean in channel.mean)
+def _noise_alone(channel: Channel, alike: float, error: float) -> str:
+    low, high = (f"{level:.4g}" for level in channel.levels)
     return (
         f"noisy looks like noise alone: neighbouring pixels are no more alike than others "
         f"(correlation {alike:.3f}, standard error {error:.3f}), and the levels {low} and {high} "

@@ -49,8 +49,10 @@ def flatten_light(noisy: Any, width: float | None = None) -> Any:
     if width is not None and check_number(width, "width") < 1:
         raise ValueError(f"width must be at least 1 pixel, got {width:g}")
     images = read_images(noisy, "noisy")
-    found = [_flatten(image, width or max(min(image.shape) / _PART, 1.0)) for image in images]
-    return np.stack(found) if isinstance(noisy, np.ndarray) and noisy.dtype != object else found
+    found = images.room(np.float64)
+    for i, image in enumerate(images):
+        found[i] = _flatten(image, width or max(min(image.shape) / _PART, 1.0))
+    return found
 
 
 def _flatten(image: Image, width: float) -> FloatArray:

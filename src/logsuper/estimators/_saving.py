@@ -19,22 +19,14 @@ from logsuper._base import (
     refuse_negative,
     save_arrays,
 )
-from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
-from logsuper.estimators._learners import LEARNERS
+from logsuper.channels import CHANNELS, Channel
 from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, grid_cuts
-from logsuper.learning import Parameters, Record
+from logsuper.learning import LEARNERS, Parameters, Record
 
 __all__ = ["Saveable", "load_model"]
 
 _KIND = "model"
 _VERSION = 1
-
-_CHANNELS: dict[str, tuple[type[Channel], tuple[str, ...]]] = {
-    "flips": (Flips, ("rate", "groups")),
-    "asymmetric": (AsymmetricFlips, ("on", "off")),
-    "gaussian": (Gaussian, ("mean", "scale")),
-    "missing": (Missing, ("rate", "channel")),
-}
 
 
 class Saveable:
@@ -248,22 +240,19 @@ class _Packer:
         if kind in ("list", "tuple"):
             return (list if kind == "list" else tuple)(self.unpack(part) for part in parts)
         found = {key: self.unpack(part) for key, part in parts.items()}
-        return found if kind == "dict" else _MAKERS[kind](**found)
+        if kind in CHANNELS:
+            return Channel.from_dict({**found, "kind": kind})
+        return _MAKERS[kind](**found)
 
 
 def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
     """Return the kind of an object and what it is made of."""
-    for kind, (channel, attributes) in _CHANNELS.items():
-        if type(value) is channel:
-            parts = {key: getattr(value, key) for key in attributes}
-            if isinstance(value, Gaussian) and value.tied:
-                parts["scale"] = value.scale[0]  # one number stays one in `refit`
-            return kind, parts
     match value:
-        case Parameters():
-            return "parameters", _fields(value)
-        case Record():
-            return "record", _fields(value)
+        case Channel():
+            parts = value.to_dict()
+            return parts.pop("kind"), parts
+        case Parameters() | Record():
+            return type(value).__name__.lower(), dataclasses.asdict(value)
         case Sum():
             weights, atoms = zip(*value.terms(), strict=True)
             return "sum", {"weights": weights, "atoms": atoms}
@@ -286,10 +275,6 @@ def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
         f"{name} is a {type(value).__name__}, which a file without code cannot hold; give numbers, "
         "functions or a channel, or pickle the estimator instead"
     )
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _make_grid(
@@ -325,7 +310,7 @@ def _make_record(step: Any, cuts: Any, objective: Any, stderr: Any, gap: Any) ->
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    **{kind: channel for kind, (channel, _) in _CHANNELS.items()},
+    "dict": dict,
     "names": lambda names: np.array(names, dtype=object),
     "parameters": _make_parameters,
     "record": _make_record,
