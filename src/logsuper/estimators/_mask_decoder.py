@@ -139,7 +139,7 @@ class MaskDecoder:
             return total / known
         labels = read_labels(clean, images)
         for x, y in zip(labels, self.predict(images), strict=True):
-            total += np.count_nonzero(x == y)
+            total += int(np.count_nonzero(x == y))
             known += int(np.count_nonzero(x == x))  # NaN has no label
         return total / known
 
