@@ -23,25 +23,11 @@ from logsuper._base import (
 from logsuper.bounds import Bracket
 from logsuper.estimators import _candidates, _fields
 from logsuper.estimators._candidates import Candidate, has_closed_form
-from logsuper.estimators._common import (
-    as_seed,
-    check_count,
-    check_functions,
-    check_tol,
-    run,
-    whole,
-)
-from logsuper.estimators._mixture import MAX_ITER, TOL, Mixture, fit_mixture
+from logsuper.estimators._common import as_seed, check_count, check_tol, run, whole
+from logsuper.estimators._mixture import Mixture, fit_mixture
 from logsuper.estimators._saving import Saveable, without_paths
 from logsuper.functions import Modular, SubmodularFunction, Sum
-from logsuper.learning import (
-    LEARNERS,
-    Callback,
-    Parameters,
-    Record,
-    choose_exact,
-    make_examples,
-)
+from logsuper.learning import LEARNERS, Callback, Parameters, choose_exact, make_examples
 from logsuper.model import LogSupermodular
 
 __all__ = ["LogSupermodularDensity"]
@@ -93,7 +79,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     n_init : int, default 3
         Number of starts of a mixture, of which the likeliest is kept.
     modular : {"pixel", "shared", "none"}
-        The modular term t: one number for each feature, one for all, or none.
+        The modular term t: one number per feature, one for all, or none.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats per row, for all parameters or for each kind
         ("alpha", "modular", 0 where not given). By default a Gaussian prior: 3 over the number of
@@ -162,12 +148,9 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     _OPTIONAL = ("feature_names_in_", "parameters_", "functions_", "weights_", "_energies")
     _FITTED = ("learner_", "n_features_in_", "history_", "converged_", *_OPTIONAL)
 
-    parameters_: Parameters
-    functions_: tuple[SubmodularFunction, ...]
+    n_features_in_: int
     weights_: FloatArray
     _energies: tuple[SubmodularFunction, ...]
-    n_features_in_: int
-    history_: tuple[Record, ...]
 
     def __init__(
         self,
@@ -244,7 +227,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
             candidates = _candidates.find_candidates(self, components, rows)
             chosen = _candidates.most_likely(candidates, rows, key, self._score_held_out)
             if has_closed_form(self, chosen):
-                self._keep(self._fit_forests(rows, chosen, key, self.n_init, self.callback))
+                options = {"n_init": self.n_init, "callback": self.callback}
+                self._keep(self._fit_forests(rows, chosen, key, **options))
             else:
                 self._fit_field(rows, chosen.functions, key)
             self._refit()
@@ -261,18 +245,14 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         self.history_, self.converged_ = tuple(learned.history), bool(learned.converged)
 
     def _fit_forests(
-        self, rows: FloatArray, chosen: Candidate, key: int, n_init: int, callback: Callback | None
+        self, rows: FloatArray, chosen: Candidate, key: int, **options: Any
     ) -> Mixture:
         """Fit as many forests as were chosen."""
-        return fit_mixture(
-            rows,
-            chosen.components,
-            rng=np.random.default_rng(key),
-            n_init=n_init,
-            tol=TOL if self.tol is None else check_tol(self.tol),
-            max_iter=MAX_ITER if self.max_iter is None else check_count(self.max_iter, "max_iter"),
-            callback=callback,
-        )
+        if self.tol is not None:
+            options["tol"] = check_tol(self.tol)
+        if self.max_iter is not None:
+            options["max_iter"] = check_count(self.max_iter, "max_iter")
+        return fit_mixture(rows, chosen.components, rng=np.random.default_rng(key), **options)
 
     def _keep(self, found: Mixture) -> None:
         """Keep fitted forests: one as any other field, several as a mixture."""
@@ -292,46 +272,36 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     ) -> float:
         """Return the mean log-likelihood of some rows after a fit to others."""
         if has_closed_form(self, candidate):
-            mixture = self._fit_forests(train, candidate, key, 1, None)
-            return float(mixture.log_likelihood(test).mean())
-        trial = clone(self).set_params(
-            functions=candidate.functions,
-            n_components=1,
-            binarize=None,
-            callback=None,
-            options=without_paths(self.options),
-            random_state=key,
-        )
+            return float(self._fit_forests(train, candidate, key).log_likelihood(test).mean())
+        trial = clone(self).set_params(functions=candidate.functions, n_components=1)
+        trial.set_params(binarize=None, callback=None, random_state=key)
+        trial.set_params(options=without_paths(self.options))
         return float(trial.fit(train).score(test))
 
     def _refit(self) -> None:
-        n = self.n_features_in_
-        if hasattr(self, "_energies"):
-            check_functions(self._energies, "_energies", n)
-            if hasattr(self, "parameters_") or len(self.weights_) != len(self._energies):
-                raise ValueError("weights_ are not those of _energies")
+        mixture, n = hasattr(self, "_energies"), self.n_features_in_
+        sizes = {f.n for f in (self._energies if mixture else self.functions_)}
+        if mixture:
+            alike = len(self._energies) == len(self.weights_) and not hasattr(self, "parameters_")
         else:
-            found = self.parameters_
-            check_functions(self.functions_, "functions_", n)
-            if len(found.alpha) != len(self.functions_) or found.modular.size not in (0, 1, n):
-                raise ValueError("parameters_ are not those of functions_")
-            self.alpha_: FloatArray = found.alpha
-            self.weights_ = np.ones(1)
+            self.weights_, self.alpha_ = np.ones(1), self.parameters_.alpha
+            alike = len(self.alpha_) == len(self.functions_)
+            alike &= self.parameters_.modular.size in (0, 1, n)
+        if not alike or sizes != {n}:
+            raise ValueError("what was learned does not belong together")
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
-    # Made when first asked for: a file is read before anything of the size that it claims is made.
+    # Made when first asked for: reading a file makes nothing of the size that the file claims.
 
     @cached_property
     def modular_(self) -> FloatArray:
-        """The modular term, one number for each feature."""
-        check_is_fitted(self)
+        """The modular term, one number per feature."""
         found = self.parameters_.modular
         return np.zeros(self.n_features_in_) + (found if found.size else 0.0)
 
     @cached_property
     def model_(self) -> LogSupermodular:
         """The distribution."""
-        check_is_fitted(self)
         terms = zip(self.alpha_.tolist(), self.functions_, strict=True)
         return LogSupermodular(Sum(terms) - Modular(self.modular_))
 
@@ -443,17 +413,14 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         -------
         Bracket
         """
-        check_is_fitted(self)
         return self.model_.bracket(**{"n_jobs": self.n_jobs, **options})
 
     def _read(self, X: Any, reset: bool = False) -> FloatArray:
         """Return rows as float64, NaN where they are not known."""
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        found: NDArray[Any] = validate_data(
-            self, X, reset=reset, ensure_all_finite="allow-nan", dtype="numeric"
-        )
-        rows = np.array(found, dtype=np.float64)
+        checks = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}
+        rows: FloatArray = np.array(validate_data(self, X, reset=reset, **checks), dtype=np.float64)
         known = ~np.isnan(rows)
         if self.binarize is not None:
             level = check_number(self.binarize, "binarize")

@@ -131,16 +131,17 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     classes = {c.__name__: c for c in (_denoiser.MaskDenoiser, _density.LogSupermodularDensity)}
     try:
         packer = _Packer(arrays)
-        read = {
-            part: {name: packer.unpack(value) for name, value in header[part].items()}
+        params, fitted = (
+            {name: packer.unpack(value) for name, value in header[part].items()}
             for part in ("params", "fitted")
-        }
-        params = read["params"]
+        )
         params["options"] = without_paths(params.get("options"))
         estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
-            if name in read["fitted"] or name not in estimator._OPTIONAL:
-                setattr(estimator, name, _check_fitted(name, read["fitted"][name]))
+            if name in fitted or name not in estimator._OPTIONAL:
+                if not _KINDS[name](fitted[name]):
+                    raise ValueError(f"{name} is not what it should be")
+                setattr(estimator, name, fitted[name])
         estimator._refit()
     except Exception as error:  # a well-formed file with contents that make no sense
         reason = repr(error)[:200]
@@ -186,13 +187,6 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 """What each fitted attribute must be."""
 
 
-def _check_fitted(name: str, value: Any) -> Any:
-    """Return a fitted attribute that is what it should be."""
-    if name in _KINDS and not _KINDS[name](value):
-        raise ValueError(f"{name} is not what it should be")
-    return value
-
-
 def _all(values: Any, kind: type) -> bool:
     return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
 
@@ -217,7 +211,7 @@ class _Packer:
             return {"is": kind, "parts": items}
         if isinstance(value, dict):
             if not all(isinstance(key, str) for key in value):
-                raise TypeError(f"{name} has a key that is no text, which a file cannot hold")
+                raise TypeError(f"{name} has a key that is not text, which a file cannot hold")
             entries = {key: self.pack(v, f"{name}[{key!r}]") for key, v in value.items()}
             return {"is": "dict", "parts": entries}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
