@@ -95,7 +95,7 @@ class Channel(ABC):
         return True
 
     def objection(self, name: str) -> str | None:
-        """Return why the channel is of no use to clean images, None if it is of use.
+        """Return why the channel cannot be used to clean images, None if it can.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Channel(ABC):
 
     @classmethod
     def from_pairs(cls, noisy: Sequence[ArrayLike], clean: Sequence[ArrayLike]) -> Channel:
-        """Estimate the channel from observations and what was observed.
+        """Estimate the channel from observations and the truth.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class Channel(ABC):
         Returns
         -------
         ndarray of the shape of `observed`
-            Outside of [0, 1] more often than not; NaN where nothing was observed.
+            Mostly outside of [0, 1]; NaN where nothing was observed.
 
         Raises
         ------
@@ -335,7 +335,7 @@ class Channel(ABC):
         return self._draw(as_labels(x), as_generator(seed))
 
     def sample_like(self, observed: ArrayLike, x: ArrayLike, seed: Seed = None) -> FloatArray:
-        """Draw another observation of x, with the same entries missing as in one that was made.
+        """Draw another observation of x, with the same entries missing as in a given one.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ class Channel(ABC):
         return np.where(np.isnan(z), np.nan, self._draw_seen(bits, as_generator(seed)))
 
     def count(self, observed: ArrayLike, mean: ArrayLike) -> FloatArray:
-        """Return what `refit` needs to know of some images; add up what several calls return.
+        """Return the statistics of some images that `refit` needs; add up those of several calls.
 
         Parameters
         ----------
@@ -389,14 +389,14 @@ class Channel(ABC):
         r"""Return the channel of this kind that fits best: the M step of EM (section 4.4).
 
         It maximises :math:`\sum_dE\log p(z_d\mid x_d)` over the parameters of the channel, each
-        image's x distributed as the mean that was counted. Rates that nothing was observed of stay
-        as they are, and none leaves the side on which an observation speaks for itself: a flip
-        rate stays below one half, for rates above are those below with 0 and 1 exchanged.
+        image's x distributed as the mean that was counted. Rates without observations stay as they
+        are. A flip rate stays below one half: a rate above it is one below it with 0 and 1
+        exchanged.
 
         Parameters
         ----------
         counts : array-like
-            A sum of what `count` returned, of this very channel.
+            A sum of results of `count` of this channel.
 
         Returns
         -------

@@ -17,8 +17,8 @@ from logsuper.channels._pairs import by_label, count_pairs
 
 __all__ = ["Gaussian"]
 
-# The least standard deviation of a fitted class, as a share of that of all grey levels, and the
-# least one that is counted, as a share of the distance between the means.
+# Minimum standard deviation of a refitted class, as a share of that of all grey levels; and of one
+# estimated from pairs, as a share of the distance between the means.
 _NARROWEST, _THINNEST = 1e-3, 1e-6
 # A variance below this share of a second moment is rounding.
 _ROUNDING = 1e-12
@@ -131,9 +131,9 @@ class Gaussian(Channel, kind="gaussian"):
         return float(np.dot(weights, np.tanh(0.5 * odds if one else -0.5 * odds)) / weights.sum())
 
     def _agreement(self, observed: FloatArray) -> FloatArray:
-        # l r is what x agrees with z on average, x being 1 with probability r = p1 / (p0 + p1). It
-        # has the mean e under x = 0 and the divergence less e under x = 1: less these it is
-        # unbiased, and varies with z as l x does, unlike the divergence times an estimate of x.
+        # l r is the mean of l x if x is 1 with probability r = p1 / (p0 + p1). Its own mean is e
+        # under x = 0, and the divergence minus e under x = 1; with that corrected it is unbiased,
+        # and varies with z as l x does, unlike the divergence times an estimate of x.
         odds, excess = self.log_odds(observed), self._excess
         return np.asarray(odds * expit(odds) + excess * (2.0 * self._unbiased(observed) - 1.0))
 
@@ -145,7 +145,7 @@ class Gaussian(Channel, kind="gaussian"):
 
     def _narrower(self) -> tuple[bool, FloatArray, FloatArray]:
         """Return the x of the narrower law, the weights of the trapezoidal rule in it, and l."""
-        # nothing varies faster than on its scale
+        # no integrand varies faster than on the scale of this law
         one = bool(self.scale[1] < self.scale[0])
         noise = np.linspace(-12.0, 12.0, 4801)
         with np.errstate(over="ignore"):

@@ -48,7 +48,7 @@ class Missing(Channel, kind="missing"):
             raise TypeError(f"channel must be a Channel or None, got {type(channel).__name__}")
         self.channel = Flips(0.0) if channel is None else channel
 
-    # Of the entries that remain, the channel inside says everything.
+    # For the entries that remain, all of this is that of the inner channel.
     rates, levels, noise, informative = map(_inside, ("rates", "levels", "noise", "informative"))
     binary, objection, _log_likelihoods = map(_inside, ("binary", "objection", "_log_likelihoods"))
     _draw_seen, _count = map(_inside, ("_draw_seen", "_count"))

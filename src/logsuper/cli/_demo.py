@@ -1,4 +1,4 @@
-"""`logsuper demo`: learn from noisy silhouettes alone, clean others, and show what came out."""
+"""`logsuper demo`: learn from noisy silhouettes alone, clean others, and show the result."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _run(
 def _figures(
     denoiser: MaskDenoiser, images: _Images, noise: float, seconds: tuple[float, float]
 ) -> dict[str, Any]:
-    """Return all numbers, as JSON can hold them; shares of wrong pixels are one an image."""
+    """Return all numbers, as JSON can hold them; one share of wrong pixels per image."""
     import numpy as np
 
     def shares(wrong: NDArray[Any]) -> list[float]:
@@ -143,7 +143,7 @@ def _percent(share: float) -> str:
 
 
 def _summary(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what a reader wants to know first."""
+    """Return the rows of the summary."""
     from logsuper.report import duration
 
     count = len(figures["noisy"])
@@ -163,7 +163,7 @@ def _summary(figures: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _sheets(denoiser: MaskDenoiser, images: _Images) -> dict[str, list[list[sheet.Panel]]]:
-    """Return the first images, what the model thinks of them, and the model."""
+    """Return the panels: the first images, their probabilities, and the learned model."""
     from logsuper.report import sheet
 
     demo, doubts = [], []

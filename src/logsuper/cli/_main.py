@@ -44,7 +44,7 @@ class _Group(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run, with click's own standalone mode replaced by one that is less wordy."""
+        """Run, with click's own standalone mode replaced by a terser one."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         tolerate_encodings()

@@ -14,7 +14,7 @@ _Show = Callable[[int, int], None]
 
 @contextmanager
 def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
-    """Show one bar for each name, on the standard error.
+    """Show one bar per name on the standard error.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
     Yields
     ------
     dict
-        For each name a function that is told how much is done, and of how much.
+        For each name a function that is given how much is done, and the total.
     """
     from rich.progress import (
         BarColumn,

@@ -54,12 +54,12 @@ def _check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -
     from logsuper._base import count_threads
 
     if jobs == 0:
-        raise click.BadParameter("0 is no number of processes; try -1", param_hint="--jobs")
+        raise click.BadParameter("0 is not a number of processes; try -1", param_hint="--jobs")
     return count_threads(jobs)
 
 
 def _options(seeds: int, quick_seeds: int) -> list[click.Parameter]:
-    """Return the options of a command with so many seeds."""
+    """Return the options of a command with these default numbers of seeds."""
     return [
         click.Option(
             ["--out"],
@@ -74,7 +74,7 @@ def _options(seeds: int, quick_seeds: int) -> list[click.Parameter]:
             "[default: silhouettes that ship with the package]",
         ),
         click.Option(
-            ["--quick"], is_flag=True, help="A look first: smaller settings, fewer seeds."
+            ["--quick"], is_flag=True, help="A first look: smaller settings, fewer seeds."
         ),
         click.Option(
             ["--seeds"],
@@ -88,7 +88,7 @@ def _options(seeds: int, quick_seeds: int) -> list[click.Parameter]:
             default=-1,
             show_default=True,
             callback=_check_jobs,
-            help="Processes; -1 is one for each processor. The numbers do not depend on it.",
+            help="Processes; -1 is one per processor. The results do not depend on it.",
         ),
     ]
 

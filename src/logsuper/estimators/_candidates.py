@@ -1,4 +1,4 @@
-"""Which density to fit: what the arguments allow, and the choice by rows that are held out."""
+"""Which density to fit: what the arguments allow, and the choice by held-out rows."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def most_likely(
     Parameters
     ----------
     candidates : sequence of Candidate
-        Mixtures last, in increasing order of their components. Once one of them is no better than
+        Mixtures last, in increasing order of their components. Once one of them is not better than
         the mixture before it, larger ones are not tried.
     rows : ndarray of shape (N, n)
     key : int
-        For the choice of the rows.
+        Seed for the choice of the rows.
     score : callable
         Given a candidate, rows to fit it to, other rows and the key, returns the mean
         log-likelihood of the other rows.

@@ -50,7 +50,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     ----------
     noise : {"auto", "flips", "asymmetric", "gaussian"}, float, array-like or Channel
         What happened to the images. A number is the share of flipped pixels, in (0, .5); an array
-        has one for each pixel. A word names the kind of a channel whose numbers are found from the
+        has one per pixel. A word names the kind of a channel whose parameters are found from the
         data: counted against `clean` where that is given, else estimated from the noisy images.
         "auto" is "flips" where all is 0 or 1, and "gaussian" for grey levels. Without `clean`, one
         rate for all pixels is checked: a warning says if it is larger than the images show.
@@ -60,46 +60,44 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         without them "resample" where all functions are pairwise, else "latent". The last three
         learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
-        The modular term t: one number for each pixel, one for all, or none. "auto" is "pixel" for
-        20 images or more of one shape, no side of them longer than 96 (24 in volumes), else
-        "shared".
+        The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
+        20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
     neighbors : int, list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
-        :math:`f_k` themselves; or what returns them for the shape of an image.
+        :math:`f_k` themselves; or a callable that returns them for the shape of an image.
     context : int or "auto"
-        How far the filter h reaches along each axis; 0 for none. "auto" is 2, or 1 for volumes,
-        as far as there are a thousand training pixels for each of its coefficients, and 0 for
-        "latent", which cannot learn one.
+        Radius of the filter h; 0 for none. "auto" is 2, or 1 for volumes, reduced until there are
+        a thousand training pixels per coefficient, and 0 for "latent", which cannot learn one.
     scale : bool, default True
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
         ("alpha", "modular", "filter", "scale", 0 where not given). By default a Gaussian prior: 3
         over the number of images for the modular term (30 for "moments"), 30 over it for the
-        filter, and little, .1 over it (10 for "moments"), for the others.
+        filter, and .1 over it (10 for "moments") for the others.
     decode : {"auto", "mean", "map"}
         How `predict` decides: each pixel by its probability, or all by the most probable mask.
         "auto" is "map" for "max_margin", whose probabilities mean nothing, else "mean".
     marginals : {"auto", "logistic", "exact"}
         How `predict_proba` finds probabilities: by perturbations, or by (nearly) exact inference.
-        "auto" is what the learner assumed; exact inference only where it can be had.
+        "auto" is what the learner assumed; exact inference only where it is affordable.
     samples : int, default 64
-        Perturbations of each image, for "logistic".
+        Perturbations per image, for "logistic".
     tol : float, optional
         Accuracy of the learner; its own default if None.
     max_iter : int, optional
-        Most steps, rounds or iterations of the learner; its own default if None.
+        Maximum number of steps, rounds or iterations of the learner; its own default if None.
     options : dict, optional
         More arguments of the learner.
     callback : callable, optional
-        Called before the first step, with each line of the learner's history, and at least each
-        second by the default learners; a line that is only a sign of life has no objective, NaN.
-        What it raises ends the fit.
+        Called before the first step, with each record of the learner, and at least once per second
+        by the default learners; a record that is only a sign of life has the objective NaN. An
+        exception ends the fit.
     verbose : bool, default False
-        Whether to print what is found, and how far learning is.
+        Whether to print what is found and the progress of learning.
     random_state : int, Generator, RandomState or None, default 0
         The same number gives the same result, whatever `n_jobs`. A fitted estimator decodes with
-        the same perturbations every time: what it makes of an image depends on no other image.
+        the same perturbations every time: its result for an image does not depend on the others.
     n_jobs : int, optional
         Threads; -1 for all processors.
 
@@ -117,7 +115,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     channel_ : Channel
         With the noise that was given, found or learned.
     noise_ : float, ndarray or tuple
-        The numbers of the channel: the rate, or the rates of false ones and false zeros, or the
+        The parameters of the channel: the rate, or the rates of false ones and false zeros, or the
         standard deviations of zeros and ones.
     learner_ : str
         The learner that ran.
@@ -126,9 +124,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         Steps that the learner took.
     converged_ : bool
     decode_factor_ : float
-        By which all but w is multiplied for "map": what maximum likelihood finds is too smooth for
-        it. Picked on the training images where `decode` is "map" and they have labels, else 1; and
-        1 for "max_margin", which is made for it.
+        Factor on all weights but w for "map": maximum likelihood is too smooth for the most
+        probable mask. Chosen on the training images if `decode` is "map" and they have labels, else
+        1; and 1 for "max_margin", which is made for "map".
     shape_ : tuple of int or None
         The shape of the training images, None where they differ.
     classes_ : ndarray of shape (2,)
@@ -137,10 +135,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Images are an array (N, H, W), volumes (N, Z, H, W), or a list of arrays, which may differ in
-    shape unless t is per pixel. Of large ones, learning looks at windows, up to half a million
-    pixels in all, unless something is given for each pixel. Any dtype will do; NaN, or the mask of
-    a masked array, is a missing pixel in `noisy`, which is filled in, and a pixel without a label
-    in `clean`.
+    shape unless t is per pixel. Large images are learned from windows, up to half a million pixels
+    in all, unless something is given per pixel. Any dtype will do; NaN, or the mask of a masked
+    array, is a missing pixel in `noisy`, which is filled in, and a pixel without a label in
+    `clean`.
 
     References
     ----------

@@ -32,7 +32,7 @@ from logsuper.model import LogSupermodular
 
 __all__ = ["LogSupermodularDensity"]
 
-# Learners from labels that give probabilities; and those of them that sum over what is not known.
+# Learners from labels that give probabilities; those of them that sum over unknown entries.
 _LEARNERS = [name for name, a in LEARNERS.items() if a.labels and a.decode == "mean"]
 _PARTIAL = [name for name in _LEARNERS if LEARNERS[name].partial]
 
@@ -46,8 +46,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     .. math:: p(x)\propto\exp\Big(-\sum_k\alpha_kf_k(x)+t^\top x\Big),\qquad\alpha\ge0,
 
-    with submodular :math:`f_k`: a one anywhere makes no other less likely. Features that exclude
-    each other are beyond such a field; recode one of them as its complement, or take a mixture
+    with submodular :math:`f_k`: a one anywhere never makes another one less likely. Such a field
+    cannot describe features that exclude each other; recode one as its complement, or use a mixture
 
     .. math:: p(x)=\sum_c\pi_cp_c(x)
 
@@ -56,18 +56,17 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     Parameters
     ----------
     functions : {"counts", "forest"}, list of SubmodularFunction or callable, optional
-        The :math:`f_k`, on as many elements as there are features; or what returns them for this
-        number n. "counts" is :math:`\min(\sum_ix_i,j)` for j = 1, 2, 4, ... below n: sums with
-        weights are concave functions of the number of ones, which couple all features alike with
-        few parameters. "forest" has a weight of its own for each pair of the forest of attractive
-        pairs with the greatest mutual information. The log-partition function is exact for both.
+        The :math:`f_k`, on as many elements as there are features; or a callable that returns them
+        for this number n. "counts" is :math:`\min(\sum_ix_i,j)` for j = 1, 2, 4, ... below n: their
+        weighted sums are concave functions of the number of ones, which couple all features alike
+        with few parameters. "forest" has one weight per pair of the forest of attractive pairs
+        with the greatest mutual information. The log-partition function is exact for both.
         By default the one under which a fifth of the rows, held out, is more likely; "counts" for
         fewer than 50 rows.
     learner : {"auto", "exact", "logistic", "saa", "pseudo", "lfield"}
         How to learn. "exact" is maximum likelihood, "logistic" the paper's, of the logistic bound,
-        which takes half of a weak coupling for granted. "auto" is "exact" where exact inference is
-        cheap (the default functions, all on up to 16 features, sparse pairwise ones), else
-        "logistic". A forest, without a penalty or options, is known in closed form.
+        which halves weak couplings. "auto" is "exact" where exact inference is cheap (the
+        default functions, all on up to 16 features, sparse pairwise ones), else "logistic". A forest, without a penalty or options, is known in closed form.
     n_components : int or "auto", default "auto"
         The number of fields. Several are forests, each of its own pairs, fitted by expectation
         maximisation. "auto" is the one of 1, 2, 5, 10 and 20 under which a fifth of the rows, held
@@ -77,25 +76,25 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         than "forest", a penalty, options, a modular term that is not "pixel", or a learner other
         than "auto" and "exact".
     n_init : int, default 3
-        Number of starts of a mixture, of which the likeliest is kept.
+        Number of starts of a mixture; the likeliest is kept.
     modular : {"pixel", "shared", "none"}
         The modular term t: one number per feature, one for all, or none.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats per row, for all parameters or for each kind
         ("alpha", "modular", 0 where not given). By default a Gaussian prior: 3 over the number of
         rows for the modular term, .1 over it for alpha; for forests, and mixtures of them, three
-        rows of independent features more for each.
+        additional rows of independent features per forest.
     binarize : float, optional
         Values above it are ones, others zeros. By default X must hold zeros and ones.
     tol : float, optional
         Accuracy of the learner; its own default if None. For forests it is the gain in nats per row
         below which an iteration is the last one, .001 by default.
     max_iter : int, optional
-        Most steps, rounds or iterations of the learner; its own default if None.
+        Maximum number of steps, rounds or iterations of the learner; its own default if None.
     options : dict, optional
         More arguments of the learner.
     callback : callable, optional
-        Called with each line of the learner's history while it runs; what it raises ends the fit.
+        Called with each record of the learner while it runs; an exception ends the fit.
     random_state : int, Generator, RandomState or None, default 0
         The same number gives the same result, whatever `n_jobs`.
     n_jobs : int, optional
@@ -106,11 +105,11 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     weights_ : ndarray of shape (C,)
         The :math:`\pi_c` of the fields; 1 for a single one.
     models_ : tuple of LogSupermodular
-        The fields :math:`p_c`, to condition, bound or sample them in all the ways there are.
+        The fields :math:`p_c`, to condition, bound or sample.
     brackets_ : tuple of Bracket
         Certified bounds on their log-partition functions.
     model_, bracket_ : LogSupermodular, Bracket
-        The only field and its bounds; a mixture has none of these, nor the next four.
+        The only field and its bounds; a mixture has neither these nor the next four.
     parameters_ : Parameters
     alpha_ : ndarray of shape (K,)
     modular_ : ndarray of shape (n_features,)
@@ -124,8 +123,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     Notes
     -----
-    NaN, or the mask of a masked array, is an unknown entry: it is summed over, in `fit` and in
-    `score_samples`.
+    NaN, or the mask of a masked array, is an unknown entry: `fit` and `score_samples` sum over it.
 
     Examples
     --------
@@ -189,7 +187,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            0 or 1; NaN where it is not known.
+            0 or 1; NaN for an unknown entry.
         y : ignored
 
         Returns
@@ -342,17 +340,17 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Of a row with unknown entries it is the likelihood of the others, which takes a bracket
-            of its own.
+            For a row with unknown entries, the likelihood is that of the known ones; each such row
+            takes a bracket of its own.
         return_bracket : bool, default False
             Whether to return an upper bound too.
 
         Returns
         -------
         lower : ndarray of shape (n_samples,)
-            Equal to the log-likelihood where the log-partition function is known exactly.
+            Equal to the log-likelihood if the log-partition function is known exactly.
         upper : ndarray of shape (n_samples,)
-            If asked for.
+            With `return_bracket`.
         """
         check_is_fitted(self)
         rows = self._read(X)
@@ -416,7 +414,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         return self.model_.bracket(**{"n_jobs": self.n_jobs, **options})
 
     def _read(self, X: Any, reset: bool = False) -> FloatArray:
-        """Return rows as float64, NaN where they are not known."""
+        """Return rows as float64, NaN for unknown entries."""
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
         checks = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}

@@ -1,8 +1,9 @@
-"""Whether an answer can be right: warnings after a fit, each with what to do about it.
+"""Warnings after a fit whose result cannot be right, each with a remedy.
 
-A mask that fits the images leaves noise that is independent from pixel to pixel, of two levels
-where they are grey (`logsuper.learning.examine_residuals`). It has ones and zeros as the channel
-tells them. And it is in doubt where observations are and neighbours do not agree: at its borders.
+A mask that fits the images leaves residuals that are independent from pixel to pixel, and of two
+levels where images are grey (`logsuper.learning.examine_residuals`). Its share of ones is the one
+that the channel implies. And its pixels are uncertain where observations are uncertain and
+neighbours disagree: at its borders.
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ from logsuper.learning import (
 
 __all__ = ["doubt_answer"]
 
-# Pixels that are looked at, and perturbations behind their probabilities.
+# Maximum number of pixels examined; perturbations per image for their probabilities.
 _ENOUGH, _DRAWS = 1 << 19, 16
-# Most warnings of one fit.
+# Maximum number of warnings per fit.
 _MOST = 2
-# Neighbours are no more alike than other pixels if their correlation is within so many errors of 0.
+# Neighbours are not more alike than other pixels if their correlation is within this number of
+# standard errors of 0.
 _ALIKE = 3.0
-# A weight of the observations that is none.
+# A weight of the observations below this counts as 0.
 _NO_WEIGHT = 1e-2
-# Share of ones that a mask without any must hide before a warning, beyond so many standard errors.
-# With fewer pixels there is no telling.
+# A mask of one label is doubted if this share of the pixels, plus this number of standard errors,
+# has the other label; minimum number of pixels for that test.
 _HIDDEN, _SIGMAS, _FEW = 0.01, 5.0, 100
-# Probabilities as near as this to 0 or 1 are certain: too certain if nearly all pixels at borders
-# are although their own observations leave that much doubt. Of the borders of squares along the
-# axes, the most certain of shapes, 92 % are.
+# Probabilities within _CERTAIN of 0 or 1 are certain. They are too certain if this share of the
+# pixels at borders is, although their own observations are wrong with probability _DOUBT or more;
+# minimum number of pixels at borders. Axis-aligned squares, the most certain of shapes, have 92 %.
 _CERTAIN, _NEARLY_ALL, _DOUBT, _BORDER = 1e-3, 0.98, 0.01, 20
 
 _SAFEST = choose_learner(False, ()).name
@@ -54,16 +56,16 @@ _OTHERWISE = f"{_LABELS}, or features of a classifier (logsuper.learning.make_ex
 
 
 class _Seen(NamedTuple):
-    """All observed pixels in one row.
+    """All observed pixels, in one row each.
 
     Attributes
     ----------
     doubt : ndarray
-        How probable each is to be wrong by its own observation alone, ones being half of all.
+        Probability that the pixel is wrong given its own observation alone, with prior 1/2.
     probability : ndarray
-        Of a one, by the fit.
+        Probability of a one under the fitted model.
     border : ndarray of bool
-        Whether it has a neighbour with the other label.
+        Whether a neighbour has the other label.
     """
 
     doubt: FloatArray
@@ -84,7 +86,7 @@ def doubt_answer(
     key: int,
     n_jobs: int | None,
 ) -> None:
-    """Warn of an answer that cannot be right; with what was said before, twice at most.
+    """Warn of a result that cannot be right; at most two warnings, earlier ones included.
 
     Parameters
     ----------
@@ -92,19 +94,19 @@ def doubt_answer(
     learned : Learned
         What was learned from them.
     images : list of ndarray
-        What they show.
+        The observed images of the examples.
     places : list of Place, optional
-        Where they are from if they are windows.
+        Where they come from if they are windows.
     labelled : bool
         Whether labels say what is right.
     estimated : bool
         Whether the channel was estimated without labels.
     residuals : bool
-        Whether to look at residuals.
+        Whether to examine residuals.
     said : int
-        Warnings of these images before.
+        Number of warnings about these images so far.
     key : int
-        For the choice of examples, and perturbations.
+        Seed for the choice of examples and for perturbations.
     n_jobs : int, optional
     """
     index = examples.pick(_ENOUGH, key)
@@ -117,7 +119,7 @@ def doubt_answer(
     observed = [images[i].astype(np.float64) for i in index]
     seen = _gather(channel, observed, found)
     texts = list(_degenerate(channel, learned, observed, seen, labelled))
-    # of all pixels, as if they had one label
+    # of all pixels, as if they had the same label
     alike, error = neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
     if estimated and not channel.binary and abs(alike) <= _ALIKE * error < np.inf:
         texts.append(_noise_alone(channel, alike, error))
@@ -145,9 +147,9 @@ def _gather(channel: Channel, observed: list[FloatArray], found: list[FloatArray
 def _degenerate(
     channel: Channel, learned: Learned, observed: list[FloatArray], seen: _Seen, labelled: bool
 ) -> Iterator[str]:
-    """Yield what is wrong with an answer that is all or nothing."""
+    """Yield what is wrong with probabilities that are all or nothing."""
     parameters = learned.parameters
-    # for weak evidence l, tanh(l / 2) is l / 2
+    # tanh(l / 2) is about l / 2 for weak evidence l
     weight = parameters.scale + 0.5 * float(np.abs(parameters.beta).sum())
     if weight < _NO_WEIGHT:
         yield (
@@ -165,7 +167,7 @@ def _degenerate(
                 f"it; {_OTHERWISE}"
             )
         return
-    # one term per pixel may know where borders are, and so do labels
+    # labels, or a modular term per pixel, may know where borders are
     if labelled or parameters.modular.size > 1 or seen.border.sum() < _BORDER:
         return
     p = seen.probability[seen.border]
@@ -180,7 +182,7 @@ def _degenerate(
 
 
 def _hidden(channel: Channel, observed: list[FloatArray], label: float) -> tuple[float, float]:
-    """Return how many pixels have the other label, by the channel alone, and the standard error."""
+    """Return the share of pixels with the other label by the channel alone, and its error."""
     estimates = np.concatenate([channel.unbiased(z)[~np.isnan(z)] for z in observed])
     if estimates.size < _FEW:
         return 0.0, np.inf

@@ -20,11 +20,11 @@ __all__ = ["bound_log_likelihood", "draw", "functions_on", "single_pairs"]
 def bound_log_likelihood(
     model: LogSupermodular, bracket: Bracket, rows: FloatArray, n_jobs: int | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return certified bounds on the log-probability of what is known of each row."""
+    """Return certified bounds on the log-probability of the known entries of each row."""
     unknown = np.isnan(rows)
     whole = ~unknown.any(axis=1)
     below = np.empty(len(rows))
-    # log of the sum of exp(-f) over what is not known, from below and above
+    # lower and upper bounds on the log of the sum of exp(-f) over the unknown entries
     below[whole] = -np.asarray(model.f(rows[whole]))
     above = below.copy()
     for i in np.flatnonzero(~whole):
@@ -45,7 +45,7 @@ def draw(
 
 
 def single_pairs(pairs: IntArray, n: int) -> tuple[SubmodularFunction, ...]:
-    """Return a function for each pair, and one that is 0 where there is none."""
+    """Return one function per pair; a single zero function if there are none."""
     return tuple(Cut(n, [pair]) for pair in pairs.tolist()) or (zero(n),)
 
 

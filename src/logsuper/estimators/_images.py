@@ -14,9 +14,9 @@ __all__ = ["Image", "Images", "check_bits", "is_binary", "is_blank", "read_image
 
 Image = NDArray[Any]
 
-# Images of so many pixels in all are decoded at once.
+# Maximum number of pixels that are decoded at once.
 _PIECE = 1 << 20
-# The largest grey level: sums of its square, over many pixels, are finite.
+# The largest grey level: sums of squares over many pixels stay finite.
 _LARGEST = 1e140
 
 

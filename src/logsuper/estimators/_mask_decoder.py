@@ -1,4 +1,4 @@
-"""What a fitted denoiser makes of images: masks, probabilities, samples, scores."""
+"""Masks, probabilities, samples and scores from a fitted denoiser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from logsuper.learning import LEARNERS, Examples, Parameters
 __all__ = ["MaskDecoder"]
 
 _DOUBT = 1e-4
-"""No probability is nearer than this to 0 or 1: a model is never that sure of its own assumptions.
+"""Distance that probabilities keep from 0 and 1, since the model itself may be wrong.
 Chosen in cross-validation by `python -m benchmarks.probabilities`."""
 
 
@@ -62,7 +62,7 @@ class MaskDecoder:
         return self._decode(noisy, find, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
-        """Return the probability of each pixel to be 1.
+        """Return the probability that each pixel is 1.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class MaskDecoder:
         Returns
         -------
         ndarray of the shape of `noisy`, or list, float64
-            Never nearer than 1e-4 to 0 or 1, so that no pixel has an infinite log loss.
+            In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
         """
         return self._decode(
             noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)

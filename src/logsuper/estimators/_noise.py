@@ -18,8 +18,8 @@ __all__ = ["check_observed", "doubt", "find_channel", "has_places"]
 # What a plain rate, and "auto" for zeros and ones, stands for; and "auto" for grey levels.
 _BITS, _GREY = "flips", "gaussian"
 
-# A given rate is doubted if it exceeds what the images show by so many standard errors and by this
-# share of itself.
+# A given rate is doubted if it exceeds the estimate from the images by this number of standard
+# errors plus this share of itself.
 _SIGMAS, _SLACK = 5.0, 0.1
 
 
@@ -62,10 +62,10 @@ def check_observed(channel: Channel, noisy: Images) -> None:
 def doubt(channel: Channel, noisy: Images) -> bool:
     """Warn of a rate larger than the images show, and of flips that are not independent.
 
-    No clean images would explain them. Returns whether it did.
+    No clean images would explain either. Returns whether there was a warning.
     """
     rates = [values.ravel() for values in channel.rates.values()]
-    # rates that differ have another mean over the pixels that tell than over all of them
+    # rates that differ have another mean over the informative pixels than over all of them
     if not rates or np.ptp(np.concatenate(rates)) > 0 or (found := find_rate(noisy)) is None:
         return False
     given, (rate, error, clumps) = float(rates[0][0]), found
@@ -147,7 +147,7 @@ def _guess(noisy: Images) -> str:
 
 
 def _estimate(kind: type[Channel], noisy: Images) -> tuple[Channel, int]:
-    """Return the channel that images show; what is said of it points to whoever called `fit`."""
+    """Return the estimated channel, and the number of warnings about it (passed on to users)."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:

@@ -30,11 +30,11 @@ _VERSION = 1
 
 
 class Saveable:
-    """What lets an estimator be written to a file and read back, without pickle.
+    """Lets an estimator be written to a file and read back, without pickle.
 
-    An estimator names in `_FITTED` the attributes that `fit` sets and a file keeps, in `_OPTIONAL`
-    those of them that not every file has. `_refit` recomputes the others, in time and memory
-    proportional to these: a stranger's file may have been loaded.
+    `_FITTED` names the attributes that `fit` sets and files hold; `_OPTIONAL` those of them that
+    are not in every file. `_refit` recomputes derived attributes, in time and memory proportional
+    to these: the file may be a stranger's.
     """
 
     _FITTED: tuple[str, ...]
@@ -143,7 +143,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
                     raise ValueError(f"{name} is not what it should be")
                 setattr(estimator, name, fitted[name])
         estimator._refit()
-    except Exception as error:  # a well-formed file with contents that make no sense
+    except Exception as error:  # a well-formed file whose contents are not a model
         reason = repr(error)[:200]
         raise ValueError(f"{path}: the model in this file is malformed ({reason})") from None
     return estimator
@@ -184,7 +184,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and isinstance(value["scale"], bool)
     ),
 }
-"""What each fitted attribute must be."""
+"""Checks of the fitted attributes."""
 
 
 def _all(values: Any, kind: type) -> bool:
@@ -285,7 +285,7 @@ def _make_grid(
 def _make_sum(
     weights: tuple[float, ...], atoms: tuple[SubmodularFunction, ...]
 ) -> SubmodularFunction:
-    if 0 in weights:  # a sum has none, and that of nothing else is an array of n zeros
+    if 0 in weights:  # no sum has one; a sum of only such terms would make an array of n zeros
         raise ValueError("a sum has a term of weight 0")
     return Sum(zip(weights, atoms, strict=True))
 

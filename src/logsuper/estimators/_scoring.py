@@ -1,4 +1,4 @@
-"""Scores of scikit-learn for masks: every labelled pixel is a case."""
+"""Scores of scikit-learn for masks: every labelled pixel is a sample."""
 
 from __future__ import annotations
 

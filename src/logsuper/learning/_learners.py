@@ -83,7 +83,7 @@ class Learner:
         return next(name for name in inspect.signature(self.learn).parameters if "max_" in name)
 
     def penalty(self, layout: Layout, count: int) -> Penalty:
-        """Return the regulariser by default for so many examples: a prior is shared by all."""
+        """Return the default regulariser for `count` examples, which share one prior."""
         alpha = self.alpha / count
         return Penalty.of(layout, alpha, self.modular / count, self.beta / count, scale=alpha)
 
