@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from logsuper.cli._console import console, print_table
-from logsuper.cli._inputs import SEED, FiniteRange, TextPath, check_folder, refusal
+from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, check_folder, refusal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +28,7 @@ _SAMPLES = 2
 _FILES = {"report": "report.html", "image": "demo.png"}
 
 
-@dataclass(frozen=True)
-class _Images:
+class _Images(NamedTuple):
     """The images that were cleaned, and what was found about them."""
 
     original: NDArray[np.uint8]
@@ -43,7 +41,7 @@ class _Images:
 @click.command(context_settings={"show_default": True})
 @click.option(
     "--out",
-    type=TextPath(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path("demo"),
     help="Folder for report.html and demo.png; made if it is not there.",
 )
@@ -146,17 +144,19 @@ def _summary(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the rows of the summary."""
     from logsuper.report import duration
 
-    count = len(figures["noisy"])
-    mean = {name: sum(figures[name]) / count for name in ("noisy", "cleaned", "expected")}
-    converged = "" if figures["converged"] else ", not to convergence"
+    count, converged = len(figures["noisy"]), figures["converged"]
+    shares = {
+        "flipped pixels, in truth": figures["noise"],
+        "flipped pixels, as estimated": figures["noise_estimated"],
+        "wrong pixels, before": sum(figures["noisy"]) / count,
+        "wrong pixels, after": sum(figures["cleaned"]) / count,
+        "wrong pixels, as the model expects": sum(figures["expected"]) / count,
+    }
+    source = f"{_TRAIN} noisy images, no clean one{'' if converged else ', not to convergence'}"
     return [
-        ("learned from", f"{_TRAIN} noisy images, no clean one{converged}"),
+        ("learned from", source),
         ("cleaned", f"{count} other image{'s' * (count > 1)}"),
-        ("flipped pixels, in truth", _percent(figures["noise"])),
-        ("flipped pixels, as estimated", _percent(figures["noise_estimated"])),
-        ("wrong pixels, before", _percent(mean["noisy"])),
-        ("wrong pixels, after", _percent(mean["cleaned"])),
-        ("wrong pixels, as the model expects", _percent(mean["expected"])),
+        *((what, _percent(share)) for what, share in shares.items()),
         ("time to learn", duration(figures["learning_seconds"])),
         ("time to clean", duration(figures["cleaning_seconds"])),
     ]
@@ -169,14 +169,9 @@ def _sheets(denoiser: MaskDenoiser, images: _Images) -> dict[str, list[list[shee
     demo, doubts = [], []
     for i, original in enumerate(images.original[:_SHOWN]):
         cleaned, probability = images.cleaned[i], images.probability[i]
-        demo.append(
-            [
-                sheet.grey(original, "original"),
-                sheet.grey(images.noisy[i], "noisy"),
-                sheet.grey(cleaned, "cleaned"),
-                sheet.grey(probability, "probability"),
-            ]
-        )
+        shown = {"original": original, "noisy": images.noisy[i], "cleaned": cleaned}
+        shown["probability"] = probability
+        demo.append([sheet.grey(image, title) for title, image in shown.items()])
         doubts.append(
             [sheet.judged(cleaned, original, "cleaned"), sheet.doubt(probability, "uncertainty")]
         )

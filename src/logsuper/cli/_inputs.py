@@ -14,7 +14,7 @@ import click
 
 from logsuper.cli._console import is_plain
 
-__all__ = ["SEED", "FiniteRange", "TextPath", "check_folder", "refusal"]
+__all__ = ["FOLDER", "SEED", "FiniteRange", "TextPath", "check_folder", "refusal"]
 
 SEED = click.IntRange(0, 2**63 - 1)
 """A random seed."""
@@ -29,6 +29,10 @@ class TextPath(click.Path):
         if not is_plain(text):
             self.fail(f"{text!r} is not UTF-8, or has a control character; rename it", param, ctx)
         return super().convert(value, param, ctx)
+
+
+FOLDER = TextPath(file_okay=False, path_type=Path)
+"""A folder for results, which need not be there yet."""
 
 
 class FiniteRange(click.FloatRange):

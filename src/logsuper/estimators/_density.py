@@ -65,8 +65,9 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         fewer than 50 rows.
     learner : {"auto", "exact", "logistic", "saa", "pseudo", "lfield"}
         How to learn. "exact" is maximum likelihood, "logistic" the paper's, of the logistic bound,
-        which halves weak couplings. "auto" is "exact" where exact inference is cheap (the
-        default functions, all on up to 16 features, sparse pairwise ones), else "logistic". A forest, without a penalty or options, is known in closed form.
+        which halves weak couplings. "auto" is "exact" where exact inference is cheap (the default
+        functions, all on up to 16 features, sparse pairwise ones), else "logistic". A forest,
+        without a penalty or options, is known in closed form.
     n_components : int or "auto", default "auto"
         The number of fields. Several are forests, each of its own pairs, fitted by expectation
         maximisation. "auto" is the one of 1, 2, 5, 10 and 20 under which a fifth of the rows, held

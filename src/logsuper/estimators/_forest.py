@@ -83,7 +83,6 @@ class Forest:
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.estimators._forest import Forest, Rows
     >>> shares = np.full((4, 2, 2), [[[0.4]], [[0.1]], [[0.1]], [[0.4]]])  # of one pair, twice
     >>> forest = Forest.likeliest(np.array([0.5, 0.5]), shares)
     >>> found = forest.log_likelihood(Rows.of(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, np.nan]])))
@@ -270,7 +269,6 @@ def attractive_forest(rows: FloatArray) -> IntArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.estimators._forest import attractive_forest
     >>> x = np.random.default_rng(0).integers(0, 2, (100, 1)).astype(float)
     >>> attractive_forest(np.hstack([x, 1 - x, x])).tolist()  # the second excludes the others
     [[0, 2]]

@@ -108,7 +108,6 @@ def fit_mixture(
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.estimators._mixture import fit_mixture
     >>> rng = np.random.default_rng(0)
     >>> part = rng.random((500, 1)) < 0.3
     >>> x = np.where(part, rng.random((500, 6)) < 0.9, rng.random((500, 6)) < 0.2).astype(float)
