@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
 from logsuper._base import FloatArray, entry, first_index
@@ -42,8 +42,13 @@ class _Bits(Channel):
 
     @property
     def informative(self) -> bool:
+        return not self._silent.any()
+
+    @property
+    def _silent(self) -> NDArray[np.bool_]:
+        """Where an observation says nothing, or the opposite."""
         rates = [*self.rates.values()]
-        return bool((rates[0] + rates[-1] < 1.0).all())
+        return np.asarray(rates[0] + rates[-1] >= 1.0)
 
     def objection(self, name: str) -> str | None:
         for key, rates in self.rates.items():
@@ -54,11 +59,14 @@ class _Bits(Channel):
                     f"{entry(label, at)} = {rates[at]:g} leaves no doubt about a pixel, so that "
                     "there is nothing to remove or to learn; it must lie in (0, .5)"
                 )
-        return None if self.informative else self._object_to_noise(name)
-
-    @abstractmethod
-    def _object_to_noise(self, name: str) -> str:
-        """Return what to say of rates that are too large."""
+        if self.informative:
+            return None
+        at, single = first_index(self._silent), len(self.rates) == 1
+        shown = f"{entry(name, at)} = {rates[at]:g}" if single else f"{name} = {self!r}"
+        return (
+            f"{shown}: where on + off >= 1, as with a rate of .5 or more, an observation says "
+            "nothing, or the opposite (invert the images)"
+        )
 
     def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
         _refuse_grey(observed)
@@ -122,14 +130,6 @@ class Flips(_Bits, kind="flips"):
     def rates(self) -> dict[str, FloatArray]:
         return {"rate": self.rate if self.groups is None else self.rate[self.groups]}
 
-    def _object_to_noise(self, name: str) -> str:
-        (rate,) = self.rates.values()
-        at = first_index(rate >= 0.5)
-        return (
-            f"{entry(name, at)} = {rate[at]:g}: at .5 an observation says nothing, above it says "
-            "the opposite (invert the images); it must lie in (0, .5)"
-        )
-
     def _on_off(self, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
         name = "rate" if self.groups is None else "groups"
         rate = broadcast(self.rates["rate"], shape, name)
@@ -181,9 +181,6 @@ class AsymmetricFlips(_Bits, kind="asymmetric"):
     @property
     def rates(self) -> dict[str, FloatArray]:
         return {"on": self.on, "off": self.off}
-
-    def _object_to_noise(self, name: str) -> str:
-        return f"{name} = {self!r}: with on + off >= 1 an observation says nothing, or the opposite"
 
     def _on_off(self, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
         return broadcast(self.on, shape, "on"), broadcast(self.off, shape, "off")

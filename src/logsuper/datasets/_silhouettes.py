@@ -138,27 +138,22 @@ def _legs(rng: np.random.Generator, shoulder: Point, hip: Point, girth: float) -
     down = -np.pi / 2
     limbs = []
     for leg, lag in enumerate(lags):
-        fore = leg < 2
         swing = phase + 2.0 * np.pi * (lag + rng.normal(0.0, 0.02))
         reach = stride * np.sin(swing)
         fold = 1.5 * stride * max(0.0, np.cos(swing))  # the knee bends while the leg comes forward
         aside = 0.045 if leg % 2 == 0 else -0.045
-        if fore:
-            top = shoulder + np.array([aside - 0.03, -0.1])
+        if leg < 2:  # a foreleg
+            top, thigh, joint, shin = shoulder + np.array([aside - 0.03, -0.1]), 0.16, 0.078, 0.066
             knee = _ray(top, down + reach, upper)
             hoof = _ray(knee, down + reach - fold, lower)
-            sizes = (0.16 * girth, 0.078 * bulk, 0.066 * bulk, 0.052 * bulk)
         else:
-            top = hip + np.array([aside, -0.06])
+            top, thigh, joint, shin = hip + np.array([aside, -0.06]), 0.21, 0.082, 0.068
             knee = _ray(top, down + reach - 0.22, upper + 0.02)
             hoof = _ray(knee, down + reach + 0.12 - 0.8 * fold, lower)
-            sizes = (0.21 * girth, 0.082 * bulk, 0.068 * bulk, 0.052 * bulk)
         toe = hoof + np.array([0.05, 0.0])
-        limbs += [
-            (top, knee, sizes[0], sizes[1]),
-            (knee, hoof, sizes[2], sizes[3]),
-            (hoof, toe, 0.058 * bulk, 0.048 * bulk),
-        ]
+        limbs.append((top, knee, thigh * girth, joint * bulk))
+        limbs.append((knee, hoof, shin * bulk, 0.052 * bulk))
+        limbs.append((hoof, toe, 0.058 * bulk, 0.048 * bulk))
     return limbs
 
 

@@ -17,19 +17,11 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import expit
 
+from logsuper import learning
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
 from logsuper.estimators._images import Image
-from logsuper.learning import (
-    Examples,
-    Learned,
-    Place,
-    Residuals,
-    choose_learner,
-    examine_residuals,
-    means,
-    neighbour_correlation,
-)
+from logsuper.learning import Examples, Learned, Place, Residuals, choose_learner
 
 __all__ = ["doubt_answer"]
 
@@ -114,19 +106,21 @@ def doubt_answer(
     assert channel is not None
     part = examples.subset(index).with_channel(channel)
     found = list(
-        means(part, learned.theta, method="logistic", samples=_DRAWS, seed=key, n_jobs=n_jobs)
+        learning.means(
+            part, learned.theta, method="logistic", samples=_DRAWS, seed=key, n_jobs=n_jobs
+        )
     )
     observed = [images[i].astype(np.float64) for i in index]
     seen = _gather(channel, observed, found)
     texts = list(_degenerate(channel, learned, observed, seen, labelled))
     # of all pixels, as if they had the same label
-    alike, error = neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
+    alike, error = learning.neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
     if estimated and not channel.binary and abs(alike) <= _ALIKE * error < np.inf:
         texts.append(_noise_alone(channel, alike, error))
     elif residuals:
         masks = [(p > 0.5).astype(np.uint8) for p in found]
         where = None if places is None else [places[i] for i in index]
-        texts += _explain(examine_residuals(observed, masks, where))
+        texts += _explain(learning.examine_residuals(observed, masks, where))
     for text in texts[: max(_MOST - said, 0)]:
         warnings.warn(text, UserWarning, stacklevel=3)
 
@@ -140,7 +134,7 @@ def _gather(channel: Channel, observed: list[FloatArray], found: list[FloatArray
         mask, there = (p > 0.5).astype(np.uint8), ~np.isnan(z)
         border = maximum_filter(mask, 3) != minimum_filter(mask, 3)
         doubt = expit(-np.abs(channel.log_odds(z)))
-        rows.append((doubt[there], p[there], border[there]))
+        rows.append([part[there] for part in (doubt, p, border)])
     return _Seen(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 

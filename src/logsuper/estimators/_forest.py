@@ -195,10 +195,8 @@ class Forest:
             more = np.logaddexp(0.0, odds[child] + coupling) - sums
             odds[parent] += np.where(seen[child], coupling * x[child], more)
         roots = self._roots
-        total += np.where(seen[roots], x[roots] * odds[roots], np.logaddexp(0.0, odds[roots])).sum(
-            axis=0
-        )
-        return odds, total
+        sums = np.logaddexp(0.0, odds[roots])
+        return odds, total + np.where(seen[roots], x[roots] * odds[roots], sums).sum(axis=0)
 
     def _expect_pairs(
         self, partial: FloatArray, known: NDArray[np.bool_], weights: FloatArray
@@ -237,10 +235,7 @@ class Forest:
 
 def independent_shares(p: FloatArray) -> FloatArray:
     """Return the shares (4, n, n) of pairs of independent features with probabilities p."""
-    first, second = p[:, None], p[None, :]
-    return np.array(
-        [first * second, first * (1 - second), (1 - first) * second, (1 - first) * (1 - second)]
-    )
+    return _products(p[:, None], p[None, :])
 
 
 def shares_of(together: FloatArray, total: float, prior: FloatArray) -> FloatArray:
@@ -283,14 +278,17 @@ def attractive_forest(rows: FloatArray) -> IntArray:
 def _span(shares: FloatArray) -> IntArray:
     """Return the forest of attractive pairs with the greatest total mutual information."""
     first, second = shares[0] + shares[1], shares[0] + shares[2]
-    alone = np.array(
-        [first * second, first * (1 - second), (1 - first) * second, (1 - first) * (1 - second)]
-    )
+    alone = _products(first, second)
     gain = (shares * np.log(shares / alone)).sum(axis=0)
     i, j = np.nonzero(np.triu((shares[0] > alone[0]) & (gain > 0), 1))
     # the solver minimises, and takes a price of 0 as the absence of a pair
     prices = coo_array((-gain[i, j], (i, j)), shape=gain.shape).tocsr()
     chosen = minimum_spanning_tree(prices).tocoo()
-    pairs = np.stack([chosen.row, chosen.col], axis=1).astype(np.int64)
-    pairs = np.sort(pairs, axis=1)
+    pairs = np.sort(np.stack([chosen.row, chosen.col], axis=1).astype(np.int64), axis=1)
     return pairs[np.lexsort(pairs.T[::-1])]
+
+
+def _products(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the probabilities of (1, 1), (1, 0), (0, 1) and (0, 0) of independent features."""
+    no, none = 1 - first, 1 - second
+    return np.array([first * second, first * none, no * second, no * none])

@@ -127,14 +127,14 @@ def is_blank(image: Image) -> bool:
 
 def is_binary(image: Image) -> bool:
     """Return whether all that is there is 0 or 1."""
-    return image.dtype == np.bool_ or not _neither(image).any()
+    return not _neither(image).any()
 
 
 def check_bits(images: list[Image], name: str, remedy: str) -> None:
     """Refuse what is neither 0 nor 1 nor missing."""
     for i, image in enumerate(images):
-        if not is_binary(image):
-            at = first_index(_neither(image))
+        if (bad := _neither(image)).any():
+            at = first_index(bad)
             place = entry(f"{name}[{i}]", at)
             raise ValueError(f"{place} = {image[at]} is neither 0 nor 1; {remedy}")
 

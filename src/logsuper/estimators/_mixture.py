@@ -163,13 +163,11 @@ class _Steps:
         for forest, weights, total in zip(forests, responsibilities, totals, strict=True):
             if couple:
                 together = forest.together(self.rows, weights)
-                shares = shares_of(together, total, self._shares)
                 p = self._share(np.diagonal(together), total)
-                found.append(Forest.likeliest(p, shares))
+                found.append(Forest.likeliest(p, shares_of(together, total, self._shares)))
             else:
-                found.append(
-                    Forest.independent(self._share(forest.means(self.rows, weights), total))
-                )
+                p = self._share(forest.means(self.rows, weights), total)
+                found.append(Forest.independent(p))
         seen = totals + self._prior
         return Mixture(seen / seen.sum(), tuple(found))
 

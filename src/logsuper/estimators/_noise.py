@@ -53,7 +53,11 @@ def check_observed(channel: Channel, noisy: Images) -> None:
     _check_bits(channel, noisy)
     for shape in noisy.shapes:
         for name, rates in channel.rates.items():
-            if not _fits(rates.shape, shape):
+            try:
+                fits = np.broadcast_shapes(rates.shape, shape) == shape
+            except ValueError:
+                fits = False
+            if not fits:
                 raise ValueError(
                     f"noise has {name} of shape {rates.shape}, but there are images of {shape}"
                 )
@@ -104,14 +108,6 @@ def _check_bits(channel: Channel | type[Channel], noisy: Images) -> None:
     if channel.binary:
         remedy = f"threshold it, or give noise={_GREY!r} for grey levels; missing is NaN"
         check_bits(noisy, "noisy", remedy)
-
-
-def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether an array of one shape broadcasts to another."""
-    try:
-        return np.broadcast_shapes(given, shape) == shape
-    except ValueError:
-        return False
 
 
 def _as_channel(noise: Any) -> Channel:
