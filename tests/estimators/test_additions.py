@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import numpy as np
@@ -80,6 +82,30 @@ def test_a_channel_without_a_kind_is_not_written(laplace) -> None:
 
     with pytest.raises(TypeError, match=r"Laplace\(1\) has no kind"):
         Wider(1.0).to_dict()
+
+
+def test_a_kind_is_taken_once(laplace) -> None:
+    with pytest.raises(ValueError, match="kind = 'flips' is taken by Flips"):
+
+        class Mine(ls.Channel, kind="flips"):
+            pass
+
+    assert CHANNELS["flips"] is ls.Flips
+
+
+def test_estimators_name_a_learner_or_channel_only_as_a_default() -> None:
+    found = {
+        (file.name, node.value)
+        for file in Path(ls.estimators.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in {*LEARNERS, *CHANNELS}
+    }
+    assert found == {
+        ("_candidates.py", "exact"),  # the learner that a forest in closed form stands for
+        ("_doubts.py", "logistic"),  # the method of inference, not the learner
+        ("_noise.py", "flips"),
+        ("_noise.py", "gaussian"),
+    }
 
 
 def test_a_learner(monkeypatch) -> None:

@@ -35,6 +35,8 @@ class Channel(ABC):
     def __init_subclass__(cls, kind: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.kind = kind
+        if kind and repr(CHANNELS.setdefault(kind, cls)) != repr(cls):  # but a module may reload
+            raise ValueError(f"kind = {kind!r} is taken by {CHANNELS[kind].__name__}")
         if kind:
             CHANNELS[kind] = cls
 

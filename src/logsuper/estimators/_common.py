@@ -76,7 +76,8 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer >= {least}, got {type(value).__name__}")
     if not least <= value < 2**31:
-        raise ValueError(f"{name} must be at least {least}, got {value}; the most is 2**31 - 1")
+        bound = f"at least {least}" if value < least else "below 2**31"
+        raise ValueError(f"{name} must be {bound}, got {value}")
     return int(value)
 
 
