@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,7 +114,10 @@ def test_a_learner(monkeypatch) -> None:
     def steep(examples, penalty, *, max_rounds=3, **options):
         return logistic(examples, penalty, max_steps=max_rounds, **options)
 
-    learner = Learner(steep, partial=False, decode="map", marginals="auto", alpha=7.0)
+    module = types.ModuleType("steep_learner")
+    module.steep = steep
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    learner = Learner("steep", module.__name__, partial=False, decode="map", marginals="auto")
     monkeypatch.setitem(LEARNERS, learner.name, learner)
     noisy, clean = make_pairs(3)
     denoiser = quick(0.1, "steep", max_iter=4).fit(noisy, clean)

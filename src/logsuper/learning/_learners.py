@@ -8,23 +8,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
+from importlib import import_module
 
 from logsuper.bounds import NotApplicable, TooLarge
 from logsuper.functions import SubmodularFunction
-from logsuper.learning._descent import logistic
-from logsuper.learning._exact import exact
 from logsuper.learning._exact_engines import Exact
 from logsuper.learning._examples import Examples
-from logsuper.learning._frank_wolfe import saa
-from logsuper.learning._latent import latent
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Learned
-from logsuper.learning._lfield import lfield
-from logsuper.learning._max_margin import max_margin
-from logsuper.learning._moments import moments
 from logsuper.learning._penalty import Penalty
-from logsuper.learning._pseudo import pseudo
-from logsuper.learning._resample import is_pairwise, resample
+from logsuper.learning._resample import is_pairwise
 
 __all__ = ["LEARNERS", "Learner", "choose_exact", "choose_learner"]
 
@@ -35,8 +28,10 @@ class Learner:
 
     Attributes
     ----------
-    learn : callable
-        ``learn(examples, penalty, *, start, seed, n_jobs, callback, ...) -> Learned``.
+    name : str
+        The name of the function.
+    module : str
+        Its module, relative to this room.
     labels : bool
         Whether it learns from labels; else from observations alone.
     partial : bool
@@ -61,7 +56,8 @@ class Learner:
     ['resample', 'moments', 'latent']
     """
 
-    learn: Callable[..., Learned]
+    name: str
+    module: str
     labels: bool = True
     partial: bool = True
     pairwise: bool = False
@@ -73,9 +69,11 @@ class Learner:
     beta: float = 30.0
 
     @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.learn.__name__
+    def learn(self) -> Callable[..., Learned]:
+        """``learn(examples, penalty, *, start, seed, n_jobs, callback, ...) -> Learned``."""
+        module = import_module(self.module, "logsuper.learning")
+        found: Callable[..., Learned] = getattr(module, self.name)
+        return found
 
     @property
     def limit(self) -> str:
@@ -91,21 +89,23 @@ class Learner:
 LEARNERS: dict[str, Learner] = {
     learner.name: learner
     for learner in [
-        Learner(exact, marginals="auto"),
-        Learner(logistic),
-        Learner(saa, partial=False),
-        Learner(pseudo, partial=False, marginals="auto"),
-        Learner(lfield, marginals="auto"),
-        Learner(max_margin, partial=False, decode="map", alpha=1.0, modular=10.0, beta=1000.0),
-        Learner(resample, labels=False, pairwise=True),
+        Learner("exact", "._exact", marginals="auto"),
+        Learner("logistic", "._descent"),
+        Learner("saa", "._frank_wolfe", partial=False),
+        Learner("pseudo", "._pseudo", partial=False, marginals="auto"),
+        Learner("lfield", "._lfield", marginals="auto"),
+        Learner(
+            "max_margin", "._max_margin", partial=False, decode="map", alpha=1, modular=10, beta=1e3
+        ),
+        Learner("resample", "._resample", labels=False, pairwise=True),
         # estimated statistics are noisy, and can leave the polytope of what a model can have
-        Learner(moments, labels=False, pairwise=True, alpha=10.0, modular=30.0),
-        Learner(latent, labels=False, latent=True, alpha=1.0),
+        Learner("moments", "._moments", labels=False, pairwise=True, alpha=10.0, modular=30.0),
+        Learner("latent", "._latent", labels=False, latent=True, alpha=1.0),
     ]
 }
 
 # The first of them that suits is the default.
-_DEFAULTS = (logistic, resample, latent)
+_DEFAULTS = ("logistic", "resample", "latent")
 
 
 def choose_learner(labelled: bool, functions: Iterable[SubmodularFunction]) -> Learner:
@@ -127,7 +127,7 @@ def choose_learner(labelled: bool, functions: Iterable[SubmodularFunction]) -> L
     >>> choose_learner(False, ls.grid_cuts((8, 8))).name
     'resample'
     """
-    defaults = (LEARNERS[learn.__name__] for learn in _DEFAULTS)
+    defaults = (LEARNERS[name] for name in _DEFAULTS)
     suited = (learner for learner in defaults if learner.labels == labelled)
     return next(a for a in suited if not a.pairwise or is_pairwise(functions))
 
@@ -155,5 +155,5 @@ def choose_exact(examples: Examples) -> Learner:
     try:
         Exact().choose(examples.groups[0])
     except (NotApplicable, TooLarge):
-        return LEARNERS[logistic.__name__]
-    return LEARNERS[exact.__name__]
+        return LEARNERS["logistic"]
+    return LEARNERS["exact"]
