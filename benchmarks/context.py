@@ -17,7 +17,7 @@ import logsuper as ls
 from benchmarks.denoising import COUNT
 from benchmarks.images import load_silhouettes
 from benchmarks.tables import show
-from logsuper.estimators._learners import LEARNERS
+from logsuper.learning import LEARNERS
 from logsuper.report import Table
 
 RATES = (0.05, 0.1, 0.2)
@@ -33,14 +33,14 @@ def error(
     held = np.arange(len(images)) % FOLDS == fold
     prior, count = LEARNERS[learner], np.count_nonzero(~held)
     weights = {
-        "alpha": prior.coupling,
-        "scale": prior.coupling,
-        "modular": prior.prior,
+        "alpha": prior.alpha,
+        "scale": prior.alpha,
+        "modular": prior.modular,
         "filter": choice[1],
     }
     penalty = {kind: weight / count for kind, weight in weights.items()}
     model = ls.MaskDenoiser(noise=rate, learner=learner, context=choice[0], penalty=penalty)
-    model.fit(noisy[~held], images[~held] if prior.supervised else None)
+    model.fit(noisy[~held], images[~held] if prior.labels else None)
     return 100.0 * (1.0 - model.score(noisy[held], images[held]))
 
 

@@ -1,5 +1,8 @@
 """Channels: likelihoods that sum to one, log-odds, drawing, missing entries, refusals."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from oracles import enumerate_x
@@ -192,7 +195,7 @@ def test_an_observation_without_doubt_fixes_the_element():
         (lambda: ls.Flips(True), TypeError, "rate must be a probability"),
         (lambda: ls.Flips([0.1], groups=[0, 1]), ValueError, r"groups\[1\] = 1"),
         (lambda: ls.Flips([0.1], groups=[0.5]), TypeError, "groups must hold integers"),
-        (lambda: ls.Flips(0.1, groups=[0]), ValueError, "one entry a group"),
+        (lambda: ls.Flips(0.1, groups=[0]), ValueError, "one entry per group"),
         (lambda: ls.AsymmetricFlips(0.1, -1), ValueError, "off = -1"),
         (lambda: ls.Gaussian(scale=0.0), ValueError, r"scale\[0\] = 0 must be positive"),
         (lambda: ls.Gaussian(mean=(1, 2, 3)), ValueError, "mean must be a number or a pair"),
@@ -354,3 +357,93 @@ def test_agreement_of_very_different_scales_has_no_bias(mean, scale):
         assert weights.sum() == pytest.approx(1.0, abs=1e-10)
         error = channel.agreement(z) - x * channel.log_odds(z)
         assert weights @ error == pytest.approx(0.0, abs=1e-8)
+
+
+# --------------------------------------------------------------- what channels say of themselves
+
+
+@pytest.mark.parametrize("name", [*BINARY, *GREY])
+def test_dicts_hold_channels(name, seed):
+    channel = {**BINARY, **GREY}[name]
+    found = channel.to_dict()
+    same = Channel.from_dict(found)
+    assert type(same) is type(channel) and found["kind"] == channel.kind
+    np.testing.assert_equal(same.to_dict(), found)
+    z = channel.sample(np.random.default_rng(seed).integers(0, 2, IMAGE), seed)
+    np.testing.assert_array_equal(same.log_odds(z), channel.log_odds(z))
+    lists = json.loads(json.dumps(found, default=np.ndarray.tolist))
+    np.testing.assert_array_equal(Channel.from_dict(lists).log_odds(z), channel.log_odds(z))
+    if isinstance(channel, ls.Gaussian):
+        assert same.tied == channel.tied
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(ValueError, match="kind must be one of flips, asymmetric, gaussian, missi"):
+        Channel.from_dict({"kind": "magic"})
+    with pytest.raises(TypeError, match="rat"):
+        Channel.from_dict({"kind": "flips", "rat": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("channel", "informative", "objection"),
+    [
+        (ls.Flips(0.1), True, None),
+        (ls.Flips([0.1, 0.0]), True, r"n\[1\] = 0 leaves no doubt"),
+        (ls.Flips([[0.1, 0.7]]), False, r"n\[0, 1\] = 0.7: .*invert the images"),
+        (ls.Flips([0.1, 0.6], [0, 0, 1]), False, r"n\[2\] = 0.6"),
+        (ls.AsymmetricFlips(0.0, 0.2), True, "n, on = 0 leaves no doubt"),
+        (ls.AsymmetricFlips(0.6, 0.2), True, None),
+        (ls.AsymmetricFlips(0.6, [0.2, 0.4]), False, r"on \+ off >= 1"),
+        (ls.Gaussian(), True, None),
+        (ls.Gaussian((1.0, 1.0), (1.0, 2.0)), True, None),
+        (ls.Gaussian((1.0, 1.0)), False, "says nothing"),
+        (ls.Gaussian((0.0, 1e200), 1e-100), True, None),
+        (ls.Missing(0.1, ls.Flips(0.5)), False, "says nothing"),
+        (ls.Missing(0.1), True, "n = 0 leaves no doubt"),
+    ],
+    ids=repr,
+)
+def test_channels_say_whether_they_are_of_use(channel, informative, objection):
+    assert channel.informative is informative
+    found = channel.objection("n")
+    assert found is objection is None or re.search(objection, found)
+
+
+def test_channels_say_what_they_are():
+    places, groups = np.full(IMAGE, 0.1), np.arange(12).reshape(IMAGE) % 2
+    grouped = ls.Flips([0.1, 0.3], groups)
+    np.testing.assert_array_equal(grouped.noise, np.where(groups, 0.3, 0.1))
+    assert ls.Flips(0.1).noise == 0.1 and ls.AsymmetricFlips(0.1, 0.2).noise == (0.1, 0.2)
+    grey = ls.Gaussian((2.0, 5.0), (0.5, 1.0))
+    assert grey.noise == (0.5, 1.0) and grey.levels.tolist() == [2, 5]
+    for channel, binary, local in (
+        (ls.Flips(0.1), True, False),
+        (ls.Flips(places), True, True),
+        (grouped, True, True),
+        (ls.AsymmetricFlips(0.1, places), True, True),
+        (grey, False, False),
+    ):
+        for other in (channel, ls.Missing(0.1, channel), ls.Missing(places, channel)):
+            assert other.binary is binary
+            assert other.local is (local or getattr(other, "rate", places[0, 0]).ndim > 0)
+            np.testing.assert_equal(other.noise, channel.noise)
+            np.testing.assert_equal(other.levels, channel.levels)
+
+
+@pytest.mark.parametrize("name", ["flips", "asymmetric", "Gaussian", "Gaussian, two scales"])
+def test_channels_are_estimated_from_pairs(name, seed):
+    channel = {**BINARY, **GREY}[name]
+    x = np.random.default_rng(seed).integers(0, 2, (4, 100, 100)).astype(float)
+    z = channel.sample(x, seed)
+    z[0, 0], x[1, 0] = NAN, NAN
+    found = type(channel).from_pairs(list(z), list(x))
+    np.testing.assert_allclose(np.ravel(found.noise), np.ravel(channel.noise), atol=0.02)
+    np.testing.assert_allclose(found.levels, channel.levels, atol=0.03)
+    with pytest.raises(ValueError, match=r"noisy\[0\] has shape \(100, 100\), but clean\[0\]"):
+        type(channel).from_pairs([z[0]], [x[0, 0]])
+
+
+def test_not_every_channel_can_be_estimated():
+    for estimate in (lambda: ls.Missing.from_pairs([], []), lambda: ls.Flips.from_images([])):
+        with pytest.raises(ls.NotApplicable, match="cannot be estimated"):
+            estimate()

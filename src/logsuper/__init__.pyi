@@ -1,4 +1,4 @@
-"""The public names of logsuper and the rooms they live in: one line a name."""
+"""The public names of logsuper and the rooms they live in: one line per name."""
 
 from logsuper import bounds as bounds
 from logsuper import channels as channels
@@ -9,8 +9,8 @@ from logsuper import io as io
 from logsuper import learning as learning
 from logsuper import sampling as sampling
 from logsuper import solvers as solvers
+from logsuper._base._precision import PrecisionWarning as PrecisionWarning
 from logsuper._base._warnings import ConvergenceWarning as ConvergenceWarning
-from logsuper._base._warnings import PrecisionWarning as PrecisionWarning
 from logsuper.bounds import Bound as Bound
 from logsuper.bounds import Bracket as Bracket
 from logsuper.bounds import Marginals as Marginals

@@ -10,8 +10,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 import logsuper as ls
-from logsuper.estimators._learners import LEARNERS
-from logsuper.learning import Record, _learned
+from logsuper.learning import LEARNERS, Record, _learned
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 

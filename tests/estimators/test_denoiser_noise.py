@@ -10,7 +10,7 @@ from objective_oracles import long
 
 import logsuper as ls
 from logsuper.estimators import _denoiser
-from logsuper.estimators._noise import doubt, noise_of
+from logsuper.estimators._noise import doubt
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 
@@ -58,7 +58,7 @@ def test_noise_is_learned_with_the_model(start, truth, pairs):
     denoiser = quick(start, "latent", modular="shared", options=options, max_iter=8).fit(noisy)
     assert type(denoiser.channel_) is type(truth)
     given, found, expected = (
-        np.ravel(noise_of(channel)) for channel in (start, denoiser.channel_, truth)
+        np.ravel(channel.noise) for channel in (start, denoiser.channel_, truth)
     )
     # silhouettes are smoother than any such model, which then takes some noise for signal
     assert np.linalg.norm(found - expected) < 0.5 * np.linalg.norm(given - expected)

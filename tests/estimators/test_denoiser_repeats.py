@@ -5,7 +5,7 @@ import pytest
 from denoisers import make_pairs, quick
 from objective_oracles import long
 
-from logsuper.estimators._learners import LEARNERS
+from logsuper.learning import LEARNERS
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 

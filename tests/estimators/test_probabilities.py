@@ -8,8 +8,8 @@ from denoisers import make_pairs, quick
 
 import logsuper as ls
 from logsuper.estimators._images import read_images
-from logsuper.estimators._learners import LEARNERS
 from logsuper.estimators._mask_examples import gather
+from logsuper.learning import LEARNERS
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 

@@ -1,5 +1,7 @@
 """What every room may use: types, checks, seeds, threads, memory, files, warnings."""
 
+from typing import TYPE_CHECKING
+
 from logsuper._base._checks import (
     add_up,
     arrays_in,
@@ -35,10 +37,13 @@ from logsuper._base._checks import (
 from logsuper._base._files import atomic_write, load_arrays, save_arrays
 from logsuper._base._forests import root_forest
 from logsuper._base._memory import SMALL, as_text, check_limit, require_memory
+from logsuper._base._precision import PrecisionWarning
 from logsuper._base._random import Seed, as_generator, as_key, as_keys
 from logsuper._base._threads import count_threads
 from logsuper._base._types import EPS, FloatArray, IntArray
-from logsuper._base._warnings import ConvergenceWarning, PrecisionWarning
+
+if TYPE_CHECKING:
+    from logsuper._base._warnings import ConvergenceWarning
 
 __all__ = [
     "EPS",
@@ -90,3 +95,12 @@ __all__ = [
     "root_forest",
     "save_arrays",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the warning that needs scikit-learn when somebody asks for it."""
+    if name != "ConvergenceWarning":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from logsuper._base._warnings import ConvergenceWarning
+
+    return ConvergenceWarning

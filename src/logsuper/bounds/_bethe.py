@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from logsuper._base import ConvergenceWarning, FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import _mean_field
 from logsuper.bounds._dominant import contracted
 from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
@@ -120,6 +120,8 @@ def marginals(f: SubmodularFunction) -> Marginals:
     """
     _, _, logits, residual, solves = _search(f)
     if residual > _ROUGH:
+        from logsuper._base import ConvergenceWarning  # imports scikit-learn
+
         warnings.warn(
             f"the best point found for {f!r} is no fixed point of belief propagation: it is off by "
             f"{residual:.3g}, and the marginals are rough",

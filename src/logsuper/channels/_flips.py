@@ -3,31 +3,107 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
 from logsuper._base import FloatArray, entry, first_index
 from logsuper.channels._base import Channel
-from logsuper.channels._checks import LEAST_APART, as_counts, as_groups, as_rates, broadcast, short
+from logsuper.channels._checks import (
+    LEAST_APART,
+    as_counts,
+    as_groups,
+    as_rates,
+    broadcast,
+    refuse,
+    short,
+)
+from logsuper.channels._pairs import count_pairs
 
 __all__ = ["AsymmetricFlips", "Flips"]
 
-# Fitted rates stay this far from 0, where an observation leaves no doubt, and from where it says
-# nothing; both would hold them for ever.
+# Fitted rates keep these distances from 0, where an observation leaves no doubt, and from where it
+# says nothing: EM would never leave either.
 _LEAST, _CLOSEST = 1e-6, 1e-3
 
 
-class Flips(Channel):
+class _Bits(Channel):
+    """Zeros become ones at the rate `on`, ones become zeros at the rate `off`."""
+
+    binary = True
+    estimable = True
+
+    @abstractmethod
+    def _on_off(self, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        """Return both rates of each element."""
+
+    @property
+    def informative(self) -> bool:
+        return not self._silent.any()
+
+    @property
+    def _silent(self) -> NDArray[np.bool_]:
+        """Where an observation says nothing, or the opposite."""
+        rates = [*self.rates.values()]
+        return np.asarray(rates[0] + rates[-1] >= 1.0)
+
+    def objection(self, name: str) -> str | None:
+        for key, rates in self.rates.items():
+            if (rates <= 0).any():
+                at = first_index(rates <= 0)
+                label = name if len(self.rates) == 1 else f"{name}, {key}"
+                return (
+                    f"{entry(label, at)} = {rates[at]:g} leaves no doubt about a pixel, so that "
+                    "there is nothing to remove or to learn; it must lie in (0, .5)"
+                )
+        if self.informative:
+            return None
+        at, single = first_index(self._silent), len(self.rates) == 1
+        shown = f"{entry(name, at)} = {rates[at]:g}" if single else f"{name} = {self!r}"
+        return (
+            f"{shown}: where on + off >= 1, as with a rate of .5 or more, an observation says "
+            "nothing, or the opposite (invert the images)"
+        )
+
+    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
+        _refuse_grey(observed)
+        (on, off), one = self._on_off(observed.shape), observed == 1
+        return np.log(np.where(one, on, 1.0 - on)), np.log(np.where(one, 1.0 - off, off))
+
+    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        on, off = self._on_off(x.shape)
+        return np.abs(x - (rng.random(x.shape) < np.where(x == 1, off, on)))
+
+    def _unbiased(self, observed: FloatArray) -> FloatArray:
+        # (z - on) / (1 - on - off) is the only unbiased estimate of x
+        _refuse_grey(observed)
+        on, off = self._on_off(observed.shape)
+        kept = 1.0 - on - off
+        silent = np.abs(kept) < LEAST_APART
+        if silent.any():
+            index = first_index(silent)
+            raise ValueError(
+                f"flips of rates {on[index]:g} and {off[index]:g}, which add up to 1, say nothing "
+                f"about x: no unbiased estimate of {entry('x', index)}"
+            )
+        return (observed - on) / kept
+
+    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
+        on, off = self._on_off(shape)
+        return np.asarray(rel_entr(1.0 - off, on) + rel_entr(off, 1.0 - on))
+
+
+class Flips(_Bits, kind="flips"):
     r"""Each element is flipped with some probability: :math:`P(z_d\ne x_d)=\pi_d`.
 
     Parameters
     ----------
     rate : float or array-like
-        In [0, 1]: one number, or one an element (an array that broadcasts to the image), or one a
-        group. A rate of 0 leaves no doubt about the element, one of .5 says nothing.
+        In [0, 1]: one number, or one per element (an array that broadcasts to the image), or one
+        per group. A rate of 0 leaves no doubt about the element, one of .5 says nothing.
     groups : array-like of int, optional
         Of the shape of the image: the group of each element, an index into `rate`.
 
@@ -44,54 +120,45 @@ class Flips(Channel):
         self.rate = as_rates(rate, "rate")
         self.groups = None if groups is None else as_groups(groups, self.rate)
 
-    def _rates(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return the rate of each element."""
-        given = self.rate if self.groups is None else self.rate[self.groups]
-        return broadcast(given, shape, "rate" if self.groups is None else "groups")
+    @classmethod
+    def from_pairs(cls, noisy: Sequence[ArrayLike], clean: Sequence[ArrayLike]) -> Flips:
+        seen, mean = count_pairs(noisy, clean, both=False)
+        wrong = seen * [mean[0], 1.0 - mean[1]]
+        return cls((wrong.sum() + 0.5) / (seen.sum() + 1.0))
 
-    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
-        rate = self._rates(observed.shape)
-        return _flip_likelihoods(observed, rate, rate)
+    @property
+    def rates(self) -> dict[str, FloatArray]:
+        return {"rate": self.rate if self.groups is None else self.rate[self.groups]}
 
-    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return np.abs(x - (rng.random(x.shape) < self._rates(x.shape)))
+    def _on_off(self, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        name = "rate" if self.groups is None else "groups"
+        rate = broadcast(self.rates["rate"], shape, name)
+        return rate, rate
 
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
         _refuse_grey(z)
-        flips, seen = zero * z + one * (1.0 - z), zero + one
+        parts = zero * z + one * (1.0 - z), zero + one  # flips, and all
         if self.groups is None:
-            parts = [_collect(values, self.rate.shape) for values in (flips, seen)]
-        else:
-            group = broadcast(self.groups, z.shape, "groups").ravel()
-            parts = [
-                np.bincount(group, values.ravel(), len(self.rate)).astype(np.float64)
-                for values in (flips, seen)
-            ]
-        return np.concatenate([part.ravel() for part in parts])
+            return _collect(parts, self.rate.shape)
+        group = broadcast(self.groups, z.shape, "groups").ravel()
+        size = len(self.rate)
+        return np.concatenate([np.bincount(group, part.ravel(), size) for part in parts]) + 0.0
 
     def refit(self, counts: ArrayLike) -> Flips:
         rate = _shares(as_counts(counts, 2 * self.rate.size), self.rate)
         return Flips(np.clip(rate, _LEAST, 0.5 - _CLOSEST), self.groups)
 
-    def _unbiased(self, observed: FloatArray) -> FloatArray:
-        rate = self._rates(observed.shape)
-        return _unflip(observed, rate, rate)
-
-    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
-        rate = self._rates(shape)
-        return _flip_divergence(rate, rate)
-
     def __repr__(self) -> str:
         return f"Flips({short(self.rate)})"
 
 
-class AsymmetricFlips(Channel):
+class AsymmetricFlips(_Bits, kind="asymmetric"):
     r"""Zeros and ones are flipped at different rates.
 
     Parameters
     ----------
     on : float or array-like
-        :math:`P(z_d=1\mid x_d=0)`, the rate of false ones; one number or one an element.
+        :math:`P(z_d=1\mid x_d=0)`, the rate of false ones; one number or one per element.
     off : float or array-like
         :math:`P(z_d=0\mid x_d=1)`, the rate of false zeros.
 
@@ -106,28 +173,29 @@ class AsymmetricFlips(Channel):
         self.on = as_rates(on, "on")
         self.off = as_rates(off, "off")
 
-    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
-        on = broadcast(self.on, observed.shape, "on")
-        off = broadcast(self.off, observed.shape, "off")
-        return _flip_likelihoods(observed, on, off)
+    @classmethod
+    def from_pairs(cls, noisy: Sequence[ArrayLike], clean: Sequence[ArrayLike]) -> AsymmetricFlips:
+        seen, mean = count_pairs(noisy, clean)
+        return cls(*(seen * [mean[0], 1.0 - mean[1]] + 0.5) / (seen + 1.0))
 
-    def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        on, off = broadcast(self.on, x.shape, "on"), broadcast(self.off, x.shape, "off")
-        return np.abs(x - (rng.random(x.shape) < np.where(x == 1, off, on)))
+    @property
+    def rates(self) -> dict[str, FloatArray]:
+        return {"on": self.on, "off": self.off}
+
+    def _on_off(self, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        return broadcast(self.on, shape, "on"), broadcast(self.off, shape, "off")
 
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
         _refuse_grey(z)
-        on = [_collect(values, self.on.shape) for values in (zero * z, zero)]
-        off = [_collect(values, self.off.shape) for values in (one * (1.0 - z), one)]
-        return np.concatenate([part.ravel() for part in (*on, *off)])
+        on = _collect((zero * z, zero), self.on.shape)
+        return np.concatenate([on, _collect((one * (1.0 - z), one), self.off.shape)])
 
     def refit(self, counts: ArrayLike) -> AsymmetricFlips:
         total = as_counts(counts, 2 * (self.on.size + self.off.size))
+        parts = np.split(total, [2 * self.on.size])
         on, off = (
             np.clip(_shares(part, old), _LEAST, 1.0 - _LEAST)
-            for part, old in zip(
-                np.split(total, [2 * self.on.size]), (self.on, self.off), strict=True
-            )
+            for part, old in zip(parts, (self.on, self.off), strict=True)
         )
         # Where on + off = 1 an observation says nothing: stop on the way there. The likelihood of
         # counts is concave, so it rises all the way.
@@ -138,60 +206,25 @@ class AsymmetricFlips(Channel):
             step = step.min()
         return AsymmetricFlips(self.on + step * (on - self.on), self.off + step * (off - self.off))
 
-    def _unbiased(self, observed: FloatArray) -> FloatArray:
-        on = broadcast(self.on, observed.shape, "on")
-        return _unflip(observed, on, broadcast(self.off, observed.shape, "off"))
-
-    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
-        return _flip_divergence(broadcast(self.on, shape, "on"), broadcast(self.off, shape, "off"))
-
     def __repr__(self) -> str:
         return f"AsymmetricFlips(on={short(self.on)}, off={short(self.off)})"
 
 
-def _flip_likelihoods(z: FloatArray, on: Any, off: Any) -> tuple[FloatArray, FloatArray]:
-    """Return log p(z | 0) and log p(z | 1) for bits that flip with rates `on` and `off`."""
-    _refuse_grey(z)
-    return np.log(np.where(z == 1, on, 1.0 - on)), np.log(np.where(z == 1, 1.0 - off, off))
-
-
-def _unflip(z: FloatArray, on: FloatArray, off: FloatArray) -> FloatArray:
-    """Return (z - on) / (1 - on - off), the only unbiased estimate of x for bits."""
-    _refuse_grey(z)
-    kept = 1.0 - on - off
-    silent = np.abs(kept) < LEAST_APART
-    if silent.any():
-        index = first_index(silent)
-        raise ValueError(
-            f"flips of rates {on[index]:g} and {off[index]:g}, which add up to 1, say nothing "
-            f"about x: no unbiased estimate of {entry('x', index)}"
-        )
-    return (z - on) / kept
-
-
-def _flip_divergence(on: FloatArray, off: FloatArray) -> FloatArray:
-    """Return the mean of the log-odds under x = 1 for bits."""
-    return np.asarray(rel_entr(1.0 - off, on) + rel_entr(off, 1.0 - on))
-
-
 def _refuse_grey(z: FloatArray) -> None:
-    bad = (z != 0) & (z != 1)
-    if bad.any():
-        index = first_index(bad)
-        raise ValueError(
-            f"{entry('observed', index)} = {z[index]:g} is neither 0 nor 1; grey levels need the "
-            "Gaussian channel, a missing entry is NaN"
-        )
+    remedy = "grey levels need the Gaussian channel, a missing entry is NaN"
+    refuse((z != 0) & (z != 1), z, "observed", f"is neither 0 nor 1; {remedy}")
 
 
-def _collect(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+def _collect(parts: tuple[FloatArray, ...], shape: tuple[int, ...]) -> FloatArray:
     """Return the sums over the entries that share a rate: the transpose of `broadcast`."""
-    if len(shape) > 1 and values.shape == (math.prod(shape),):
-        return values.reshape(shape)
-    broadcast(np.empty(shape), values.shape, "rate")
-    more = values.ndim - len(shape)
-    shared = [more + axis for axis, size in enumerate(shape) if size == 1]
-    return np.asarray(values.sum(axis=(*range(more), *shared))).reshape(shape)
+    values = np.stack(parts)
+    seen = values.shape[1:]
+    if not (len(shape) > 1 and seen == (math.prod(shape),)):
+        broadcast(np.empty(shape), seen, "rate")
+        more = len(seen) - len(shape)
+        shared = [1 + more + axis for axis, size in enumerate(shape) if size == 1]
+        values = values.sum(axis=(*range(1, 1 + more), *shared))
+    return values.ravel()
 
 
 def _shares(counts: FloatArray, old: FloatArray) -> FloatArray:

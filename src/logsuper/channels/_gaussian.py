@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,16 +13,18 @@ from scipy.special import expit
 from logsuper._base import FloatArray, as_array, frozen
 from logsuper.channels._base import Channel
 from logsuper.channels._checks import LEAST_APART, as_counts
+from logsuper.channels._pairs import by_label, count_pairs
 
 __all__ = ["Gaussian"]
 
-# The least standard deviation of a fitted class, as a share of that of all grey levels.
-_NARROWEST = 1e-3
+# Minimum standard deviation of a refitted class, as a share of that of all grey levels; and of one
+# estimated from pairs, as a share of the distance between the means.
+_NARROWEST, _THINNEST = 1e-3, 1e-6
 # A variance below this share of a second moment is rounding.
 _ROUNDING = 1e-12
 
 
-class Gaussian(Channel):
+class Gaussian(Channel, kind="gaussian"):
     r"""Grey levels: :math:`z_d\sim N(\mu_{x_d},\sigma_{x_d}^2)`.
 
     Parameters
@@ -37,6 +41,8 @@ class Gaussian(Channel):
     array([-10.83,   0.  ,   9.17])
     """
 
+    estimable = True
+
     def __init__(self, mean: ArrayLike = (0.0, 1.0), scale: ArrayLike = 1.0) -> None:
         self.mean = _as_pair(mean, "mean")
         self.tied = as_array(scale, "scale").ndim == 0
@@ -44,6 +50,32 @@ class Gaussian(Channel):
         for k, value in enumerate(self.scale):
             if value <= 0:
                 raise ValueError(f"scale[{k}] = {value:g} must be positive")
+
+    @classmethod
+    def from_pairs(cls, noisy: Sequence[ArrayLike], clean: Sequence[ArrayLike]) -> Gaussian:
+        seen, mean = count_pairs(noisy, clean)
+        unit = abs(mean[1] - mean[0]) or 1.0
+        square = np.zeros(2)
+        for value, part in by_label(noisy, clean):
+            square[value] += np.sum(((part - mean[value]) / unit) ** 2)
+        return cls(mean, unit * np.maximum(np.sqrt(square / seen), _THINNEST))
+
+    @property
+    def levels(self) -> FloatArray:
+        return self.mean
+
+    @property
+    def noise(self) -> tuple[float, float]:
+        zero, one = self.scale.tolist()
+        return zero, one
+
+    @property
+    def informative(self) -> bool:
+        return self._apart >= LEAST_APART
+
+    def to_dict(self) -> dict[str, Any]:
+        # one number stays one in `refit`
+        return super().to_dict() | ({"scale": float(self.scale[0])} if self.tied else {})
 
     def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
         zero, one = (
@@ -58,26 +90,16 @@ class Gaussian(Channel):
 
     def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
         # deviations from the present means, so that no digits cancel
-        powers = [z - mean for mean in self.mean]
+        parts = zip((zero, one), self.mean, strict=True)
         with np.errstate(over="ignore", invalid="ignore"):
-            counts = np.array(
-                [
-                    float(np.sum(weight * power**k))
-                    for weight, power in zip((zero, one), powers, strict=True)
-                    for k in range(3)
-                ]
-            )
+            counts = np.array([np.sum(w * (z - m) ** k) for w, m in parts for k in range(3)])
         if not np.isfinite(counts).all():
             raise ValueError("observed has entries so large that their squares overflow; rescale")
         return counts
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def refit(self, counts: ArrayLike) -> Gaussian:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            fitted = self._refit(as_counts(counts, 6))
-        return fitted
-
-    def _refit(self, counts: FloatArray) -> Gaussian:
-        weight, first, second = counts.reshape(2, 3).T
+        weight, first, second = as_counts(counts, 6).reshape(2, 3).T
         if not weight.sum():
             return self
         share = np.maximum(weight, np.finfo(np.float64).tiny)
@@ -98,10 +120,9 @@ class Gaussian(Channel):
     def _unbiased(self, observed: FloatArray) -> FloatArray:
         # Of all h with E[h | 0] = 0 and E[h | 1] = 1, the one with the least sum of variances under
         # x = 0 and 1 is affine in r = p1 / (p0 + p1); E[r | 0] + E[r | 1] = 1 makes it this one.
-        apart = self._apart
-        if apart < LEAST_APART:
+        if not self.informative:
             raise ValueError(f"{self!r} says nothing about x: zeros and ones look alike")
-        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * self.log_odds(observed)) / apart)
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * self.log_odds(observed)) / self._apart)
 
     @cached_property
     def _apart(self) -> float:
@@ -110,9 +131,9 @@ class Gaussian(Channel):
         return float(np.dot(weights, np.tanh(0.5 * odds if one else -0.5 * odds)) / weights.sum())
 
     def _agreement(self, observed: FloatArray) -> FloatArray:
-        # l r is what x agrees with z on average, x being 1 with probability r = p1 / (p0 + p1). It
-        # has the mean e under x = 0 and the divergence less e under x = 1: less these it is
-        # unbiased, and varies with z as l x does, unlike the divergence times an estimate of x.
+        # l r is the mean of l x if x is 1 with probability r = p1 / (p0 + p1). Its own mean is e
+        # under x = 0, and the divergence minus e under x = 1; with that corrected it is unbiased,
+        # and varies with z as l x does, unlike the divergence times an estimate of x.
         odds, excess = self.log_odds(observed), self._excess
         return np.asarray(odds * expit(odds) + excess * (2.0 * self._unbiased(observed) - 1.0))
 
@@ -124,10 +145,11 @@ class Gaussian(Channel):
 
     def _narrower(self) -> tuple[bool, FloatArray, FloatArray]:
         """Return the x of the narrower law, the weights of the trapezoidal rule in it, and l."""
-        # nothing varies faster than on its scale
+        # no integrand varies faster than on the scale of this law
         one = bool(self.scale[1] < self.scale[0])
         noise = np.linspace(-12.0, 12.0, 4801)
-        zeros, ones = self._log_likelihoods(self.mean[int(one)] + self.scale[int(one)] * noise)
+        with np.errstate(over="ignore"):
+            zeros, ones = self._log_likelihoods(self.mean[int(one)] + self.scale[int(one)] * noise)
         return one, np.exp(-0.5 * noise**2), ones - zeros
 
     def _divergence(self, shape: tuple[int, ...]) -> FloatArray:

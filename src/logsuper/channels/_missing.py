@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,13 +15,18 @@ from logsuper.channels._flips import Flips
 __all__ = ["Missing"]
 
 
-class Missing(Channel):
+def _inside(name: str) -> Any:
+    """Return a property that is an attribute of the channel inside."""
+    return property(lambda self: getattr(self.channel, name))
+
+
+class Missing(Channel, kind="missing"):
     """Some entries are lost at random, the others pass through another channel.
 
     Parameters
     ----------
     rate : float or array-like
-        Probability that an entry is lost (NaN), one number or one an element.
+        Probability that an entry is lost (NaN), one number or one per element.
     channel : Channel, optional
         What happens to the entries that remain; they are exact by default.
 
@@ -41,30 +48,22 @@ class Missing(Channel):
             raise TypeError(f"channel must be a Channel or None, got {type(channel).__name__}")
         self.channel = Flips(0.0) if channel is None else channel
 
-    def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.channel._log_likelihoods(observed)
+    # For the entries that remain, all of this is that of the inner channel.
+    rates, levels, noise, informative = map(_inside, ("rates", "levels", "noise", "informative"))
+    binary, objection, _log_likelihoods = map(_inside, ("binary", "objection", "_log_likelihoods"))
+    _draw_seen, _count = map(_inside, ("_draw_seen", "_count"))
+    _unbiased, _agreement, _divergence = map(_inside, ("_unbiased", "_agreement", "_divergence"))
+
+    @property
+    def local(self) -> bool:
+        return self.rate.ndim > 0 or self.channel.local
 
     def _draw(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         lost = rng.random(x.shape) < broadcast(self.rate, x.shape, "rate")
         return np.where(lost, np.nan, self.channel._draw(x, rng))
 
-    def _draw_seen(self, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return self.channel._draw_seen(x, rng)
-
-    def _count(self, z: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
-        return self.channel._count(z, zero, one)
-
     def refit(self, counts: ArrayLike) -> Missing:
         return Missing(self.rate, self.channel.refit(counts))
-
-    def _unbiased(self, observed: FloatArray) -> FloatArray:
-        return self.channel._unbiased(observed)
-
-    def _agreement(self, observed: FloatArray) -> FloatArray:
-        return self.channel._agreement(observed)
-
-    def _divergence(self, shape: tuple[int, ...]) -> FloatArray:
-        return self.channel._divergence(shape)
 
     def __repr__(self) -> str:
         return f"Missing({short(self.rate)}, {self.channel!r})"

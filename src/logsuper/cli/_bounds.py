@@ -6,10 +6,10 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,46 +17,34 @@ from logsuper.cli._console import console, one_line, print_table
 from logsuper.cli._inputs import SEED, FiniteRange, TextPath
 
 if TYPE_CHECKING:
-    from logsuper.bounds import Bound, Bracket, Marginals
+    from logsuper.bounds import Bound, Bracket
     from logsuper.model import LogSupermodular
 
 __all__ = ["bounds"]
 
-_DEFAULT = (
-    "exact",
-    "lfield",
-    "logistic",
-    "trw",
-    "superdifferential",
-    "mean_field",
-    "bethe",
-)
-_Found = TypeVar("_Found")
+_DEFAULT = "exact lfield logistic trw superdifferential mean_field bethe".split()
+_FILE = TextPath(exists=True, dir_okay=False, path_type=Path)
 
 
-@dataclass(frozen=True)
-class _Row(Generic[_Found]):
-    """What a method found, or why it did not."""
+class _Row(NamedTuple):
+    """What a method found, a `Bound` or `Marginals`, or why it did not."""
 
     method: str
-    found: _Found | None
+    found: Any
     reason: str
     seconds: float
 
 
 @click.command()
-@click.argument("file", type=TextPath(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=_FILE)
 @click.option(
-    "--method",
-    "methods",
+    *("--method", "methods"),
     multiple=True,
     metavar="NAME",
-    help="A method; repeat it for several.  [default: " + ", ".join(_DEFAULT) + "]",
+    help=f"A method; repeat it for several.  [default: {', '.join(_DEFAULT)}]",
 )
 @click.option(
-    "--evidence",
-    type=TextPath(exists=True, dir_okay=False, path_type=Path),
-    help="Evidence file (UAI format): the variables that are known.",
+    "--evidence", type=_FILE, help="Evidence file (UAI format): the variables that are known."
 )
 @click.option("--marginals", "with_marginals", is_flag=True, help="Also print P(x_d = 1).")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed.")
@@ -86,23 +74,21 @@ def bounds(
     names = _check(methods)
     model = _read(file, evidence)
     values = [_try(model, "log_partition", name, seed, budget) for name in names]
-    probabilities = (
-        [_try(model, "marginals", name, seed, budget) for name in names] if with_marginals else []
-    )
-    if len(methods) == 1:
-        for row in (*values, *probabilities):
-            if row.found is None:
-                raise click.ClickException(row.reason)
+    probabilities = [
+        _try(model, "marginals", name, seed, budget) for name in names if with_marginals
+    ]
+    for row in (*values, *probabilities):
+        if row.found is None and len(methods) == 1:
+            raise click.ClickException(row.reason)
     bracket = _bracket(model, values, None if methods else budget)
     if as_json:
         content = _as_json(file, model, values, bracket)
         if with_marginals:
-            content["marginals"] = _marginals_as_json(probabilities)
+            content["marginals"] = {row.method: _marginals_as_json(row) for row in probabilities}
         click.echo(json.dumps(_finite(content), allow_nan=False))
     else:
         _print(file, model, values, bracket)
-        if with_marginals:
-            _print_marginals(model, probabilities)
+        _print_marginals(model, probabilities)
 
 
 def _check(methods: Sequence[str]) -> list[str]:
@@ -129,7 +115,7 @@ def _read(file: Path, evidence: Path | None) -> LogSupermodular:
         raise click.ClickException(str(error)) from error
 
 
-def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float) -> _Row[Any]:
+def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float) -> _Row:
     """Run a method, with the options that it has; a refusal becomes a reason."""
     from logsuper.bounds import METHODS
     from logsuper.sampling import NotCoalesced
@@ -138,30 +124,24 @@ def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float)
     if function is None and (name in METHODS or what == "marginals"):
         return _Row(name, None, f"{name} gives no marginals", 0.0)
     legal = {"seed"} if function is None else set(inspect.signature(function).parameters)
-    offered = {"seed": seed, "budget": budget}
-    options = {key: value for key, value in offered.items() if key in legal}
-    run: Callable[..., Any] = getattr(model, what)
+    options = {key: n for key, n in {"seed": seed, "budget": budget}.items() if key in legal}
     start = time.perf_counter()
     try:
-        found, reason = run(name, **options), ""
+        found, reason = getattr(model, what)(name, **options), ""
     except (ValueError, NotCoalesced, MemoryError) as error:
         found, reason = None, one_line(str(error)) or "there is not enough memory"
     return _Row(name, found, reason, time.perf_counter() - start)
 
 
-def _bracket(
-    model: LogSupermodular, rows: Iterable[_Row[Bound]], budget: float | None
-) -> Bracket | None:
+def _bracket(model: LogSupermodular, rows: list[_Row], budget: float | None) -> Bracket | None:
     """Return the best certified pair among the rows and, within a budget, of the model."""
     from logsuper.bounds import Bracket
 
-    proven: list[Bound] = []
-    for row in rows:
-        if row.found is not None and row.found.certified and row.found.confidence is None:
-            proven += _sides(row.found)
+    found = [row.found for row in rows if row.found is not None]
+    proven = [s for b in found if b.certified and b.confidence is None for s in _sides(b)]
     if budget is not None:
-        found = model.bracket(budget)
-        proven += [found.below, found.above]
+        best = model.bracket(budget)
+        proven += [best.below, best.above]
     exact = [bound for bound in proven if bound.target == "exact"]
     below = exact or [bound for bound in proven if bound.target == "lower"]
     above = exact or [bound for bound in proven if bound.target == "upper"]
@@ -177,16 +157,15 @@ def _sides(bound: Bound) -> list[Bound]:
 
 
 def _as_json(
-    file: Path, model: LogSupermodular, rows: Iterable[_Row[Bound]], bracket: Bracket | None
+    file: Path, model: LogSupermodular, rows: list[_Row], bracket: Bracket | None
 ) -> dict[str, Any]:
     return {
         "file": str(file),
         "variables": model.n,
         "fixed": {str(element): value for element, value in model.fixed.items()},
         "bounds": [_bound_as_json(row) for row in rows],
-        "bracket": None
-        if bracket is None
-        else {
+        "bracket": bracket
+        and {
             "lower": bracket.lower,
             "upper": bracket.upper,
             "methods": [bracket.below.method, bracket.above.method],
@@ -194,37 +173,24 @@ def _as_json(
     }
 
 
-def _bound_as_json(row: _Row[Bound]) -> dict[str, Any]:
-    bound = row.found
+def _bound_as_json(row: _Row) -> dict[str, Any]:
+    bound: Bound | None = row.found
     if bound is None:
         return {"method": row.method, "skipped": row.reason}
     return {
-        "method": row.method,
-        "ran": bound.method,
-        "side": bound.target,
-        "certified": bound.certified,
-        "ln": bound.value,
-        "log10": _decimal(bound.value),
-        "stderr": bound.stderr,
-        "interval": bound.interval,
-        "confidence": bound.confidence,
-        "solves": bound.solves,
+        **{"method": row.method, "ran": bound.method, "side": bound.target},
+        **{"certified": bound.certified, "ln": bound.value, "log10": _decimal(bound.value)},
+        **{key: getattr(bound, key) for key in ("stderr", "interval", "confidence", "solves")},
         "seconds": row.seconds,
     }
 
 
-def _marginals_as_json(rows: Iterable[_Row[Marginals]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for row in rows:
-        if row.found is None:
-            found[row.method] = {"skipped": row.reason}
-            continue
-        parts = {key: getattr(row.found, key) for key in ("values", "lower", "upper", "stderr")}
-        found[row.method] = {
-            key: None if part is None else part.tolist() for key, part in parts.items()
-        }
-        found[row.method]["seconds"] = row.seconds
-    return found
+def _marginals_as_json(row: _Row) -> dict[str, Any]:
+    if row.found is None:
+        return {"skipped": row.reason}
+    parts = {key: getattr(row.found, key) for key in ("values", "lower", "upper", "stderr")}
+    lists = {key: None if part is None else part.tolist() for key, part in parts.items()}
+    return {**lists, "seconds": row.seconds}
 
 
 def _finite(content: Any) -> Any:
@@ -240,44 +206,41 @@ def _decimal(value: float) -> float:
     return value / math.log(10.0)
 
 
-def _print(
-    file: Path, model: LogSupermodular, rows: Iterable[_Row[Bound]], bracket: Bracket | None
-) -> None:
+def _print(file: Path, model: LogSupermodular, rows: list[_Row], bracket: Bracket | None) -> None:
     from logsuper.report import Table
 
     fixed = f", {len(model.fixed)} of them fixed" if model.fixed else ""
-    cells, left_out = [], []
-    for row in rows:
-        bound = row.found
-        if bound is None:
-            left_out.append(row)
-            continue
-        error = "" if bound.stderr is None else f"{bound.stderr:.2g}"
-        digits = f"{bound.value:.6f}", f"{_decimal(bound.value):.6f}"
-        cells.append((bound.method, bound.target, *digits, error, f"{row.seconds:.3f}"))
+    cells = []
+    for _, bound, _, seconds in rows:
+        if bound is not None:
+            error = "" if bound.stderr is None else f"{bound.stderr:.2g}"
+            digits = f"{bound.value:.6f}", f"{_decimal(bound.value):.6f}"
+            cells.append((bound.method, bound.target, *digits, error, f"{seconds:.3f}"))
     if cells:
         head = ["method", "side", "ln Z", "log10 Z", "standard error", "seconds"]
         print_table(Table(f"{file.name}: {model.n} variables{fixed}", head, cells))
-    screen = console()
-    for row in left_out:
-        screen.print(f"{row.method}: left out, {row.reason}", soft_wrap=True)
+    _print_reasons(rows)
     if bracket is not None:
         methods = " and ".join(dict.fromkeys([bracket.below.method, bracket.above.method]))
-        screen.print(
+        console().print(
             f"Certified: ln Z in [{bracket.lower:.6f}, {bracket.upper:.6f}], log10 Z in "
             f"[{_decimal(bracket.lower):.6f}, {_decimal(bracket.upper):.6f}], by {methods}",
             soft_wrap=True,
         )
 
 
-def _print_marginals(model: LogSupermodular, rows: Sequence[_Row[Marginals]]) -> None:
+def _print_marginals(model: LogSupermodular, rows: list[_Row]) -> None:
     from logsuper.report import Table
 
     columns = {row.method: row.found.values for row in rows if row.found is not None}
     cells = [(d, *(f"{values[d]:.4f}" for values in columns.values())) for d in range(model.n)]
     if columns:
         print_table(Table("P(x_d = 1)", ["d", *columns], cells))
+    _print_reasons(rows, "Marginals by ")
+
+
+def _print_reasons(rows: list[_Row], what: str = "") -> None:
+    """Say which methods were left out, and why."""
     for row in rows:
         if row.found is None:
-            reason = f"Marginals by {row.method}: left out, {row.reason}"
-            console().print(reason, soft_wrap=True)
+            console().print(f"{what}{row.method}: left out, {row.reason}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Text on the terminal: printed as it is, whatever a user or a file has put into it."""
+"""Text on the terminal, printed as it is, whatever it contains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["console", "is_plain", "one_line", "print_table", "tolerate_encodings
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a console that takes no brackets for markup and no colons for emoji."""
+    """Return a console that interprets neither brackets as markup nor colons as emoji."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -68,7 +68,7 @@ def _is_odd(character: str) -> bool:
 
 
 def tolerate_encodings() -> None:
-    """Escape what the encoding of the terminal, or of a pipe, has no code for."""
+    """Escape characters that the encoding of the terminal, or of a pipe, does not have."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,18 +1,17 @@
-"""`logsuper demo`: learn from noisy silhouettes alone, clean others, and show what came out."""
+"""`logsuper demo`: learn from noisy silhouettes alone, clean others, and show the result."""
 
 from __future__ import annotations
 
 import json
 import time
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from logsuper.cli._console import console, print_table
-from logsuper.cli._inputs import SEED, FiniteRange, TextPath, check_folder, refusal
+from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, check_folder, refusal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +28,7 @@ _SAMPLES = 2
 _FILES = {"report": "report.html", "image": "demo.png"}
 
 
-@dataclass(frozen=True)
-class _Images:
+class _Images(NamedTuple):
     """The images that were cleaned, and what was found about them."""
 
     original: NDArray[np.uint8]
@@ -43,7 +41,7 @@ class _Images:
 @click.command(context_settings={"show_default": True})
 @click.option(
     "--out",
-    type=TextPath(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path("demo"),
     help="Folder for report.html and demo.png; made if it is not there.",
 )
@@ -119,7 +117,7 @@ def _run(
 def _figures(
     denoiser: MaskDenoiser, images: _Images, noise: float, seconds: tuple[float, float]
 ) -> dict[str, Any]:
-    """Return all numbers, as JSON can hold them; shares of wrong pixels are one an image."""
+    """Return all numbers, as JSON can hold them; one share of wrong pixels per image."""
     import numpy as np
 
     def shares(wrong: NDArray[Any]) -> list[float]:
@@ -143,40 +141,37 @@ def _percent(share: float) -> str:
 
 
 def _summary(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what a reader wants to know first."""
+    """Return the rows of the summary."""
     from logsuper.report import duration
 
-    count = len(figures["noisy"])
-    mean = {name: sum(figures[name]) / count for name in ("noisy", "cleaned", "expected")}
-    converged = "" if figures["converged"] else ", not to convergence"
+    count, converged = len(figures["noisy"]), figures["converged"]
+    shares = {
+        "flipped pixels, in truth": figures["noise"],
+        "flipped pixels, as estimated": figures["noise_estimated"],
+        "wrong pixels, before": sum(figures["noisy"]) / count,
+        "wrong pixels, after": sum(figures["cleaned"]) / count,
+        "wrong pixels, as the model expects": sum(figures["expected"]) / count,
+    }
+    source = f"{_TRAIN} noisy images, no clean one{'' if converged else ', not to convergence'}"
     return [
-        ("learned from", f"{_TRAIN} noisy images, no clean one{converged}"),
+        ("learned from", source),
         ("cleaned", f"{count} other image{'s' * (count > 1)}"),
-        ("flipped pixels, in truth", _percent(figures["noise"])),
-        ("flipped pixels, as estimated", _percent(figures["noise_estimated"])),
-        ("wrong pixels, before", _percent(mean["noisy"])),
-        ("wrong pixels, after", _percent(mean["cleaned"])),
-        ("wrong pixels, as the model expects", _percent(mean["expected"])),
+        *((what, _percent(share)) for what, share in shares.items()),
         ("time to learn", duration(figures["learning_seconds"])),
         ("time to clean", duration(figures["cleaning_seconds"])),
     ]
 
 
 def _sheets(denoiser: MaskDenoiser, images: _Images) -> dict[str, list[list[sheet.Panel]]]:
-    """Return the first images, what the model thinks of them, and the model."""
+    """Return the panels: the first images, their probabilities, and the learned model."""
     from logsuper.report import sheet
 
     demo, doubts = [], []
     for i, original in enumerate(images.original[:_SHOWN]):
         cleaned, probability = images.cleaned[i], images.probability[i]
-        demo.append(
-            [
-                sheet.grey(original, "original"),
-                sheet.grey(images.noisy[i], "noisy"),
-                sheet.grey(cleaned, "cleaned"),
-                sheet.grey(probability, "probability"),
-            ]
-        )
+        shown = {"original": original, "noisy": images.noisy[i], "cleaned": cleaned}
+        shown["probability"] = probability
+        demo.append([sheet.grey(image, title) for title, image in shown.items()])
         doubts.append(
             [sheet.judged(cleaned, original, "cleaned"), sheet.doubt(probability, "uncertainty")]
         )

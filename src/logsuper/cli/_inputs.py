@@ -1,4 +1,4 @@
-"""What users type, checked before any work: paths, numbers, and folders that can be written to."""
+"""Checks of what users type, before any work: paths, numbers, and folders to write to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 from logsuper.cli._console import is_plain
 
-__all__ = ["SEED", "FiniteRange", "TextPath", "check_folder", "refusal"]
+__all__ = ["FOLDER", "SEED", "FiniteRange", "TextPath", "check_folder", "refusal"]
 
 SEED = click.IntRange(0, 2**63 - 1)
 """A random seed."""
@@ -31,8 +31,12 @@ class TextPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+FOLDER = TextPath(file_okay=False, path_type=Path)
+"""A folder for results, which need not be there yet."""
+
+
 class FiniteRange(click.FloatRange):
-    """A range of numbers that NaN and infinity are not in."""
+    """A range of finite numbers."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""
@@ -43,7 +47,7 @@ class FiniteRange(click.FloatRange):
 
 
 def check_folder(out: Path, names: Iterable[str] = ()) -> None:
-    """Make the folder for what a command will write, or say in one line why that cannot be.
+    """Make the folder for the results of a command, or say in one line why that is impossible.
 
     Parameters
     ----------

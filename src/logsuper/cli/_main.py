@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import click
 
 from logsuper import __version__
-from logsuper.cli._bounds import bounds
 from logsuper.cli._console import one_line, tolerate_encodings
-from logsuper.cli._demo import demo
-from logsuper.cli._reproduce import reproduce
 
 __all__ = ["main"]
+
+COMMANDS = [
+    "bounds",
+    "demo",
+    "reproduce",
+]
+"""The commands; NAME is the function NAME in `_NAME.py`."""
 
 
 class _Interrupted(click.Abort):
@@ -39,7 +44,7 @@ class _Group(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run, with click's own standalone mode replaced by one that is less wordy."""
+        """Run, with click's own standalone mode replaced by a terser one."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         tolerate_encodings()
@@ -74,6 +79,5 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-main.add_command(demo)
-main.add_command(bounds)
-main.add_command(reproduce)
+for _name in COMMANDS:
+    main.add_command(getattr(import_module(f"logsuper.cli._{_name}"), _name))

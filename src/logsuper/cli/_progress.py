@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from logsuper.cli._console import console
 
@@ -14,7 +15,7 @@ _Show = Callable[[int, int], None]
 
 @contextmanager
 def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
-    """Show one bar for each name, on the standard error.
+    """Show one bar per name on the standard error.
 
     Parameters
     ----------
@@ -23,30 +24,18 @@ def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
     Yields
     ------
     dict
-        For each name a function that is told how much is done, and of how much.
+        For each name a function that is given how much is done, and the total.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich import progress as rich
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console(stderr=True)) as progress:
+    name = rich.TextColumn("{task.description}", markup=False)
+    columns = name, rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn()
+    with rich.Progress(*columns, console=console(stderr=True)) as progress:
 
-        def watch(task: TaskID) -> _Show:
-            def show(done: int, total: int) -> None:
-                progress.start_task(task)
-                progress.update(task, completed=done, total=total)
+        def show(task: rich.TaskID, done: int, total: int) -> None:
+            progress.start_task(task)
+            progress.update(task, completed=done, total=total)
 
-            return show
-
-        yield {name: watch(progress.add_task(name, start=False, total=None)) for name in names}
+        yield {
+            name: partial(show, progress.add_task(name, start=False, total=None)) for name in names
+        }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logsuper.cli._console import print_table
-from logsuper.cli._inputs import TextPath, check_folder, refusal
+from logsuper.cli._inputs import FOLDER, TextPath, check_folder, refusal
 from logsuper.cli._progress import bars
 
 if TYPE_CHECKING:
@@ -32,6 +32,13 @@ _HELP = {
     "calibration": "Are pixels of probability p white in a share p of all cases?",
     "all": "Everything, in one report.",
 }
+_OUT = "Folder for report.html, report.md and CSVs; made if it is not there."
+_DATA = (
+    "Folder with the Weizmann horse database; figure 1 needs none.  "
+    "[default: silhouettes that ship with the package]"
+)
+_QUICK = "A first look: smaller settings, fewer seeds."
+_COUNT = "How many: data sets of figure 1, noises of the same images elsewhere."
 _RESUME = (
     "Writes a report: a page of HTML that needs no other file, a copy in Markdown, and a CSV for "
     "each table. What is finished is kept in OUT/partial: the same command goes on where it was "
@@ -54,33 +61,20 @@ def _check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -
     from logsuper._base import count_threads
 
     if jobs == 0:
-        raise click.BadParameter("0 is no number of processes; try -1", param_hint="--jobs")
+        raise click.BadParameter("0 is not a number of processes; try -1", param_hint="--jobs")
     return count_threads(jobs)
 
 
 def _options(seeds: int, quick_seeds: int) -> list[click.Parameter]:
-    """Return the options of a command with so many seeds."""
+    """Return the options of a command with these default numbers of seeds."""
     return [
-        click.Option(
-            ["--out"],
-            type=TextPath(file_okay=False, path_type=Path),
-            required=True,
-            help="Folder for report.html, report.md and CSVs; made if it is not there.",
-        ),
-        click.Option(
-            ["--data"],
-            type=TextPath(path_type=Path),
-            help="Folder with the Weizmann horse database; figure 1 needs none.  "
-            "[default: silhouettes that ship with the package]",
-        ),
-        click.Option(
-            ["--quick"], is_flag=True, help="A look first: smaller settings, fewer seeds."
-        ),
+        click.Option(["--out"], type=FOLDER, required=True, help=_OUT),
+        click.Option(["--data"], type=TextPath(path_type=Path), help=_DATA),
+        click.Option(["--quick"], is_flag=True, help=_QUICK),
         click.Option(
             ["--seeds"],
             type=click.IntRange(1, 1000),
-            help="How many: data sets of figure 1, noises of the same images elsewhere.  "
-            f"[default: {seeds}, with --quick {quick_seeds}]",
+            help=f"{_COUNT}  [default: {seeds}, with --quick {quick_seeds}]",
         ),
         click.Option(
             ["--jobs"],
@@ -88,7 +82,7 @@ def _options(seeds: int, quick_seeds: int) -> list[click.Parameter]:
             default=-1,
             show_default=True,
             callback=_check_jobs,
-            help="Processes; -1 is one for each processor. The numbers do not depend on it.",
+            help="Processes; -1 is one per processor. The results do not depend on it.",
         ),
     ]
 

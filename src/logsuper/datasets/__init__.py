@@ -1,4 +1,4 @@
-"""Data to try things on: silhouettes and points that need no download, and a loader of horses."""
+"""Example data: silhouettes and points that need no download, and a loader of horses."""
 
 from logsuper.datasets._corrupt import corrupt
 from logsuper.datasets._mixture import MixtureGraph, gaussian_mixture_graph

@@ -1,4 +1,4 @@
-"""Noise with a seed for each image."""
+"""Noise with one seed per image."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["corrupt"]
 def corrupt(
     images: NDArray[Any] | Sequence[NDArray[Any]], channel: Channel, seed: int = 0
 ) -> FloatArray:
-    """Observe images through a channel, each with a noise of its own.
+    """Observe images through a channel, each with its own noise.
 
     Parameters
     ----------
     images : array-like of shape (N, ...), of 0 and 1
     channel : Channel
     seed : int, default 0
-        The noise of image i is a function of (seed, i), whatever the other images are.
+        The noise of image i depends on (seed, i) alone, not on the other images.
 
     Returns
     -------

@@ -91,6 +91,6 @@ def gaussian_mixture_graph(
     where = (centres[:, None, :] + rng.normal(size=(2, each, 2))).reshape(2 * each, 2)
     pairs = np.stack(np.triu_indices(2 * each, 1), axis=1)
     labels = np.repeat(np.array([1, 0], dtype=np.uint8), each)
-    with np.errstate(over="ignore"):  # what decays beyond all bounds is 0
+    with np.errstate(over="ignore"):  # an infinite exponent is a weight of 0
         weights = np.exp(-rate * pdist(where))
     return MixtureGraph(where, labels, Cut(2 * each, pairs, weights))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import as_generator, check_integer
+from logsuper._base import Seed, as_generator, check_integer
 
 __all__ = ["make_silhouettes"]
 
@@ -17,22 +15,11 @@ _SUBPIXELS = 4  # supersampling along each axis
 _LARGEST = 2**15  # pixels along each axis
 
 Point = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Limb:
-    """A tapered capsule: the round cone from `start` to `end`."""
-
-    start: Point
-    end: Point
-    start_radius: float
-    end_radius: float
+Limb = tuple[Point, Point, float, float]  # a tapered capsule: both ends, and the radius at each
 
 
 def make_silhouettes(
-    n: int = 10,
-    shape: tuple[int, int] = (50, 50),
-    seed: int | np.random.Generator | None = 0,
+    n: int = 10, shape: tuple[int, int] = (50, 50), seed: Seed = 0
 ) -> NDArray[np.uint8]:
     """Draw silhouettes of four-legged animals, each in its own build and pose.
 
@@ -62,27 +49,18 @@ def make_silhouettes(
     >>> images.shape, images.dtype, sorted(set(images.ravel().tolist()))
     ((3, 32, 48), dtype('uint8'), [0, 1])
     """
-    n, height, width = _check(n, shape)
-    # One child stream an animal: image i does not depend on n.
-    streams = as_generator(seed).spawn(n)
-    images = np.empty((n, height, width), dtype=np.uint8)
-    for image, rng in zip(images, streams, strict=True):
-        limbs, scale = _fit(_animal(rng), height, width, rng)
-        image[...] = _draw(limbs, _BLEND * scale, height, width)
-    return images
-
-
-def _check(n: int, shape: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the number of images, their height and their width."""
     try:
         height, width = shape
     except (TypeError, ValueError):
         raise ValueError(f"shape must be a pair (height, width), got {shape!r}") from None
-    return (
-        check_integer(n, "n", 0, 2**31),
-        check_integer(height, "shape: the height", 16, _LARGEST),
-        check_integer(width, "shape: the width", 16, _LARGEST),
-    )
+    check_integer(height, "shape: the height", 16, _LARGEST)
+    check_integer(width, "shape: the width", 16, _LARGEST)
+    # One child stream per animal: image i does not depend on n.
+    streams = as_generator(seed).spawn(check_integer(n, "n", 0, 2**31))
+    images = np.empty((n, height, width), dtype=np.uint8)
+    for image, rng in zip(images, streams, strict=True):
+        image[...] = _draw(*_fit(*_animal(rng), height, width, rng), height, width)
+    return images
 
 
 def _ray(origin: Point, angle: float, length: float) -> Point:
@@ -90,15 +68,18 @@ def _ray(origin: Point, angle: float, length: float) -> Point:
     return origin + length * np.array([np.cos(angle), np.sin(angle)])
 
 
-def _animal(rng: np.random.Generator) -> list[_Limb]:
-    """Draw one skeleton around the origin, then tilt it and choose which way it looks."""
+def _animal(rng: np.random.Generator) -> tuple[Point, Point]:
+    """Draw one skeleton around the origin, then tilt it and choose which way it looks.
+
+    Returns the ends (L, 2, 2) and the radii (L, 2) of its limbs.
+    """
     shoulder, hip = np.array([0.45, 0.0]), np.array([-0.45, rng.uniform(-0.01, 0.05)])
     girth = rng.uniform(0.9, 1.12)
     chest, loin, rump = 0.27 * girth, 0.235 * girth, 0.26 * girth
     middle = (shoulder + hip) / 2 - np.array([0.0, 0.02])
     limbs = [
-        _Limb(shoulder, middle, chest, loin),
-        _Limb(middle, hip, loin, rump),
+        (shoulder, middle, chest, loin),
+        (middle, hip, loin, rump),
         *_head_and_neck(rng, shoulder, chest),
         *_tail(rng, hip, rump),
         *_legs(rng, shoulder, hip, girth),
@@ -106,13 +87,11 @@ def _animal(rng: np.random.Generator) -> list[_Limb]:
     tilt = rng.normal(0.0, 0.05)
     turn = np.array([[np.cos(tilt), -np.sin(tilt)], [np.sin(tilt), np.cos(tilt)]])
     mirror = np.array([rng.choice([-1.0, 1.0]), 1.0])
-    return [
-        replace(limb, start=mirror * (turn @ limb.start), end=mirror * (turn @ limb.end))
-        for limb in limbs
-    ]
+    ends = [[mirror * (turn @ point) for point in limb[:2]] for limb in limbs]
+    return np.array(ends), np.array([limb[2:] for limb in limbs])
 
 
-def _head_and_neck(rng: np.random.Generator, shoulder: Point, chest: float) -> list[_Limb]:
+def _head_and_neck(rng: np.random.Generator, shoulder: Point, chest: float) -> list[Limb]:
     grazing = rng.random() < 0.15
     lift = rng.uniform(-0.85, -0.6) if grazing else rng.uniform(0.6, 1.15)
     length = rng.uniform(0.5, 0.66) + 0.15 * grazing
@@ -125,14 +104,14 @@ def _head_and_neck(rng: np.random.Generator, shoulder: Point, chest: float) -> l
     ear_root = _ray(poll, nod + np.pi / 2, 0.04)
     ear_tip = _ray(ear_root, nod + rng.uniform(1.7, 2.3), rng.uniform(0.12, 0.16))
     return [
-        _Limb(root, crest, 0.78 * chest, 0.125),
-        _Limb(crest, poll, 0.125, 0.085),
-        _Limb(cheek, muzzle, 0.11, 0.066),
-        _Limb(ear_root, ear_tip, 0.045, 0.018),
+        (root, crest, 0.78 * chest, 0.125),
+        (crest, poll, 0.125, 0.085),
+        (cheek, muzzle, 0.11, 0.066),
+        (ear_root, ear_tip, 0.045, 0.018),
     ]
 
 
-def _tail(rng: np.random.Generator, hip: Point, rump: float) -> list[_Limb]:
+def _tail(rng: np.random.Generator, hip: Point, rump: float) -> list[Limb]:
     root = _ray(hip, np.pi - 0.75, 0.92 * rump)
     carried = rng.uniform(0.0, 1.0)  # 0 hangs, 1 streams behind
     heading = np.pi + 0.25 + 0.9 * (1.0 - carried)
@@ -141,12 +120,12 @@ def _tail(rng: np.random.Generator, hip: Point, rump: float) -> list[_Limb]:
     radii = (0.055, 0.07, 0.075, 0.035)
     for i in range(3):
         tip = _ray(root, heading, step)
-        limbs.append(_Limb(root, tip, radii[i], radii[i + 1]))
+        limbs.append((root, tip, radii[i], radii[i + 1]))
         root, heading = tip, heading + rng.uniform(0.1, 0.35)
     return limbs
 
 
-def _legs(rng: np.random.Generator, shoulder: Point, hip: Point, girth: float) -> list[_Limb]:
+def _legs(rng: np.random.Generator, shoulder: Point, hip: Point, girth: float) -> list[Limb]:
     """Four legs somewhere in the cycle of a gait, with a stride from standing to a run."""
     stride = rng.uniform(0.15, 0.6)
     phase = rng.uniform(0.0, 2.0 * np.pi)
@@ -159,80 +138,59 @@ def _legs(rng: np.random.Generator, shoulder: Point, hip: Point, girth: float) -
     down = -np.pi / 2
     limbs = []
     for leg, lag in enumerate(lags):
-        fore = leg < 2
         swing = phase + 2.0 * np.pi * (lag + rng.normal(0.0, 0.02))
         reach = stride * np.sin(swing)
         fold = 1.5 * stride * max(0.0, np.cos(swing))  # the knee bends while the leg comes forward
         aside = 0.045 if leg % 2 == 0 else -0.045
-        if fore:
-            top = shoulder + np.array([aside - 0.03, -0.1])
+        if leg < 2:  # a foreleg
+            top, thigh, joint, shin = shoulder + np.array([aside - 0.03, -0.1]), 0.16, 0.078, 0.066
             knee = _ray(top, down + reach, upper)
             hoof = _ray(knee, down + reach - fold, lower)
-            sizes = (0.16 * girth, 0.078 * bulk, 0.066 * bulk, 0.052 * bulk)
         else:
-            top = hip + np.array([aside, -0.06])
+            top, thigh, joint, shin = hip + np.array([aside, -0.06]), 0.21, 0.082, 0.068
             knee = _ray(top, down + reach - 0.22, upper + 0.02)
             hoof = _ray(knee, down + reach + 0.12 - 0.8 * fold, lower)
-            sizes = (0.21 * girth, 0.082 * bulk, 0.068 * bulk, 0.052 * bulk)
         toe = hoof + np.array([0.05, 0.0])
-        limbs += [
-            _Limb(top, knee, sizes[0], sizes[1]),
-            _Limb(knee, hoof, sizes[2], sizes[3]),
-            _Limb(hoof, toe, 0.058 * bulk, 0.048 * bulk),
-        ]
+        limbs.append((top, knee, thigh * girth, joint * bulk))
+        limbs.append((knee, hoof, shin * bulk, 0.052 * bulk))
+        limbs.append((hoof, toe, 0.058 * bulk, 0.048 * bulk))
     return limbs
 
 
 def _fit(
-    limbs: list[_Limb], height: int, width: int, rng: np.random.Generator
-) -> tuple[list[_Limb], float]:
-    """Scale and move the skeleton into the frame: pixel coordinates, x right, y down."""
-    ends = np.array([p for limb in limbs for p in (limb.start, limb.end)])
-    radii = np.array([r for limb in limbs for r in (limb.start_radius, limb.end_radius)])
-    low = (ends - radii[:, None]).min(axis=0) - _BLEND
-    high = (ends + radii[:, None]).max(axis=0) + _BLEND
-    extent = high - low
+    ends: Point, radii: Point, height: int, width: int, rng: np.random.Generator
+) -> tuple[Point, Point, float]:
+    """Scale and move the skeleton into the frame: pixel coordinates, x right, y down.
+
+    Returns the ends, the radii, and the length over which limbs melt into each other.
+    """
+    low = (ends - radii[..., None]).min(axis=(0, 1)) - _BLEND
+    high = (ends + radii[..., None]).max(axis=(0, 1)) + _BLEND
     frame = np.array([width, height]) - 4.0  # two pixels of air on each side
-    scale = rng.uniform(0.82, 1.0) * float((frame / extent).min())
-    place = 2.0 + (frame - scale * extent) * rng.uniform(0.0, 1.0, size=2)
-    least = 0.75  # a thinner leg would break up between pixels
-
-    def pixel(point: Point) -> Point:
-        x, y = place + scale * (point - low)
-        return np.array([x, height - y])
-
-    fitted = [
-        _Limb(
-            pixel(limb.start),
-            pixel(limb.end),
-            max(scale * limb.start_radius, least),
-            max(scale * limb.end_radius, least),
-        )
-        for limb in limbs
-    ]
-    return fitted, scale
+    scale = rng.uniform(0.82, 1.0) * float((frame / (high - low)).min())
+    place = 2.0 + (frame - scale * (high - low)) * rng.uniform(0.0, 1.0, size=2)
+    pixels = place + scale * (ends - low)
+    pixels[..., 1] = height - pixels[..., 1]
+    # a thinner leg would break up between pixels
+    return pixels, np.maximum(scale * radii, 0.75), _BLEND * scale
 
 
-def _draw(limbs: list[_Limb], blend: float, height: int, width: int) -> NDArray[np.bool_]:
+def _draw(ends: Point, radii: Point, blend: float, height: int, width: int) -> NDArray[np.bool_]:
     """Rasterise the smooth union {p : sum over limbs of exp(-distance(p) / blend) >= 1}."""
     fine = _SUBPIXELS
     total = np.zeros((height * fine, width * fine))
     xs = (np.arange(width * fine) + 0.5) / fine
     ys = (np.arange(height * fine) + 0.5) / fine
-    for limb in limbs:
-        reach = max(limb.start_radius, limb.end_radius) + 4.0 * blend
-        left, top = np.minimum(limb.start, limb.end) - reach
-        right, bottom = np.maximum(limb.start, limb.end) + reach
+    for (start, end), (first, last) in zip(ends, radii, strict=True):
+        reach = max(first, last) + 4.0 * blend
+        left, top = np.minimum(start, end) - reach
+        right, bottom = np.maximum(start, end) + reach
         columns = slice(*np.searchsorted(xs, (left, right)))
         rows = slice(*np.searchsorted(ys, (top, bottom)))
-        dx = xs[None, columns] - limb.start[0]
-        dy = ys[rows, None] - limb.start[1]
-        ax, ay = limb.end - limb.start
-        length2 = max(ax * ax + ay * ay, 1e-12)
-        t = np.clip((dx * ax + dy * ay) / length2, 0.0, 1.0)
-        radius = limb.start_radius + t * (limb.end_radius - limb.start_radius)
-        distance = np.hypot(dx - t * ax, dy - t * ay) - radius
+        dx, dy = xs[None, columns] - start[0], ys[rows, None] - start[1]
+        ax, ay = end - start
+        t = np.clip((dx * ax + dy * ay) / max(ax * ax + ay * ay, 1e-12), 0.0, 1.0)
+        distance = np.hypot(dx - t * ax, dy - t * ay) - (first + t * (last - first))
         total[rows, columns] += np.exp(np.minimum(-distance / blend, 20.0))
     inside = (total >= 1.0).reshape(height, fine, width, fine)
-    covered: NDArray[np.bool_] = inside.mean(axis=(1, 3)) >= 0.5
-    return covered
+    return np.asarray(inside.mean(axis=(1, 3)) >= 0.5)

@@ -1,4 +1,4 @@
-"""The Weizmann horse database, from a folder of the user's."""
+"""The Weizmann horse database, read from a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logsuper._base import FloatArray, check_choice, check_integer, check_number
 
 __all__ = ["Masks", "load_weizmann"]
 
-# Formats that are tried whatever a file is called; others may start programs to decode them.
+# Formats that are tried, whatever the file name; Pillow starts programs to decode some others.
 _FORMATS = ("JPEG", "PNG")
 _FILTERS = ("box", "nearest", "bilinear", "bicubic", "lanczos", "hamming")
 
@@ -44,12 +44,12 @@ class Masks:
     def split(
         self, train: int = 100, test: int = 100
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return the first images in the order of the names, and the last.
+        """Return the first images in the order of their names, and the last ones.
 
         Parameters
         ----------
         train, test : int, default 100
-            How many; an image is never in both.
+            Numbers of images; none is in both parts.
 
         Returns
         -------
@@ -74,9 +74,9 @@ def load_weizmann(
 ) -> Masks:
     """Read the silhouettes of the Weizmann horse database (Borenstein, Sharon and Ullman, 2004).
 
-    Pictures are turned to grey, resized, and cut at a threshold. The defaults are the preparation
-    of all results that this project publishes; the paper does not say its own, and between
-    preparations the error of a denoiser at 20 % noise varies by a third.
+    Pictures are converted to grey, resized, and thresholded. The defaults are those of all results
+    that this project publishes. The paper does not state its preparation, and the error of a
+    denoiser at 20 % noise varies by a third between preparations.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def load_weizmann(
     threshold : float, default 0.5
         A pixel is 1 where its grey level, from 0 to 1, is above this.
     aspect : {"stretch", "pad", "crop"}
-        What to do with pictures of another aspect: stretch them to the shape, add background, or
-        cut off what is beyond the middle.
+        How pictures of another aspect ratio are fitted: stretched to the shape, padded with
+        background, or cropped to the middle.
 
     Returns
     -------
@@ -130,8 +130,8 @@ def _find(path: Path) -> list[Path]:
         if files:
             return files
     raise FileNotFoundError(
-        f"path: no pictures *.jpg in {path}, nor in figure_ground/ below it; the database is to be "
-        "unpacked there with its own folders"
+        f"path: no pictures *.jpg in {path}, nor in figure_ground/ below it; unpack the database "
+        "there with its own folders"
     )
 
 

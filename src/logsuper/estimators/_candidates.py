@@ -1,43 +1,51 @@
-"""Which density to fit: what the arguments allow, and the choice by rows that are held out."""
+"""Which density to fit: what the arguments allow, and the choice by held-out rows."""
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.estimators._common import check_count
 
-__all__ = ["Candidate", "check_components", "find_candidates", "has_closed_form", "most_likely"]
+__all__ = [
+    "CLOSED_FORM",
+    "Candidate",
+    "check_components",
+    "find_candidates",
+    "has_closed_form",
+    "most_likely",
+]
 
-# Numbers of components that are tried, as far as a step of the fit takes at most so many
-# operations; and what a row with unknown entries takes in place of one. Then the choice and the fit
-# take some twenty seconds at most.
+CLOSED_FORM = "exact"
+"""The learner whose result a forest in closed form is."""
+
+# Numbers of components that are tried while a step of the fit takes at most _OPERATIONS, which
+# bounds the choice and the fit by some twenty seconds; and the cost of a row with unknown entries,
+# in complete rows.
 _COMPONENTS = (2, 5, 10, 20)
 _OPERATIONS = 1e9
 _PARTIAL = 8
 
-# Rows below which there is nothing to hold out, and rows that are enough of it: one with unknown
+# Minimum number of rows to hold some out, and maximum number of held-out rows: one with unknown
 # entries may take a bracket of its own.
 _FEW, _HELD = 50, 500
 
 # What a forest in closed form, hence a mixture of them, needs of each argument.
 _NEEDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "functions": ("None or 'forest'", lambda value: value is None or _is_forest(value)),
-    "learner": ("'auto' or 'exact'", lambda value: value in ("auto", "exact")),
+    "learner": (f"'auto' or {CLOSED_FORM!r}", lambda value: value in ("auto", CLOSED_FORM)),
     "modular": ("'pixel'", lambda value: value == "pixel"),
     "penalty": ("None", lambda value: value is None),
     "options": ("None", lambda value: not value),
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """What may be fitted.
+class Candidate(NamedTuple):
+    """A model that may be fitted.
 
     Attributes
     ----------
@@ -68,10 +76,8 @@ def check_components(estimator: Any) -> int | None:
     return components
 
 
-def find_candidates(
-    estimator: Any, components: int | None, rows: FloatArray
-) -> Sequence[Candidate]:
-    """Return what may be fitted to the rows, simple models first."""
+def find_candidates(estimator: Any, components: int | None, rows: FloatArray) -> list[Candidate]:
+    """Return the models that may be fitted to the rows, simple ones first."""
     if components is not None and components > 1:
         return [Candidate("forest", components)]
     kinds = ("counts", "forest") if estimator.functions is None else (estimator.functions,)
@@ -99,11 +105,11 @@ def most_likely(
     Parameters
     ----------
     candidates : sequence of Candidate
-        Mixtures last, in increasing order of their components. Once one of them is no better than
+        Mixtures last, in increasing order of their components. Once one of them is not better than
         the mixture before it, larger ones are not tried.
     rows : ndarray of shape (N, n)
     key : int
-        For the choice of the rows.
+        Seed for the choice of the rows.
     score : callable
         Given a candidate, rows to fit it to, other rows and the key, returns the mean
         log-likelihood of the other rows.
@@ -111,29 +117,23 @@ def most_likely(
     order = np.random.default_rng(key).permutation(len(rows))
     held = len(rows) // 5
     train, test = rows[order[held:]], rows[order[: min(held, _HELD)]]
-    best, most = candidates[0], -np.inf
     if len(candidates) == 1 or len(rows) < _FEW or rows.shape[1] < 2 or np.isnan(train).all():
-        return best
-    last = -np.inf
+        return candidates[0]
+    scores: list[float] = []
     for candidate in candidates:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = score(candidate, train, test, key)
-        if found > most:
-            best, most = candidate, found
-        if candidate.components > 1:
-            if found <= last:
-                break
-            last = found
-    return best
+            scores.append(score(candidate, train, test, key))
+        larger = len(scores) > 1 and candidates[len(scores) - 2].components > 1
+        if larger and scores[-1] <= scores[-2]:
+            break
+    return candidates[int(np.argmax(scores))]
 
 
 def _first_hindrance(estimator: Any) -> str | None:
     """Return the first argument that does not allow a forest in closed form, if any."""
-    for name, (_, allows) in _NEEDS.items():
-        if not allows(getattr(estimator, name)):
-            return name
-    return None
+    bad = (name for name, (_, fits) in _NEEDS.items() if not fits(getattr(estimator, name)))
+    return next(bad, None)
 
 
 def _is_forest(functions: Any) -> bool:

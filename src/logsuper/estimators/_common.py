@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from logsuper._base import Seed, check_callback, check_choice, check_number
-from logsuper.estimators._learners import LEARNERS, find_penalty
+from logsuper._base import Seed, check_number
 from logsuper.functions import SubmodularFunction
-from logsuper.learning import Callback, Examples, Learned
+from logsuper.learning import Callback, Examples, Learned, Learner, Penalty
 
-__all__ = [
-    "as_seed",
-    "check_callback",
-    "check_choice",
-    "check_count",
-    "check_functions",
-    "check_tol",
-    "run",
-    "whole",
-]
+__all__ = ["as_seed", "check_count", "check_functions", "check_tol", "run", "whole"]
+
+# The kinds of parameters, as users and as layouts call them.
+_KINDS = {"alpha": "alpha", "modular": "modular", "filter": "beta", "scale": "scale"}
 
 
 @contextmanager
@@ -39,53 +31,54 @@ def whole(estimator: object) -> Iterator[None]:
 
 
 def run(
-    estimator: Any, name: str, examples: Examples, key: int, callback: Callback | None
+    estimator: Any, learner: Learner, examples: Examples, key: int, callback: Callback | None
 ) -> Learned:
     """Run a learner with the arguments of an estimator."""
-    learner = LEARNERS[name]
-    arguments: dict[str, Any] = {
-        "seed": key,
-        "n_jobs": estimator.n_jobs,
-        "callback": callback,
-    }
+    arguments = {"seed": key, "n_jobs": estimator.n_jobs, "callback": callback}
     if estimator.tol is not None:
         arguments["tol"] = check_tol(estimator.tol)
     if estimator.max_iter is not None:
-        arguments[learner.cap] = check_count(estimator.max_iter, "max_iter")
+        arguments[learner.limit] = check_count(estimator.max_iter, "max_iter")
     given = {} if estimator.options is None else estimator.options
     if not isinstance(given, Mapping):
         raise TypeError(f"options must be a mapping or None, got {type(given).__name__}")
     for option in given:
         if not isinstance(option, str):
             raise TypeError(f"options has the key {option!r}; keys are names of arguments")
-    twice = sorted(given.keys() & {*arguments, "tol"})
-    if twice:
-        raise ValueError(f"options has the key {twice[0]!r}; set it on the estimator itself")
-    if given.get("checkpoint") is not None and not isinstance(
-        estimator.random_state, int | np.integer
-    ):
+        if option in {*arguments, "tol"}:
+            raise ValueError(f"options has the key {option!r}; set it on the estimator itself")
+    seeded = isinstance(estimator.random_state, int | np.integer)
+    if given.get("checkpoint") is not None and not seeded:
         raise ValueError(
             "options has a checkpoint, which needs an integer as random_state: no other fit could "
             "go on from it"
         )
-    penalty = find_penalty(estimator.penalty, name, examples.layout, examples.count)
-    return learner.load(name)(examples, penalty, **arguments, **given)
+    penalty = _find_penalty(estimator.penalty, learner, examples)
+    return learner.learn(examples, penalty, **arguments, **given)
+
+
+def _find_penalty(given: Any, learner: Learner, examples: Examples) -> Penalty:
+    """Return the regulariser that was asked for, or the learner's own."""
+    if given is None:
+        return learner.penalty(examples.layout, examples.count)
+    if not isinstance(given, Mapping):
+        given = dict.fromkeys(_KINDS, check_number(given, "penalty"))
+    for kind, weight in given.items():
+        if kind not in _KINDS:
+            raise ValueError(f"penalty has the key {kind!r}; it may have {', '.join(_KINDS)}")
+        if check_number(weight, f"penalty[{kind!r}]") < 0:
+            raise ValueError(f"penalty of {kind} = {weight:g} must be at least 0")
+    return Penalty.of(examples.layout, **{_KINDS[kind]: weight for kind, weight in given.items()})
 
 
 def check_count(value: Any, name: str, least: int = 1) -> int:
     """Return an integer of at least `least`."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        kind = type(value).__name__
-        raise TypeError(f"{name} must be an integer >= {least}, got {kind}") from None
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}")
-    if number >= 2**31:
-        raise ValueError(f"{name} must be below 2**31, got {number}")
-    return number
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer >= {least}, got {type(value).__name__}")
+    if not least <= value < 2**31:
+        bound = f"at least {least}" if value < least else "below 2**31"
+        raise ValueError(f"{name} must be {bound}, got {value}")
+    return int(value)
 
 
 def check_tol(value: Any) -> float:
@@ -95,8 +88,12 @@ def check_tol(value: Any) -> float:
     return float(value)
 
 
-def check_functions(functions: Any, name: str, n: int) -> tuple[SubmodularFunction, ...]:
-    """Return functions on n elements."""
+def check_functions(
+    functions: Any, name: str, n: int, argument: Any = None
+) -> tuple[SubmodularFunction, ...]:
+    """Return functions on n elements; call what makes them of an argument."""
+    if callable(functions) and not isinstance(functions, SubmodularFunction):
+        functions, name = functions(argument), f"{name}, called with {argument},"
     if isinstance(functions, SubmodularFunction):
         raise TypeError(f"{name} must be a list of functions; write [f] for one")
     try:

@@ -1,8 +1,8 @@
-"""Parts of large images to learn from: windows of one size, no more than learning needs.
+"""Windows of large images to learn from, all of one size and only as many as needed.
 
-Weights of a local model are the same everywhere, and each window of some thousand pixels tells of
-them. Windows of one shape share one structure, steps do not depend on which image is drawn, and
-the time to learn does not grow with the images.
+The weights of a local model are the same everywhere, so that windows of a few thousand pixels are
+enough to learn them. Windows of one shape share one structure, steps cost the same whichever image
+is drawn, and the time to learn does not grow with the images.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from logsuper.learning import Place
 __all__ = ["crop", "is_large"]
 
 SIDE = {2: 64, 3: 16}
-"""Pixels of a window along each axis, in images and in volumes."""
+"""Side of a window in pixels, for images and for volumes."""
 
 PIXELS = 1 << 19
-"""Pixels of all windows, as many as two hundred images of 50x50 have."""
+"""Maximum number of pixels in all windows together: that of two hundred images of 50x50."""
 
-# Images whose sides are at most so many windows long stay whole.
+# Images stay whole if no side is longer than this number of windows.
 _WHOLE = 1.5
 
 
 def is_large(images: list[Image]) -> bool:
-    """Return whether learning would look at windows."""
+    """Return whether to learn from windows of the images."""
     longest = max(max(image.shape) for image in images)
     return bool(longest > _WHOLE * SIDE[images[0].ndim])
 
@@ -39,10 +39,9 @@ def crop(
 ) -> tuple[list[Image], list[Image] | None, list[Place]]:
     """Return windows of the images and of their labels, of one shape where images allow it.
 
-    The last of what is returned is where they are from.
-
-    They cover the images where that is not too much, else they are drawn at random among those that
-    would; windows without a single label, or observation, are left out.
+    They cover the images if `PIXELS` allows it, else they are drawn at random among those that
+    would. Windows without a single label, or observation, are left out. The last part of the result
+    says where each window comes from.
     """
     side = SIDE[images[0].ndim]
     known = images if labels is None else labels
@@ -64,7 +63,7 @@ def crop(
 
 
 def _windows(shape: tuple[int, ...], side: int) -> Iterator[tuple[slice, ...]]:
-    """Yield windows that cover an image; they overlap where its sides are no multiples."""
+    """Yield windows that cover an image; they overlap if its sides are not multiples of theirs."""
     starts = []
     for length in shape:
         count = -(-length // side)

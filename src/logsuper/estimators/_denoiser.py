@@ -9,37 +9,28 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key
-from logsuper.channels import Channel
-from logsuper.estimators._common import (
-    as_seed,
-    check_callback,
-    check_choice,
-    check_count,
-    run,
-    whole,
-)
+from logsuper._base import FloatArray, as_key, check_callback, check_choice
+from logsuper.estimators._common import as_seed, check_count, run, whole
 from logsuper.estimators._crops import crop, is_large
 from logsuper.estimators._doubts import doubt_answer
-from logsuper.estimators._images import Image, read_images
-from logsuper.estimators._learners import LEARNERS
+from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_decoder import MaskDecoder
-from logsuper.estimators._mask_examples import functions_on, gather, read_labels
-from logsuper.estimators._noise import doubt, find_channel, has_places, noise_of
+from logsuper.estimators._mask_examples import functions_on, gather
+from logsuper.estimators._noise import doubt, find_channel, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
-from logsuper.learning import Callback, Parameters, Record, is_pairwise
+from logsuper.learning import LEARNERS, Callback, Learner, Record, choose_learner
 
 __all__ = ["MaskDenoiser"]
 
 _ENOUGH = 20
-"""Images from which on a modular term of each pixel is worth its numbers."""
+"""Minimum number of images for a modular term with one number per pixel."""
 
 _RADII = {2: (2, 1), 3: (1,)}
 """How far the learned filter may reach by default, in images and in volumes."""
 
 _SUPPORT = 1000
-"""Training pixels that each coefficient of it should have."""
+"""Minimum number of training pixels per coefficient of the filter."""
 
 
 class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
@@ -59,7 +50,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     ----------
     noise : {"auto", "flips", "asymmetric", "gaussian"}, float, array-like or Channel
         What happened to the images. A number is the share of flipped pixels, in (0, .5); an array
-        has one for each pixel. A word names the kind of a channel whose numbers are found from the
+        has one per pixel. A word names the kind of a channel whose parameters are found from the
         data: counted against `clean` where that is given, else estimated from the noisy images.
         "auto" is "flips" where all is 0 or 1, and "gaussian" for grey levels. Without `clean`, one
         rate for all pixels is checked: a warning says if it is larger than the images show.
@@ -69,46 +60,44 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         without them "resample" where all functions are pairwise, else "latent". The last three
         learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
-        The modular term t: one number for each pixel, one for all, or none. "auto" is "pixel" for
-        20 images or more of one shape, no side of them longer than 96 (24 in volumes), else
-        "shared".
+        The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
+        20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
     neighbors : int, list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
-        :math:`f_k` themselves; or what returns them for the shape of an image.
+        :math:`f_k` themselves; or a callable that returns them for the shape of an image.
     context : int or "auto"
-        How far the filter h reaches along each axis; 0 for none. "auto" is 2, or 1 for volumes,
-        as far as there are a thousand training pixels for each of its coefficients, and 0 for
-        "latent", which cannot learn one.
+        Radius of the filter h; 0 for none. "auto" is 2, or 1 for volumes, reduced until there are
+        a thousand training pixels per coefficient, and 0 for "latent", which cannot learn one.
     scale : bool, default True
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
     penalty : float or dict, optional
-        Weight of the quadratic regulariser, in nats an image, for all parameters or for each kind
+        Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
         ("alpha", "modular", "filter", "scale", 0 where not given). By default a Gaussian prior: 3
         over the number of images for the modular term (30 for "moments"), 30 over it for the
-        filter, and little, .1 over it (10 for "moments"), for the others.
+        filter, and .1 over it (10 for "moments") for the others.
     decode : {"auto", "mean", "map"}
         How `predict` decides: each pixel by its probability, or all by the most probable mask.
         "auto" is "map" for "max_margin", whose probabilities mean nothing, else "mean".
     marginals : {"auto", "logistic", "exact"}
         How `predict_proba` finds probabilities: by perturbations, or by (nearly) exact inference.
-        "auto" is what the learner assumed; exact inference only where it can be had.
+        "auto" is what the learner assumed; exact inference only where it is affordable.
     samples : int, default 64
-        Perturbations of each image, for "logistic".
+        Perturbations per image, for "logistic".
     tol : float, optional
         Accuracy of the learner; its own default if None.
     max_iter : int, optional
-        Most steps, rounds or iterations of the learner; its own default if None.
+        Maximum number of steps, rounds or iterations of the learner; its own default if None.
     options : dict, optional
         More arguments of the learner.
     callback : callable, optional
-        Called before the first step, with each line of the learner's history, and at least each
-        second by the default learners; a line that is only a sign of life has no objective, NaN.
-        What it raises ends the fit.
+        Called before the first step, with each record of the learner, and at least once per second
+        by the default learners; a record that is only a sign of life has the objective NaN. An
+        exception ends the fit.
     verbose : bool, default False
-        Whether to print what is found, and how far learning is.
+        Whether to print what is found and the progress of learning.
     random_state : int, Generator, RandomState or None, default 0
         The same number gives the same result, whatever `n_jobs`. A fitted estimator decodes with
-        the same perturbations every time: what it makes of an image depends on no other image.
+        the same perturbations every time: its result for an image does not depend on the others.
     n_jobs : int, optional
         Threads; -1 for all processors.
 
@@ -126,7 +115,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     channel_ : Channel
         With the noise that was given, found or learned.
     noise_ : float, ndarray or tuple
-        The numbers of the channel: the rate, or the rates of false ones and false zeros, or the
+        The parameters of the channel: the rate, or the rates of false ones and false zeros, or the
         standard deviations of zeros and ones.
     learner_ : str
         The learner that ran.
@@ -135,9 +124,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         Steps that the learner took.
     converged_ : bool
     decode_factor_ : float
-        By which all but w is multiplied for "map": what maximum likelihood finds is too smooth for
-        it. Picked on the training images where `decode` is "map" and they have labels, else 1; and
-        1 for "max_margin", which is made for it.
+        Factor on all weights but w for "map": maximum likelihood is too smooth for the most
+        probable mask. Chosen on the training images if `decode` is "map" and they have labels, else
+        1; and 1 for "max_margin", which is made for "map".
     shape_ : tuple of int or None
         The shape of the training images, None where they differ.
     classes_ : ndarray of shape (2,)
@@ -146,10 +135,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Images are an array (N, H, W), volumes (N, Z, H, W), or a list of arrays, which may differ in
-    shape unless t is per pixel. Of large ones, learning looks at windows, up to half a million
-    pixels in all, unless something is given for each pixel. Any dtype will do; NaN, or the mask of
-    a masked array, is a missing pixel in `noisy`, which is filled in, and a pixel without a label
-    in `clean`.
+    shape unless t is per pixel. Large images are learned from windows, up to half a million pixels
+    in all, unless something is given per pixel. Any dtype will do; NaN, or the mask of a masked
+    array, is a missing pixel in `noisy`, which is filled in, and a pixel without a label in
+    `clean`.
 
     References
     ----------
@@ -168,26 +157,12 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     """
 
     _FITTED = (
-        "parameters_",
-        "channel_",
-        "learner_",
-        "history_",
-        "converged_",
-        "decode_factor_",
-        "shape_",
-        "_design",
-        "_key",
+        *("parameters_", "channel_", "learner_", "history_", "converged_", "decode_factor_"),
+        *("shape_", "_design", "_key"),
     )
 
-    parameters_: Parameters
-    channel_: Channel
-    learner_: str
     history_: tuple[Record, ...]
     converged_: bool
-    decode_factor_: float
-    shape_: tuple[int, ...] | None
-    _design: dict[str, Any]
-    _key: int
 
     def __init__(
         self,
@@ -228,8 +203,6 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    # -------------------------------------------------------------------------------- learning
-
     def fit(self, noisy: Any, clean: Any = None) -> Self:
         """Learn from noisy images, and from clean ones where they are given.
 
@@ -253,32 +226,30 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self._check_decoding()
         images = read_images(noisy, "noisy")
         labels = None if clean is None else read_labels(clean, images)
-        shapes = {image.shape for image in images}
-        name = self._choose_learner(images[0].shape, labels)
-        if not LEARNERS[name].supervised:
+        learner = self._choose_learner(images, labels)
+        if not learner.labels:
             labels = None
         windows = self._may_crop() and is_large(images)
         design = {
             "neighbors": self.neighbors,
             "axes": images[0].ndim,
-            "modular": self._choose_term(shapes, len(images), windows),
-            "context": self._choose_radius(name, images),
-            "scale": bool(self.scale) and name != "latent",
+            "modular": self._choose_term(images, windows),
+            "context": self._choose_radius(learner, images),
+            "scale": bool(self.scale) and not learner.latent,
         }
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
         channel, said = find_channel(self.noise, images, labels)
+        given = not isinstance(self.noise, str)
         learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
-        doubted = False
-        if labels is None and not learned_too and not isinstance(self.noise, str):
-            doubted = doubt(channel, images)
+        doubted = labels is None and given and not learned_too and doubt(channel, images)
         progress.say(f"noise: {channel!r}")
         parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
         if windows:
             progress.say(f"learning looks at {len(parts)} windows of them")
         examples = gather(design, parts, channel, marked)
-        learned = run(self, name, examples, key, progress.callback)
+        learned = run(self, learner, examples, key, progress.callback)
         if not doubted:
             doubt_answer(
                 examples,
@@ -286,72 +257,69 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 parts,
                 places,
                 labelled=labels is not None,
-                estimated=labels is None and isinstance(self.noise, str),
+                estimated=labels is None and not given,
                 residuals=labels is None and not has_places(channel),
                 said=said,
                 key=key,
                 n_jobs=self.n_jobs,
             )
-        progress.say(f"{name}: {'converged' if learned.converged else 'not converged'}")
+        progress.say(f"{learner.name}: {'converged' if learned.converged else 'not converged'}")
         with whole(self):
-            self._design, self._key = design, key
-            self.parameters_ = learned.parameters
+            self._design, self._key, self.learner_ = design, key, learner.name
+            self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
-            self.learner_ = name
-            self.history_ = tuple(learned.history)
             self.converged_ = bool(learned.converged)
-            self.shape_ = images[0].shape if len(shapes) == 1 else None
+            self.shape_ = images[0].shape if len(images.shapes) == 1 else None
             self.decode_factor_ = 1.0
-            if labels is not None and self.decode == "map" and name != "max_margin":
+            if labels is not None and self.decode == "map" != learner.decode:
                 theta = examples.layout.pack(self.parameters_)
                 self.decode_factor_ = learning.best_factor(examples, theta, n_jobs=self.n_jobs)
             self._refit()
         return self
 
-    def _choose_learner(self, shape: tuple[int, ...], labels: list[Image] | None) -> str:
-        if self.learner != "auto":
-            if LEARNERS[self.learner].supervised and labels is None:
-                raise ValueError(
-                    f"learner={self.learner!r} needs clean images: fit(noisy, clean); without them "
-                    "use 'resample', 'moments' or 'latent'"
-                )
-            return self.learner
-        if labels is not None:
-            return "logistic"
-        return "resample" if is_pairwise(functions_on(self.neighbors, shape)) else "latent"
+    def _choose_learner(self, images: Images, labels: Images | None) -> Learner:
+        if self.learner == "auto":
+            functions = () if labels else functions_on(self.neighbors, images[0].shape)
+            return choose_learner(labels is not None, functions)
+        learner = LEARNERS[self.learner]
+        if learner.labels and labels is None:
+            *others, last = (repr(name) for name, other in LEARNERS.items() if not other.labels)
+            raise ValueError(
+                f"learner={self.learner!r} needs clean images: fit(noisy, clean); without them "
+                f"use {', '.join(others)} or {last}"
+            )
+        return learner
 
     def _may_crop(self) -> bool:
         """Return whether the model is the same everywhere, so that parts of images will do."""
-        fixed = self.neighbors is not None and not (
-            isinstance(self.neighbors, int | np.integer) or callable(self.neighbors)
-        )
-        rates = not isinstance(self.noise, str | Channel) and np.ndim(self.noise) > 0
-        local = isinstance(self.noise, Channel) and has_places(self.noise)
-        return self.modular != "pixel" and not (fixed or rates or local)
+        anywhere = self.neighbors is None or isinstance(self.neighbors, int | np.integer)
+        local = not (anywhere or callable(self.neighbors)) or has_places(self.noise)
+        return self.modular != "pixel" and not local
 
-    def _choose_term(self, shapes: set[tuple[int, ...]], count: int, windows: bool) -> str:
+    def _choose_term(self, images: Images, windows: bool) -> str:
+        shapes = len(images.shapes)
         if self.modular == "auto":
-            alike = len(shapes) == 1 and not windows
-            return "pixel" if alike and count >= _ENOUGH else "shared"
-        if self.modular == "pixel" and len(shapes) > 1:
+            alike = shapes == 1 and not windows
+            return "pixel" if alike and len(images) >= _ENOUGH else "shared"
+        if self.modular == "pixel" and shapes > 1:
             raise ValueError(
-                f"modular='pixel' needs images of one shape, but noisy has {len(shapes)} shapes; "
+                f"modular='pixel' needs images of one shape, but noisy has {shapes} shapes; "
                 "use modular='shared'"
             )
         return self.modular
 
-    def _choose_radius(self, name: str, images: list[Image]) -> int:
+    def _choose_radius(self, learner: Learner, images: Images) -> int:
         if self.context == "auto":
             axes, pixels = images[0].ndim, sum(image.size for image in images)
-            radii = () if name == "latent" else _RADII[axes]
+            radii = () if learner.latent else _RADII[axes]
             return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
         if isinstance(self.context, str):
             raise ValueError(f"context must be an integer >= 0 or 'auto', got {self.context!r}")
-        radius = 0 if self.context == 0 else check_count(self.context, "context", 0)
-        if radius and name == "latent":
+        radius = check_count(self.context, "context", 0)
+        if radius and learner.latent:
             raise ValueError(
-                f"context = {radius}: 'latent' models the observations and cannot filter them; "
-                "use context=0"
+                f"context = {radius}: {learner.name!r} models the observations and cannot filter "
+                "them; use context=0"
             )
         return radius
 
@@ -369,7 +337,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.filter_: FloatArray = window.reshape(
             (2 * self._design["context"] + 1,) * self._design["axes"]
         )
-        self.noise_: Any = noise_of(self.channel_)
+        self.noise_: Any = self.channel_.noise
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
     def __sklearn_tags__(self) -> Any:

@@ -15,46 +15,26 @@ from logsuper._base import (
     FloatArray,
     as_generator,
     as_key,
+    check_callback,
+    check_choice,
     check_number,
     first_index,
 )
 from logsuper.bounds import Bracket
-from logsuper.estimators._candidates import (
-    Candidate,
-    check_components,
-    find_candidates,
-    has_closed_form,
-    most_likely,
-)
-from logsuper.estimators._common import (
-    as_seed,
-    check_callback,
-    check_choice,
-    check_count,
-    check_functions,
-    check_tol,
-    run,
-    whole,
-)
-from logsuper.estimators._fields import (
-    bound_log_likelihood,
-    choose_learner,
-    draw,
-    functions_on,
-    single_pairs,
-)
-from logsuper.estimators._mixture import MAX_ITER, TOL, Mixture, fit_mixture
+from logsuper.estimators import _candidates, _fields
+from logsuper.estimators._candidates import Candidate, has_closed_form
+from logsuper.estimators._common import as_seed, check_count, check_tol, run, whole
+from logsuper.estimators._mixture import Mixture, fit_mixture
 from logsuper.estimators._saving import Saveable, without_paths
 from logsuper.functions import Modular, SubmodularFunction, Sum
-from logsuper.learning import Callback, Parameters, Record, make_examples
+from logsuper.learning import LEARNERS, Callback, Parameters, choose_exact, make_examples
 from logsuper.model import LogSupermodular
 
 __all__ = ["LogSupermodularDensity"]
 
-_LEARNERS = ("auto", "exact", "logistic", "saa", "pseudo", "lfield")
-
-# Learners that cannot sum over what is not known.
-_WHOLE = ("saa", "pseudo")
+# Learners from labels that give probabilities; those of them that sum over unknown entries.
+_LEARNERS = [name for name, a in LEARNERS.items() if a.labels and a.decode == "mean"]
+_PARTIAL = [name for name in _LEARNERS if LEARNERS[name].partial]
 
 # What only a single field has.
 _SINGLE = ("model_", "bracket_", "parameters_", "alpha_", "modular_", "functions_")
@@ -66,8 +46,8 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     .. math:: p(x)\propto\exp\Big(-\sum_k\alpha_kf_k(x)+t^\top x\Big),\qquad\alpha\ge0,
 
-    with submodular :math:`f_k`: a one anywhere makes no other less likely. Features that exclude
-    each other are beyond such a field; recode one of them as its complement, or take a mixture
+    with submodular :math:`f_k`: a one anywhere never makes another one less likely. Such a field
+    cannot describe features that exclude each other; recode one as its complement, or use a mixture
 
     .. math:: p(x)=\sum_c\pi_cp_c(x)
 
@@ -76,18 +56,18 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     Parameters
     ----------
     functions : {"counts", "forest"}, list of SubmodularFunction or callable, optional
-        The :math:`f_k`, on as many elements as there are features; or what returns them for this
-        number n. "counts" is :math:`\min(\sum_ix_i,j)` for j = 1, 2, 4, ... below n: sums with
-        weights are concave functions of the number of ones, which couple all features alike with
-        few parameters. "forest" has a weight of its own for each pair of the forest of attractive
-        pairs with the greatest mutual information. The log-partition function is exact for both.
+        The :math:`f_k`, on as many elements as there are features; or a callable that returns them
+        for this number n. "counts" is :math:`\min(\sum_ix_i,j)` for j = 1, 2, 4, ... below n: their
+        weighted sums are concave functions of the number of ones, which couple all features alike
+        with few parameters. "forest" has one weight per pair of the forest of attractive pairs
+        with the greatest mutual information. The log-partition function is exact for both.
         By default the one under which a fifth of the rows, held out, is more likely; "counts" for
         fewer than 50 rows.
     learner : {"auto", "exact", "logistic", "saa", "pseudo", "lfield"}
         How to learn. "exact" is maximum likelihood, "logistic" the paper's, of the logistic bound,
-        which takes half of a weak coupling for granted. "auto" is "exact" where exact inference is
-        cheap (the default functions, all on up to 16 features, sparse pairwise ones), else
-        "logistic". A forest, without a penalty or options, is known in closed form.
+        which halves weak couplings. "auto" is "exact" where exact inference is cheap (the default
+        functions, all on up to 16 features, sparse pairwise ones), else "logistic". A forest,
+        without a penalty or options, is known in closed form.
     n_components : int or "auto", default "auto"
         The number of fields. Several are forests, each of its own pairs, fitted by expectation
         maximisation. "auto" is the one of 1, 2, 5, 10 and 20 under which a fifth of the rows, held
@@ -97,25 +77,25 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         than "forest", a penalty, options, a modular term that is not "pixel", or a learner other
         than "auto" and "exact".
     n_init : int, default 3
-        Number of starts of a mixture, of which the likeliest is kept.
+        Number of starts of a mixture; the likeliest is kept.
     modular : {"pixel", "shared", "none"}
-        The modular term t: one number for each feature, one for all, or none.
+        The modular term t: one number per feature, one for all, or none.
     penalty : float or dict, optional
-        Weight of the quadratic regulariser, in nats a row, for all parameters or for each kind
+        Weight of the quadratic regulariser, in nats per row, for all parameters or for each kind
         ("alpha", "modular", 0 where not given). By default a Gaussian prior: 3 over the number of
         rows for the modular term, .1 over it for alpha; for forests, and mixtures of them, three
-        rows of independent features more for each.
+        additional rows of independent features per forest.
     binarize : float, optional
         Values above it are ones, others zeros. By default X must hold zeros and ones.
     tol : float, optional
         Accuracy of the learner; its own default if None. For forests it is the gain in nats per row
         below which an iteration is the last one, .001 by default.
     max_iter : int, optional
-        Most steps, rounds or iterations of the learner; its own default if None.
+        Maximum number of steps, rounds or iterations of the learner; its own default if None.
     options : dict, optional
         More arguments of the learner.
     callback : callable, optional
-        Called with each line of the learner's history while it runs; what it raises ends the fit.
+        Called with each record of the learner while it runs; an exception ends the fit.
     random_state : int, Generator, RandomState or None, default 0
         The same number gives the same result, whatever `n_jobs`.
     n_jobs : int, optional
@@ -126,11 +106,11 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     weights_ : ndarray of shape (C,)
         The :math:`\pi_c` of the fields; 1 for a single one.
     models_ : tuple of LogSupermodular
-        The fields :math:`p_c`, to condition, bound or sample them in all the ways there are.
+        The fields :math:`p_c`, to condition, bound or sample.
     brackets_ : tuple of Bracket
         Certified bounds on their log-partition functions.
     model_, bracket_ : LogSupermodular, Bracket
-        The only field and its bounds; a mixture has none of these, nor the next four.
+        The only field and its bounds; a mixture has neither these nor the next four.
     parameters_ : Parameters
     alpha_ : ndarray of shape (K,)
     modular_ : ndarray of shape (n_features,)
@@ -144,8 +124,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     Notes
     -----
-    NaN, or the mask of a masked array, is an unknown entry: it is summed over, in `fit` and in
-    `score_samples`.
+    NaN, or the mask of a masked array, is an unknown entry: `fit` and `score_samples` sum over it.
 
     Examples
     --------
@@ -165,27 +144,12 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     [[0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
     """
 
-    _FITTED = (
-        "parameters_",
-        "functions_",
-        "weights_",
-        "_energies",
-        "learner_",
-        "n_features_in_",
-        "feature_names_in_",
-        "history_",
-        "converged_",
-    )
     _OPTIONAL = ("feature_names_in_", "parameters_", "functions_", "weights_", "_energies")
+    _FITTED = ("learner_", "n_features_in_", "history_", "converged_", *_OPTIONAL)
 
-    parameters_: Parameters
-    functions_: tuple[SubmodularFunction, ...]
+    n_features_in_: int
     weights_: FloatArray
     _energies: tuple[SubmodularFunction, ...]
-    learner_: str
-    n_features_in_: int
-    history_: tuple[Record, ...]
-    converged_: bool
 
     def __init__(
         self,
@@ -224,30 +188,32 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            0 or 1; NaN where it is not known.
+            0 or 1; NaN for an unknown entry.
         y : ignored
 
         Returns
         -------
         self
         """
-        check_choice(self.learner, "learner", _LEARNERS)
+        check_choice(self.learner, "learner", ["auto", *_LEARNERS])
         check_choice(self.modular, "modular", ["pixel", "shared", "none"])
         check_callback(self.callback)
         if isinstance(self.penalty, Mapping):
             for kind in self.penalty:
                 check_choice(kind, "a key of penalty", ["alpha", "modular"])
         check_count(self.n_init, "n_init")
-        components = check_components(self)
+        components = _candidates.check_components(self)
         with whole(self):
             rows = self._read(X, reset=True)
-            if np.isnan(rows).all():
+            unknown = np.isnan(rows)
+            if unknown.all():
                 raise ValueError("X has no known entry at all")
-            if self.learner in _WHOLE and np.isnan(rows).any():
-                i, j = first_index(np.isnan(rows))
+            if self.learner not in ("auto", *_PARTIAL) and unknown.any():
+                i, j = first_index(unknown)
+                *others, last = map(repr, _PARTIAL)
                 raise ValueError(
                     f"X[{i}, {j}] is not known, but learner={self.learner!r} needs all entries; "
-                    "use 'exact', 'logistic' or 'lfield'"
+                    f"use {', '.join(others)} or {last}"
                 )
             if components is not None and len(rows) < components:
                 raise ValueError(
@@ -255,11 +221,13 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
                     "least one row for each component"
                 )
             key = as_key(as_seed(self.random_state))
-            self._forget()
-            candidates = find_candidates(self, components, rows)
-            chosen = most_likely(candidates, rows, key, self._score_held_out)
+            for name in _OF_A_FIT:  # of a fit before this one
+                self.__dict__.pop(name, None)
+            candidates = _candidates.find_candidates(self, components, rows)
+            chosen = _candidates.most_likely(candidates, rows, key, self._score_held_out)
             if has_closed_form(self, chosen):
-                self._keep(self._fit_forests(rows, chosen, key, self.n_init, self.callback))
+                options = {"n_init": self.n_init, "callback": self.callback}
+                self._keep(self._fit_forests(rows, chosen, key, **options))
             else:
                 self._fit_field(rows, chosen.functions, key)
             self._refit()
@@ -268,38 +236,33 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
 
     def _fit_field(self, rows: FloatArray, functions: Any, key: int) -> None:
         """Learn the weights of given functions."""
-        self.functions_ = functions_on(functions, rows)
+        self.functions_ = _fields.functions_on(functions, rows)
         examples = make_examples(self.functions_, labels=rows, modular=self.modular)
-        self.learner_ = choose_learner(examples) if self.learner == "auto" else self.learner
-        learned = run(self, self.learner_, examples, key, self.callback)
-        self.parameters_ = learned.parameters
-        self.history_ = tuple(learned.history)
-        self.converged_ = bool(learned.converged)
+        learner = choose_exact(examples) if self.learner == "auto" else LEARNERS[self.learner]
+        learned = run(self, learner, examples, key, self.callback)
+        self.learner_, self.parameters_ = learner.name, learned.parameters
+        self.history_, self.converged_ = tuple(learned.history), bool(learned.converged)
 
     def _fit_forests(
-        self, rows: FloatArray, chosen: Candidate, key: int, n_init: int, callback: Callback | None
+        self, rows: FloatArray, chosen: Candidate, key: int, **options: Any
     ) -> Mixture:
         """Fit as many forests as were chosen."""
-        return fit_mixture(
-            rows,
-            chosen.components,
-            rng=np.random.default_rng(key),
-            n_init=n_init,
-            tol=TOL if self.tol is None else check_tol(self.tol),
-            max_iter=MAX_ITER if self.max_iter is None else check_count(self.max_iter, "max_iter"),
-            callback=callback,
-        )
+        if self.tol is not None:
+            options["tol"] = check_tol(self.tol)
+        if self.max_iter is not None:
+            options["max_iter"] = check_count(self.max_iter, "max_iter")
+        return fit_mixture(rows, chosen.components, rng=np.random.default_rng(key), **options)
 
     def _keep(self, found: Mixture) -> None:
         """Keep fitted forests: one as any other field, several as a mixture."""
-        self.learner_ = "exact"
+        self.learner_ = _candidates.CLOSED_FORM
         self.history_, self.converged_ = found.history, found.converged
         if len(found.forests) > 1:
             self.weights_ = found.weights
             self._energies = tuple(forest.energy() for forest in found.forests)
             return
         (forest,) = found.forests
-        self.functions_ = single_pairs(forest.cut.edges, self.n_features_in_)
+        self.functions_ = _fields.single_pairs(forest.cut.edges, self.n_features_in_)
         alpha = forest.cut.weights if len(forest.pairs) else np.zeros(1)
         self.parameters_ = Parameters(alpha.copy(), forest.field, np.empty(0))
 
@@ -308,51 +271,36 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     ) -> float:
         """Return the mean log-likelihood of some rows after a fit to others."""
         if has_closed_form(self, candidate):
-            mixture = self._fit_forests(train, candidate, key, 1, None)
-            return float(mixture.log_likelihood(test).mean())
-        trial = clone(self).set_params(
-            functions=candidate.functions,
-            n_components=1,
-            binarize=None,
-            callback=None,
-            options=without_paths(self.options),
-            random_state=key,
-        )
+            return float(self._fit_forests(train, candidate, key).log_likelihood(test).mean())
+        trial = clone(self).set_params(functions=candidate.functions, n_components=1)
+        trial.set_params(binarize=None, callback=None, random_state=key)
+        trial.set_params(options=without_paths(self.options))
         return float(trial.fit(train).score(test))
 
-    def _forget(self) -> None:
-        """Remove what a fit before this one has found."""
-        for name in _OF_A_FIT:
-            self.__dict__.pop(name, None)
-
     def _refit(self) -> None:
-        n = self.n_features_in_
-        if hasattr(self, "_energies"):
-            check_functions(self._energies, "_energies", n)
-            if hasattr(self, "parameters_") or len(self.weights_) != len(self._energies):
-                raise ValueError("weights_ are not those of _energies")
+        mixture, n = hasattr(self, "_energies"), self.n_features_in_
+        sizes = {f.n for f in (self._energies if mixture else self.functions_)}
+        if mixture:
+            alike = len(self._energies) == len(self.weights_) and not hasattr(self, "parameters_")
         else:
-            found = self.parameters_
-            check_functions(self.functions_, "functions_", n)
-            if len(found.alpha) != len(self.functions_) or found.modular.size not in (0, 1, n):
-                raise ValueError("parameters_ are not those of functions_")
-            self.alpha_: FloatArray = found.alpha
-            self.weights_ = np.ones(1)
+            self.weights_, self.alpha_ = np.ones(1), self.parameters_.alpha
+            alike = len(self.alpha_) == len(self.functions_)
+            alike &= self.parameters_.modular.size in (0, 1, n)
+        if not alike or sizes != {n}:
+            raise ValueError("what was learned does not belong together")
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
-    # Made when first asked for: a file is read before anything of the size that it claims is made.
+    # Made when first asked for: reading a file makes nothing of the size that the file claims.
 
     @cached_property
     def modular_(self) -> FloatArray:
-        """The modular term, one number for each feature."""
-        check_is_fitted(self)
+        """The modular term, one number per feature."""
         found = self.parameters_.modular
         return np.zeros(self.n_features_in_) + (found if found.size else 0.0)
 
     @cached_property
     def model_(self) -> LogSupermodular:
         """The distribution."""
-        check_is_fitted(self)
         terms = zip(self.alpha_.tolist(), self.functions_, strict=True)
         return LogSupermodular(Sum(terms) - Modular(self.modular_))
 
@@ -393,22 +341,22 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Of a row with unknown entries it is the likelihood of the others, which takes a bracket
-            of its own.
+            For a row with unknown entries, the likelihood is that of the known ones; each such row
+            takes a bracket of its own.
         return_bracket : bool, default False
             Whether to return an upper bound too.
 
         Returns
         -------
         lower : ndarray of shape (n_samples,)
-            Equal to the log-likelihood where the log-partition function is known exactly.
+            Equal to the log-likelihood if the log-partition function is known exactly.
         upper : ndarray of shape (n_samples,)
-            If asked for.
+            With `return_bracket`.
         """
         check_is_fitted(self)
         rows = self._read(X)
         each = [
-            bound_log_likelihood(model, bracket, rows, self.n_jobs)
+            _fields.bound_log_likelihood(model, bracket, rows, self.n_jobs)
             for model, bracket in zip(self.models_, self.brackets_, strict=True)
         ]
         parts = np.log(self.weights_)[:, None, None] + np.array(each)
@@ -445,11 +393,11 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         count = check_count(n_samples, "n_samples")
         rng = as_generator(as_seed(random_state))
         if len(self.models_) == 1:
-            return draw(self.models_[0], count, rng, self.n_jobs)
+            return _fields.draw(self.models_[0], count, rng, self.n_jobs)
         field = rng.choice(len(self.weights_), size=count, p=self.weights_)
         rows = np.empty((count, self.n_features_in_), dtype=np.uint8)
         for c, model in enumerate(self.models_):
-            rows[field == c] = draw(model, int((field == c).sum()), rng, self.n_jobs)
+            rows[field == c] = _fields.draw(model, int((field == c).sum()), rng, self.n_jobs)
         return rows
 
     def bracket(self, **options: Any) -> Bracket:
@@ -464,17 +412,14 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
         -------
         Bracket
         """
-        check_is_fitted(self)
         return self.model_.bracket(**{"n_jobs": self.n_jobs, **options})
 
     def _read(self, X: Any, reset: bool = False) -> FloatArray:
-        """Return rows as float64, NaN where they are not known."""
+        """Return rows as float64, NaN for unknown entries."""
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        found: NDArray[Any] = validate_data(
-            self, X, reset=reset, ensure_all_finite="allow-nan", dtype="numeric"
-        )
-        rows = np.array(found, dtype=np.float64)
+        checks = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}
+        rows: FloatArray = np.array(validate_data(self, X, reset=reset, **checks), dtype=np.float64)
         known = ~np.isnan(rows)
         if self.binarize is not None:
             level = check_number(self.binarize, "binarize")

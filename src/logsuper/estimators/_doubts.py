@@ -1,8 +1,9 @@
-"""Whether an answer can be right: warnings after a fit, each with what to do about it.
+"""Warnings after a fit whose result cannot be right, each with a remedy.
 
-A mask that fits the images leaves noise that is independent from pixel to pixel, of two levels
-where they are grey (`logsuper.learning.examine_residuals`). It has ones and zeros as the channel
-tells them. And it is in doubt where observations are and neighbours do not agree: at its borders.
+A mask that fits the images leaves residuals that are independent from pixel to pixel, and of two
+levels where images are grey (`logsuper.learning.examine_residuals`). Its share of ones is the one
+that the channel implies. And its pixels are uncertain where observations are uncertain and
+neighbours disagree: at its borders.
 """
 
 from __future__ import annotations
@@ -16,52 +17,47 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import expit
 
+from logsuper import learning
 from logsuper._base import FloatArray
-from logsuper.channels import Channel, Gaussian
+from logsuper.channels import Channel
 from logsuper.estimators._images import Image
-from logsuper.learning import (
-    Examples,
-    Learned,
-    Place,
-    Residuals,
-    examine_residuals,
-    means,
-    neighbour_correlation,
-)
+from logsuper.learning import Examples, Learned, Place, Residuals, choose_learner
 
 __all__ = ["doubt_answer"]
 
-# Pixels that are looked at, and perturbations behind their probabilities.
+# Maximum number of pixels examined; perturbations per image for their probabilities.
 _ENOUGH, _DRAWS = 1 << 19, 16
-# Most warnings of one fit.
+# Maximum number of warnings per fit.
 _MOST = 2
-# Neighbours are no more alike than other pixels if their correlation is within so many errors of 0.
+# Neighbours are not more alike than other pixels if their correlation is within this number of
+# standard errors of 0.
 _ALIKE = 3.0
-# A weight of the observations that is none.
+# A weight of the observations below this counts as 0.
 _NO_WEIGHT = 1e-2
-# Share of ones that a mask without any must hide before a warning, beyond so many standard errors.
-# With fewer pixels there is no telling.
+# A mask of one label is doubted if this share of the pixels, plus this number of standard errors,
+# has the other label; minimum number of pixels for that test.
 _HIDDEN, _SIGMAS, _FEW = 0.01, 5.0, 100
-# Probabilities as near as this to 0 or 1 are certain: too certain if nearly all pixels at borders
-# are although their own observations leave that much doubt. Of the borders of squares along the
-# axes, the most certain of shapes, 92 % are.
+# Probabilities within _CERTAIN of 0 or 1 are certain. They are too certain if this share of the
+# pixels at borders is, although their own observations are wrong with probability _DOUBT or more;
+# minimum number of pixels at borders. Axis-aligned squares, the most certain of shapes, have 92 %.
 _CERTAIN, _NEARLY_ALL, _DOUBT, _BORDER = 1e-3, 0.98, 0.01, 20
 
+_SAFEST = choose_learner(False, ()).name
 _LABELS = "give labels of some pixels, fit(noisy, clean) with NaN for the others"
 _OTHERWISE = f"{_LABELS}, or features of a classifier (logsuper.learning.make_examples)"
 
 
 class _Seen(NamedTuple):
-    """All observed pixels in one row.
+    """All observed pixels, in one row each.
 
     Attributes
     ----------
     doubt : ndarray
-        How probable each is to be wrong by its own observation alone, ones being half of all.
+        Probability that the pixel is wrong given its own observation alone, with prior 1/2.
     probability : ndarray
-        Of a one, by the fit.
+        Probability of a one under the fitted model.
     border : ndarray of bool
-        Whether it has a neighbour with the other label.
+        Whether a neighbour has the other label.
     """
 
     doubt: FloatArray
@@ -82,7 +78,7 @@ def doubt_answer(
     key: int,
     n_jobs: int | None,
 ) -> None:
-    """Warn of an answer that cannot be right; with what was said before, twice at most.
+    """Warn of a result that cannot be right; at most two warnings, earlier ones included.
 
     Parameters
     ----------
@@ -90,19 +86,19 @@ def doubt_answer(
     learned : Learned
         What was learned from them.
     images : list of ndarray
-        What they show.
+        The observed images of the examples.
     places : list of Place, optional
-        Where they are from if they are windows.
+        Where they come from if they are windows.
     labelled : bool
         Whether labels say what is right.
     estimated : bool
         Whether the channel was estimated without labels.
     residuals : bool
-        Whether to look at residuals.
+        Whether to examine residuals.
     said : int
-        Warnings of these images before.
+        Number of warnings about these images so far.
     key : int
-        For the choice of examples, and perturbations.
+        Seed for the choice of examples and for perturbations.
     n_jobs : int, optional
     """
     index = examples.pick(_ENOUGH, key)
@@ -110,19 +106,21 @@ def doubt_answer(
     assert channel is not None
     part = examples.subset(index).with_channel(channel)
     found = list(
-        means(part, learned.theta, method="logistic", samples=_DRAWS, seed=key, n_jobs=n_jobs)
+        learning.means(
+            part, learned.theta, method="logistic", samples=_DRAWS, seed=key, n_jobs=n_jobs
+        )
     )
     observed = [images[i].astype(np.float64) for i in index]
     seen = _gather(channel, observed, found)
     texts = list(_degenerate(channel, learned, observed, seen, labelled))
-    # of all pixels, as if they had one label
-    alike, error = neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
-    if estimated and isinstance(channel, Gaussian) and abs(alike) <= _ALIKE * error < np.inf:
+    # of all pixels, as if they had the same label
+    alike, error = learning.neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
+    if estimated and not channel.binary and abs(alike) <= _ALIKE * error < np.inf:
         texts.append(_noise_alone(channel, alike, error))
     elif residuals:
         masks = [(p > 0.5).astype(np.uint8) for p in found]
         where = None if places is None else [places[i] for i in index]
-        texts += _explain(examine_residuals(observed, masks, where))
+        texts += _explain(learning.examine_residuals(observed, masks, where))
     for text in texts[: max(_MOST - said, 0)]:
         warnings.warn(text, UserWarning, stacklevel=3)
 
@@ -136,16 +134,16 @@ def _gather(channel: Channel, observed: list[FloatArray], found: list[FloatArray
         mask, there = (p > 0.5).astype(np.uint8), ~np.isnan(z)
         border = maximum_filter(mask, 3) != minimum_filter(mask, 3)
         doubt = expit(-np.abs(channel.log_odds(z)))
-        rows.append((doubt[there], p[there], border[there]))
+        rows.append([part[there] for part in (doubt, p, border)])
     return _Seen(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
 def _degenerate(
     channel: Channel, learned: Learned, observed: list[FloatArray], seen: _Seen, labelled: bool
 ) -> Iterator[str]:
-    """Yield what is wrong with an answer that is all or nothing."""
+    """Yield what is wrong with probabilities that are all or nothing."""
     parameters = learned.parameters
-    # for weak evidence l, tanh(l / 2) is l / 2
+    # tanh(l / 2) is about l / 2 for weak evidence l
     weight = parameters.scale + 0.5 * float(np.abs(parameters.beta).sum())
     if weight < _NO_WEIGHT:
         yield (
@@ -163,7 +161,7 @@ def _degenerate(
                 f"it; {_OTHERWISE}"
             )
         return
-    # one term per pixel may know where borders are, and so do labels
+    # labels, or a modular term per pixel, may know where borders are
     if labelled or parameters.modular.size > 1 or seen.border.sum() < _BORDER:
         return
     p = seen.probability[seen.border]
@@ -172,13 +170,13 @@ def _degenerate(
         yield (
             f"probabilities are all or nothing: {100 * sure:.0f} % of the pixels at borders of "
             f"masks are within {_CERTAIN:g} of 0 or 1, where the observations leave "
-            f"{100 * doubt:.0f} % in doubt. The weights cannot be right: learner='resample' is "
-            f"safest; {_OTHERWISE}"
+            f"{100 * doubt:.0f} % in doubt. The weights cannot be right: learner={_SAFEST!r} "
+            f"is safest; {_OTHERWISE}"
         )
 
 
 def _hidden(channel: Channel, observed: list[FloatArray], label: float) -> tuple[float, float]:
-    """Return how many pixels have the other label, by the channel alone, and the standard error."""
+    """Return the share of pixels with the other label by the channel alone, and its error."""
     estimates = np.concatenate([channel.unbiased(z)[~np.isnan(z)] for z in observed])
     if estimates.size < _FEW:
         return 0.0, np.inf
@@ -186,8 +184,8 @@ def _hidden(channel: Channel, observed: list[FloatArray], label: float) -> tuple
     return abs(float(estimates.mean()) - label), error
 
 
-def _noise_alone(channel: Gaussian, alike: float, error: float) -> str:
-    low, high = (f"{mean:.4g}" for mean in channel.mean)
+def _noise_alone(channel: Channel, alike: float, error: float) -> str:
+    low, high = (f"{level:.4g}" for level in channel.levels)
     return (
         f"noisy looks like noise alone: neighbouring pixels are no more alike than others "
         f"(correlation {alike:.3f}, standard error {error:.3f}), and the levels {low} and {high} "

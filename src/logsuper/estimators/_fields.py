@@ -1,4 +1,4 @@
-"""Fields: the functions of one, its learner, certified likelihoods and exact samples."""
+"""Fields: the functions of one, certified likelihoods and exact samples."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray
-from logsuper.bounds import Bracket, NotApplicable, TooLarge
-from logsuper.estimators._common import check_choice, check_functions
+from logsuper._base import FloatArray, IntArray, check_choice
+from logsuper.bounds import Bracket, NotApplicable
+from logsuper.estimators._common import check_functions
 from logsuper.estimators._forest import attractive_forest
 from logsuper.functions import ConcaveCardinality, Cut, SubmodularFunction, zero
-from logsuper.learning import Exact, Examples
 from logsuper.model import LogSupermodular
 
-__all__ = ["bound_log_likelihood", "choose_learner", "draw", "functions_on", "single_pairs"]
+__all__ = ["bound_log_likelihood", "draw", "functions_on", "single_pairs"]
 
 
 def bound_log_likelihood(
     model: LogSupermodular, bracket: Bracket, rows: FloatArray, n_jobs: int | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return certified bounds on the log-probability of what is known of each row."""
+    """Return certified bounds on the log-probability of the known entries of each row."""
     unknown = np.isnan(rows)
     whole = ~unknown.any(axis=1)
     below = np.empty(len(rows))
-    # log of the sum of exp(-f) over what is not known, from below and above
+    # lower and upper bounds on the log of the sum of exp(-f) over the unknown entries
     below[whole] = -np.asarray(model.f(rows[whole]))
     above = below.copy()
     for i in np.flatnonzero(~whole):
@@ -45,17 +44,8 @@ def draw(
         return model.sample(count, "cftp", seed=rng, n_jobs=n_jobs)
 
 
-def choose_learner(examples: Examples) -> str:
-    """Return the learner for examples of one shape: exact where that is affordable."""
-    try:
-        Exact().choose(examples.groups[0])
-    except (NotApplicable, TooLarge):
-        return "logistic"
-    return "exact"
-
-
 def single_pairs(pairs: IntArray, n: int) -> tuple[SubmodularFunction, ...]:
-    """Return a function for each pair, and one that is 0 where there is none."""
+    """Return one function per pair; a single zero function if there are none."""
     return tuple(Cut(n, [pair]) for pair in pairs.tolist()) or (zero(n),)
 
 
@@ -69,6 +59,4 @@ def functions_on(functions: Any, rows: FloatArray) -> tuple[SubmodularFunction, 
         bends = [1 << k for k in range(n.bit_length()) if 1 << k < n]
         counts = np.arange(n + 1.0)
         return tuple(ConcaveCardinality(np.minimum(counts, j)) for j in bends) or (zero(n),)
-    if callable(functions) and not isinstance(functions, SubmodularFunction):
-        return check_functions(functions(n), f"functions, called with {n},", n)
-    return check_functions(functions, "functions", n)
+    return check_functions(functions, "functions", n, n)

@@ -12,7 +12,7 @@ from logsuper.estimators._images import Image, read_images
 
 __all__ = ["flatten_light"]
 
-# The blur is as wide as this part of the shorter side of an image.
+# The standard deviation of the blur is the shorter side of an image over this number.
 _PART = 8.0
 
 
@@ -21,8 +21,8 @@ def flatten_light(noisy: Any, width: float | None = None) -> Any:
 
     .. math:: z-\frac{G*z}{G*1},
 
-    G being a Gaussian, and pixels that were not observed left out of both sums. Objects should be
-    smaller than the blur is wide: the middle of larger ones is taken for light.
+    with a Gaussian G; pixels that were not observed are left out of both sums. Objects should be
+    smaller than the width of the blur: the middle of larger ones is mistaken for light.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def flatten_light(noisy: Any, width: float | None = None) -> Any:
         Grey levels; NaN, or masked, where nothing was observed.
     width : float, optional
         Standard deviation of G, in pixels, at least 1; by default an eighth of the shorter side of
-        each image. One beyond the longer side is no different from that: it takes off the mean.
+        each image. It is at most the longer side, where the blur is nearly the mean of the image.
 
     Returns
     -------
@@ -49,8 +49,10 @@ def flatten_light(noisy: Any, width: float | None = None) -> Any:
     if width is not None and check_number(width, "width") < 1:
         raise ValueError(f"width must be at least 1 pixel, got {width:g}")
     images = read_images(noisy, "noisy")
-    found = [_flatten(image, width or max(min(image.shape) / _PART, 1.0)) for image in images]
-    return np.stack(found) if isinstance(noisy, np.ndarray) and noisy.dtype != object else found
+    found = images.room(np.float64)
+    for i, image in enumerate(images):
+        found[i] = _flatten(image, width or max(min(image.shape) / _PART, 1.0))
+    return found
 
 
 def _flatten(image: Image, width: float) -> FloatArray:

@@ -29,13 +29,13 @@ __all__ = ["Forest", "Rows", "attractive_forest", "independent_shares", "shares_
 
 # Half an observation of each kind, which keeps probabilities away from 0.
 _PRIOR = 0.5
-# Numbers that are held at once for rows with unknown entries.
+# Maximum number of values held at once for rows with unknown entries.
 _BLOCK = 1 << 22
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of zeros and ones, those with unknown entries apart.
+    """Rows of zeros and ones; those with unknown entries are kept apart.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class Rows:
     holes : ndarray of shape (count,)
         Whether a row has an unknown entry.
     complete : ndarray of shape (W, n)
-        The rows without.
+        The rows without unknown entries.
     partial : ndarray of shape (count - W, n)
-        The others, with 0 in place of what is not known.
+        The other rows, with 0 for unknown entries.
     known : ndarray of shape (count - W, n)
         Which of their entries are known.
     """
@@ -58,7 +58,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: FloatArray) -> Self:
-        """Return rows that have NaN where they are not known."""
+        """Return rows that are given with NaN for unknown entries."""
         unknown = np.isnan(rows)
         holes: NDArray[np.bool_] = np.any(unknown, axis=1)
         partial = np.nan_to_num(rows[holes])
@@ -83,7 +83,6 @@ class Forest:
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.estimators._forest import Forest, Rows
     >>> shares = np.full((4, 2, 2), [[[0.4]], [[0.1]], [[0.1]], [[0.4]]])  # of one pair, twice
     >>> forest = Forest.likeliest(np.array([0.5, 0.5]), shares)
     >>> found = forest.log_likelihood(Rows.of(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, np.nan]])))
@@ -164,7 +163,7 @@ class Forest:
 
     def together(self, rows: Rows, weights: FloatArray) -> FloatArray:
         """Return the sum over the rows of their weight times the mean of xx', shape (n, n)."""
-        counted = weights > EPS  # less than this changes no digit of the sum with a prior
+        counted = weights > EPS  # smaller weights do not change the sum with a prior
         whole = counted[~rows.holes]
         x, w = rows.complete[whole], weights[~rows.holes][whole]
         found: FloatArray = x.T @ (x * w[:, None])
@@ -196,10 +195,8 @@ class Forest:
             more = np.logaddexp(0.0, odds[child] + coupling) - sums
             odds[parent] += np.where(seen[child], coupling * x[child], more)
         roots = self._roots
-        total += np.where(seen[roots], x[roots] * odds[roots], np.logaddexp(0.0, odds[roots])).sum(
-            axis=0
-        )
-        return odds, total
+        sums = np.logaddexp(0.0, odds[roots])
+        return odds, total + np.where(seen[roots], x[roots] * odds[roots], sums).sum(axis=0)
 
     def _expect_pairs(
         self, partial: FloatArray, known: NDArray[np.bool_], weights: FloatArray
@@ -238,14 +235,11 @@ class Forest:
 
 def independent_shares(p: FloatArray) -> FloatArray:
     """Return the shares (4, n, n) of pairs of independent features with probabilities p."""
-    first, second = p[:, None], p[None, :]
-    return np.array(
-        [first * second, first * (1 - second), (1 - first) * second, (1 - first) * (1 - second)]
-    )
+    return _products(p[:, None], p[None, :])
 
 
 def shares_of(together: FloatArray, total: float, prior: FloatArray) -> FloatArray:
-    """Return the shares (4, n, n) of pairs in rows of some total weight, and in some given before.
+    """Return the shares (4, n, n) of pairs in weighted rows, with prior weights added.
 
     Parameters
     ----------
@@ -254,7 +248,7 @@ def shares_of(together: FloatArray, total: float, prior: FloatArray) -> FloatArr
     total : float
         The weight of all rows.
     prior : ndarray of shape (4, n, n)
-        The weights of the four kinds that are added to those of the rows.
+        Weights of the four kinds that are added to those of the rows.
     """
     ones = np.diagonal(together)
     alone = np.maximum(ones[:, None] - together, 0.0)  # rounding may leave less than 0
@@ -265,19 +259,18 @@ def shares_of(together: FloatArray, total: float, prior: FloatArray) -> FloatArr
 
 
 def attractive_forest(rows: FloatArray) -> IntArray:
-    """Return the pairs of features of the forest, (E, 2); NaN in the rows is not known.
+    """Return the pairs of features of the forest, (E, 2); NaN in a row is an unknown entry.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.estimators._forest import attractive_forest
     >>> x = np.random.default_rng(0).integers(0, 2, (100, 1)).astype(float)
     >>> attractive_forest(np.hstack([x, 1 - x, x])).tolist()  # the second excludes the others
     [[0, 2]]
     """
     known = (~np.isnan(rows)).astype(np.float64)
     one, zero = np.nan_to_num(rows), known - np.nan_to_num(rows)
-    # of each pair, in how many rows it is (1, 1), (1, 0), (0, 1) and (0, 0), as a share
+    # numbers of rows in which each pair is (1, 1), (1, 0), (0, 1) and (0, 0)
     counts = np.array([a.T @ b for a, b in ((one, one), (one, zero), (zero, one), (zero, zero))])
     return _span((counts + _PRIOR) / (counts.sum(axis=0) + 4.0 * _PRIOR))
 
@@ -285,14 +278,17 @@ def attractive_forest(rows: FloatArray) -> IntArray:
 def _span(shares: FloatArray) -> IntArray:
     """Return the forest of attractive pairs with the greatest total mutual information."""
     first, second = shares[0] + shares[1], shares[0] + shares[2]
-    alone = np.array(
-        [first * second, first * (1 - second), (1 - first) * second, (1 - first) * (1 - second)]
-    )
+    alone = _products(first, second)
     gain = (shares * np.log(shares / alone)).sum(axis=0)
     i, j = np.nonzero(np.triu((shares[0] > alone[0]) & (gain > 0), 1))
-    # the solver takes the cheapest, and a price of 0 for no pair
+    # the solver minimises, and takes a price of 0 as the absence of a pair
     prices = coo_array((-gain[i, j], (i, j)), shape=gain.shape).tocsr()
     chosen = minimum_spanning_tree(prices).tocoo()
-    pairs = np.stack([chosen.row, chosen.col], axis=1).astype(np.int64)
-    pairs = np.sort(pairs, axis=1)
+    pairs = np.sort(np.stack([chosen.row, chosen.col], axis=1).astype(np.int64), axis=1)
     return pairs[np.lexsort(pairs.T[::-1])]
+
+
+def _products(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the probabilities of (1, 1), (1, 0), (0, 1) and (0, 0) of independent features."""
+    no, none = 1 - first, 1 - second
+    return np.array([first * second, first * none, no * second, no * none])

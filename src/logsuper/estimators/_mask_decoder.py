@@ -1,8 +1,8 @@
-"""What a fitted denoiser makes of images: masks, probabilities, samples, scores."""
+"""Masks, probabilities, samples and scores from a fitted denoiser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,19 +10,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key
+from logsuper._base import FloatArray, as_key, check_choice
 from logsuper.channels import Channel
-from logsuper.estimators._common import as_seed, check_choice, check_count
-from logsuper.estimators._images import Image, pieces, read_images
-from logsuper.estimators._learners import LEARNERS
-from logsuper.estimators._mask_examples import gather, read_labels
+from logsuper.estimators._common import as_seed, check_count
+from logsuper.estimators._images import Images, read_images, read_labels
+from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
-from logsuper.learning import PART, Examples, Parameters, score
+from logsuper.learning import LEARNERS, Examples, Parameters
 
 __all__ = ["MaskDecoder"]
 
 _DOUBT = 1e-4
-"""No probability is nearer than this to 0 or 1: a model is never that sure of its own assumptions.
+"""Distance that probabilities keep from 0 and 1, since the model itself may be wrong.
 Chosen in cross-validation by `python -m benchmarks.probabilities`."""
 
 
@@ -52,7 +51,9 @@ class MaskDecoder:
         -------
         ndarray of the shape of `noisy`, or list, uint8
         """
-        if self._choose_decode() == "mean":
+        check_is_fitted(self)
+        decode = LEARNERS[self.learner_].decode if self.decode == "auto" else self.decode
+        if decode == "mean":
             return self._decode(noisy, self._find_means, np.uint8, lambda p: p > 0.5)
 
         def find(examples: Examples, theta: FloatArray) -> Any:
@@ -61,7 +62,7 @@ class MaskDecoder:
         return self._decode(noisy, find, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
-        """Return the probability of each pixel to be 1.
+        """Return the probability that each pixel is 1.
 
         Parameters
         ----------
@@ -70,7 +71,7 @@ class MaskDecoder:
         Returns
         -------
         ndarray of the shape of `noisy`, or list, float64
-            Never nearer than 1e-4 to 0 or 1, so that no pixel has an infinite log loss.
+            In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
         """
         return self._decode(
             noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)
@@ -83,7 +84,7 @@ class MaskDecoder:
         ----------
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         n_samples : int, default 1
-            Masks for each image.
+            Masks per image.
         random_state : int, Generator, RandomState or None
 
         Returns
@@ -123,36 +124,23 @@ class MaskDecoder:
         >>> good.score(noisy[6:]) > bad.score(noisy[6:])
         True
         """
-        if clean is None:
-            return self._score_hidden(noisy)
-        labels = read_labels(clean, read_images(noisy, "noisy"))
-        right, total = 0, 0
-        for x, y in zip(labels, self.predict(noisy), strict=True):
-            right += int(np.count_nonzero(x == y))
-            total += int(np.count_nonzero(x == x))  # NaN has no label
-        return right / total
-
-    def _score_hidden(self, noisy: Any) -> float:
-        """Return the mean log-probability of observed pixels, each hidden once."""
-        check_is_fitted(self)
         images = read_images(noisy, "noisy")
-        self._check_shapes(images)
-        check_observed(self.channel_, images)
         total, known = 0.0, 0
-        for piece in pieces(images):
-            examples = gather(self._design, images[piece], self.channel_)
-            found = score(
-                examples,
-                examples.layout.pack(self.parameters_),
-                patterns=PART,
-                seed=self._key,
-                n_jobs=self.n_jobs,
-            )
-            for part in found.pixels:
-                total += float(np.nansum(part))
-                known += int(np.count_nonzero(part == part))
-        if not known:
-            raise ValueError("noisy has no observed pixel at all, so that there is no score")
+        if clean is None:
+            for _, examples, theta in self._examples(images):
+                found = learning.score(
+                    examples, theta, patterns=learning.PART, seed=self._key, n_jobs=self.n_jobs
+                )
+                for part in found.pixels:
+                    total += float(np.nansum(part))
+                    known += int(np.count_nonzero(part == part))
+            if not known:
+                raise ValueError("noisy has no observed pixel at all, so that there is no score")
+            return total / known
+        labels = read_labels(clean, images)
+        for x, y in zip(labels, self.predict(images), strict=True):
+            total += int(np.count_nonzero(x == y))
+            known += int(np.count_nonzero(x == x))  # NaN has no label
         return total / known
 
     def _check_decoding(self) -> None:
@@ -160,21 +148,13 @@ class MaskDecoder:
         check_choice(self.marginals, "marginals", learning.METHODS)
         check_count(self.samples, "samples")
 
-    def _choose_decode(self) -> str:
-        check_is_fitted(self)
-        if self.decode != "auto":
-            return self.decode
-        return "map" if self.learner_ == "max_margin" else "mean"
-
     def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
-        """Return probabilities by the method that was asked for."""
-        method = self.marginals
-        if method == "auto" and not LEARNERS[self.learner_].exact:
-            method = "logistic"
+        """Return probabilities by the method that was asked for, or that the learner assumed."""
+        asked = self.marginals
         return learning.means(
             examples,
             theta,
-            method=method,
+            method=LEARNERS[self.learner_].marginals if asked == "auto" else asked,
             samples=self.samples,
             seed=self._key,
             n_jobs=self.n_jobs,
@@ -188,32 +168,33 @@ class MaskDecoder:
         finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
         copies: tuple[int, ...] = (),
     ) -> Any:
-        """Run a decoder on pieces of bounded size; a stack gives a stack, a list a list."""
+        """Run a decoder; a stack gives a stack, a list a list."""
         check_is_fitted(self)
         self._check_decoding()
         images = read_images(noisy, "noisy")
-        self._check_shapes(images)
-        check_observed(self.channel_, images)
-        out: Any = [None] * len(images)
-        if isinstance(noisy, np.ndarray) and noisy.dtype != object:
-            out = np.empty((len(images), *copies, *images[0].shape), dtype=dtype)
-        for piece in pieces(images):
-            examples = gather(self._design, images[piece], self.channel_)
-            found = find(examples, examples.layout.pack(self.parameters_))
-            for i, image in zip(range(len(images))[piece], found, strict=True):
+        out = images.room(dtype, copies)
+        for piece, examples, theta in self._examples(images):
+            for i, image in zip(piece, find(examples, theta), strict=True):
                 out[i] = finish(image).astype(dtype, copy=False)
         return out
 
-    def _check_shapes(self, images: list[Image]) -> None:
+    def _examples(self, images: Images) -> Iterator[tuple[range, Examples, FloatArray]]:
+        """Yield pieces of bounded size as examples, and the parameters, once all are checked."""
+        check_is_fitted(self)
+        self._check_shapes(images)
+        check_observed(self.channel_, images)
+        for piece in images.pieces():
+            examples = gather(self._design, images[piece], self.channel_)
+            yield range(len(images))[piece], examples, examples.layout.pack(self.parameters_)
+
+    def _check_shapes(self, images: Images) -> None:
         axes = self._design["axes"]
         if images[0].ndim != axes:
             raise ValueError(
                 f"noisy[0] has {images[0].ndim} axes, but the training images have {axes}"
             )
-        if self._design["modular"] != "pixel":
-            return
         for i, image in enumerate(images):
-            if image.shape != self.shape_:
+            if self._design["modular"] == "pixel" and image.shape != self.shape_:
                 raise ValueError(
                     f"noisy[{i}] has shape {image.shape}, but the modular term was learned for the "
                     f"pixels of {self.shape_}; resize it, or fit with modular='shared'"

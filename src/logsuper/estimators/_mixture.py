@@ -3,14 +3,14 @@ r"""Mixtures of forests, by expectation maximisation.
 .. math:: p(x)=\sum_c\pi_cp_c(x)
 
 with forests :math:`p_c` (`_forest`): M. Meilă and M. I. Jordan, "Learning with mixtures of trees",
-2000. Both steps are exact. The prior is as if each component had seen some rows more, in which
-features are independent and as frequent as in all rows; so what is maximised is
+2000. Both steps are exact. The prior acts like additional rows for each component, in which
+features are independent and as frequent as in all rows; the objective is
 
 .. math:: \sum_i\log p(x_i)+a\sum_c\big(\log\pi_c+\mathrm E_q\log p_c(x)\big),
 
-with a rows of the law q, and no step lowers it. It is not concave: what is found depends on the
-start, and the best of several starts is kept. The first steps are those of independent features,
-which forget a poor start sooner; their optimum is a start for forests.
+with a rows of the law q, and no step lowers it. It is not concave: the result depends on the
+start, and the best of several starts is kept. The first steps fit independent features, which
+recover from a poor start sooner; their optimum is the start for forests.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from logsuper.learning import Callback, Record
 __all__ = ["MAX_ITER", "PRIOR", "TOL", "Mixture", "fit_mixture"]
 
 PRIOR = 3.0
-"""Rows that each component has seen before."""
+"""Weight of the prior, in rows per component."""
 
 TOL = 1e-3
-"""Gain of a step, in nats per row, below which it is the last one."""
+"""Gain in nats per row below which a step is the last one."""
 
 MAX_ITER = 500
 
@@ -46,7 +46,7 @@ class Mixture:
         Positive, with sum 1.
     forests : tuple of Forest
     history : tuple of Record
-        The objective is the negative of what is maximised, per row.
+        Records of the negative objective per row.
     converged : bool
     """
 
@@ -56,7 +56,7 @@ class Mixture:
     converged: bool = False
 
     def log_likelihood(self, rows: FloatArray) -> FloatArray:
-        """Return the log-probability of what is known, not NaN, of each row."""
+        """Return the log-probability of the known entries (not NaN) of each row."""
         total: FloatArray = np.logaddexp.reduce(self.log_joint(Rows.of(rows)), axis=0)
         return total
 
@@ -82,19 +82,19 @@ def fit_mixture(
     Parameters
     ----------
     rows : ndarray of shape (N, n)
-        0, 1, or NaN where it is not known.
+        0, 1, or NaN for an unknown entry.
     n_components : int
     rng : Generator
         For the starts.
     n_init : int
-        Number of starts; one component needs no more than one.
+        Number of starts; a single component needs only one.
     tol : float
     max_iter : int
-        Most steps from each start.
+        Maximum number of steps per start.
     prior : float
         See `PRIOR`.
     callback : callable, optional
-        Called with each line of the history of each start.
+        Called with each record of each start.
 
     Returns
     -------
@@ -103,12 +103,11 @@ def fit_mixture(
     Warns
     -----
     ConvergenceWarning
-        When the best start takes more than `max_iter` steps.
+        If the best start has not converged after `max_iter` steps.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.estimators._mixture import fit_mixture
     >>> rng = np.random.default_rng(0)
     >>> part = rng.random((500, 1)) < 0.3
     >>> x = np.where(part, rng.random((500, 6)) < 0.9, rng.random((500, 6)) < 0.2).astype(float)
@@ -117,7 +116,7 @@ def fit_mixture(
     """
     steps = _Steps(rows, prior)
     found = []
-    # many small products, which threads only slow down
+    # threads only slow down many small products
     with threadpool_limits(1, user_api="blas"):
         for _ in range(n_init if n_components > 1 else 1):
             start = np.eye(n_components)[:, _nearest_seeds(steps.filled, n_components, rng)]
@@ -158,19 +157,17 @@ class _Steps:
     def maximise(
         self, forests: tuple[Forest, ...], responsibilities: FloatArray, couple: bool
     ) -> Mixture:
-        """Return the likeliest mixture, given what the forests say of what is not known."""
+        """Return the likeliest mixture, given what the forests say about unknown entries."""
         totals = responsibilities.sum(axis=1)
         found = []
         for forest, weights, total in zip(forests, responsibilities, totals, strict=True):
             if couple:
                 together = forest.together(self.rows, weights)
-                shares = shares_of(together, total, self._shares)
                 p = self._share(np.diagonal(together), total)
-                found.append(Forest.likeliest(p, shares))
+                found.append(Forest.likeliest(p, shares_of(together, total, self._shares)))
             else:
-                found.append(
-                    Forest.independent(self._share(forest.means(self.rows, weights), total))
-                )
+                p = self._share(forest.means(self.rows, weights), total)
+                found.append(Forest.independent(p))
         seen = totals + self._prior
         return Mixture(seen / seen.sum(), tuple(found))
 
@@ -185,7 +182,7 @@ def _climb(
 ) -> Mixture:
     """Repeat both steps from given responsibilities (C, N), first without couplings."""
     responsibilities, components = start, len(start)
-    # what is not known is filled in from the frequencies at first
+    # unknown entries are first filled in from the frequencies
     mixture = Mixture(np.ones(1), (Forest.independent(steps.frequencies),) * components)
     history: list[Record] = []
     couple = components == 1

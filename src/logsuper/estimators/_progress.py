@@ -1,4 +1,4 @@
-"""What is said while an estimator learns."""
+"""Progress of a fit: callbacks and printed lines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Passes lines of a history on to a callback, and prints them if asked to.
+    """Passes records on to a callback, and prints them if asked to.
 
     Attributes
     ----------
     callback : callable or None
-        What a learner is to call; None if nobody listens.
+        For the learner to call; None if nobody listens.
     """
 
     def __init__(self, callback: Callback | None, verbose: bool) -> None:
@@ -25,7 +25,7 @@ class Progress:
         self.callback: Callback | None = self._line if callback or verbose else None
 
     def begin(self, what: str) -> None:
-        """Say what there is to learn from, before anything is done."""
+        """Report the data before any work is done."""
         self.say(what)
         if self._given is not None:
             self._given(Record(0, 0, math.nan))

@@ -19,30 +19,22 @@ from logsuper._base import (
     refuse_negative,
     save_arrays,
 )
-from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
-from logsuper.estimators._learners import LEARNERS
+from logsuper.channels import CHANNELS, Channel
 from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, grid_cuts
-from logsuper.learning import Parameters, Record
+from logsuper.learning import LEARNERS, Parameters, Record
 
 __all__ = ["Saveable", "load_model"]
 
 _KIND = "model"
 _VERSION = 1
 
-_CHANNELS: dict[str, tuple[type[Channel], tuple[str, ...]]] = {
-    "flips": (Flips, ("rate", "groups")),
-    "asymmetric": (AsymmetricFlips, ("on", "off")),
-    "gaussian": (Gaussian, ("mean", "scale")),
-    "missing": (Missing, ("rate", "channel")),
-}
-
 
 class Saveable:
-    """What lets an estimator be written to a file and read back, without pickle.
+    """Lets an estimator be written to a file and read back, without pickle.
 
-    An estimator names in `_FITTED` the attributes that `fit` sets and a file keeps, in `_OPTIONAL`
-    those of them that not every file has. `_refit` recomputes the others, in time and memory
-    proportional to these: a stranger's file may have been loaded.
+    `_FITTED` names the attributes that `fit` sets and files hold; `_OPTIONAL` those of them that
+    are not in every file. `_refit` recomputes derived attributes, in time and memory proportional
+    to these: the file may be a stranger's.
     """
 
     _FITTED: tuple[str, ...]
@@ -139,18 +131,19 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     classes = {c.__name__: c for c in (_denoiser.MaskDenoiser, _density.LogSupermodularDensity)}
     try:
         packer = _Packer(arrays)
-        read = {
-            part: {name: packer.unpack(value) for name, value in header[part].items()}
+        params, fitted = (
+            {name: packer.unpack(value) for name, value in header[part].items()}
             for part in ("params", "fitted")
-        }
-        params = read["params"]
+        )
         params["options"] = without_paths(params.get("options"))
         estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
-            if name in read["fitted"] or name not in estimator._OPTIONAL:
-                setattr(estimator, name, _check_fitted(name, read["fitted"][name]))
+            if name in fitted or name not in estimator._OPTIONAL:
+                if not _KINDS[name](fitted[name]):
+                    raise ValueError(f"{name} is not what it should be")
+                setattr(estimator, name, fitted[name])
         estimator._refit()
-    except Exception as error:  # a well-formed file with contents that make no sense
+    except Exception as error:  # a well-formed file whose contents are not a model
         reason = repr(error)[:200]
         raise ValueError(f"{path}: the model in this file is malformed ({reason})") from None
     return estimator
@@ -191,14 +184,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and isinstance(value["scale"], bool)
     ),
 }
-"""What each fitted attribute must be."""
-
-
-def _check_fitted(name: str, value: Any) -> Any:
-    """Return a fitted attribute that is what it should be."""
-    if name in _KINDS and not _KINDS[name](value):
-        raise ValueError(f"{name} is not what it should be")
-    return value
+"""Checks of the fitted attributes."""
 
 
 def _all(values: Any, kind: type) -> bool:
@@ -225,7 +211,7 @@ class _Packer:
             return {"is": kind, "parts": items}
         if isinstance(value, dict):
             if not all(isinstance(key, str) for key in value):
-                raise TypeError(f"{name} has a key that is no text, which a file cannot hold")
+                raise TypeError(f"{name} has a key that is not text, which a file cannot hold")
             entries = {key: self.pack(v, f"{name}[{key!r}]") for key, v in value.items()}
             return {"is": "dict", "parts": entries}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
@@ -248,22 +234,19 @@ class _Packer:
         if kind in ("list", "tuple"):
             return (list if kind == "list" else tuple)(self.unpack(part) for part in parts)
         found = {key: self.unpack(part) for key, part in parts.items()}
-        return found if kind == "dict" else _MAKERS[kind](**found)
+        if kind in CHANNELS:
+            return Channel.from_dict({**found, "kind": kind})
+        return _MAKERS[kind](**found)
 
 
 def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
     """Return the kind of an object and what it is made of."""
-    for kind, (channel, attributes) in _CHANNELS.items():
-        if type(value) is channel:
-            parts = {key: getattr(value, key) for key in attributes}
-            if isinstance(value, Gaussian) and value.tied:
-                parts["scale"] = value.scale[0]  # one number stays one in `refit`
-            return kind, parts
     match value:
-        case Parameters():
-            return "parameters", _fields(value)
-        case Record():
-            return "record", _fields(value)
+        case Channel():
+            parts = value.to_dict()
+            return parts.pop("kind"), parts
+        case Parameters() | Record():
+            return type(value).__name__.lower(), dataclasses.asdict(value)
         case Sum():
             weights, atoms = zip(*value.terms(), strict=True)
             return "sum", {"weights": weights, "atoms": atoms}
@@ -288,10 +271,6 @@ def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
     )
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-
-
 def _make_grid(
     shape: tuple[int, ...], offset: tuple[int, ...], weights: NDArray[np.float64]
 ) -> Cut:
@@ -306,7 +285,7 @@ def _make_grid(
 def _make_sum(
     weights: tuple[float, ...], atoms: tuple[SubmodularFunction, ...]
 ) -> SubmodularFunction:
-    if 0 in weights:  # a sum has none, and that of nothing else is an array of n zeros
+    if 0 in weights:  # no sum has one; a sum of only such terms would make an array of n zeros
         raise ValueError("a sum has a term of weight 0")
     return Sum(zip(weights, atoms, strict=True))
 
@@ -325,7 +304,7 @@ def _make_record(step: Any, cuts: Any, objective: Any, stderr: Any, gap: Any) ->
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    **{kind: channel for kind, (channel, _) in _CHANNELS.items()},
+    "dict": dict,
     "names": lambda names: np.array(names, dtype=object),
     "parameters": _make_parameters,
     "record": _make_record,

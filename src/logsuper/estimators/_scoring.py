@@ -1,4 +1,4 @@
-"""Scores of scikit-learn for masks: every labelled pixel is a case."""
+"""Scores of scikit-learn for masks: every labelled pixel is a sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from logsuper._base import FloatArray
-from logsuper.estimators._images import check_bits, check_pairs, read_images
+from logsuper.estimators._images import read_images, read_labels
 
 __all__ = ["pixel_scorer"]
 
@@ -48,7 +48,7 @@ def pixel_scorer(scoring: str) -> PixelScorer:
         raise TypeError(f"scoring must be the name of a score, got {type(scoring).__name__}")
     if scoring not in get_scorer_names():
         raise ValueError(
-            f"scoring = {scoring[:40]!r} is no score that scikit-learn knows; "
+            f"scoring = {scoring[:40]!r} is not a score that scikit-learn knows; "
             "sklearn.metrics.get_scorer_names() lists them"
         )
     return PixelScorer(scoring)
@@ -69,13 +69,8 @@ class PixelScorer:
             )
         from sklearn.metrics import get_scorer
 
-        images, labels = read_images(noisy, "noisy"), read_images(clean, "clean")
-        check_pairs(images, labels)
-        check_bits(labels, "clean", "threshold it; a pixel without a label is NaN")
-        y = _flat(labels)
+        y = _flat(read_labels(clean, read_images(noisy, "noisy")))
         known = ~np.isnan(y)
-        if not known.any():
-            raise ValueError("clean has no label at all, so that there is nothing to compare with")
         rows = np.stack([_flat(estimator.predict(noisy)), _flat(estimator.predict_proba(noisy))], 1)
         score: float = get_scorer(self.scoring)(_Pixels().fit(), rows[known], y[known].astype(int))
         return score

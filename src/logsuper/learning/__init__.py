@@ -23,6 +23,7 @@ from logsuper.learning._latent import latent
 from logsuper.learning._layout import Layout, Parameters
 from logsuper.learning._learned import Callback as Callback
 from logsuper.learning._learned import Learned, Record
+from logsuper.learning._learners import LEARNERS, Learner, choose_exact, choose_learner
 from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place
 from logsuper.learning._make_examples import make_examples
@@ -46,6 +47,7 @@ from logsuper.learning._stochastic import Descent
 from logsuper.learning._temperature import best_temperature, soften
 
 __all__ = [
+    "LEARNERS",
     "Context",
     "Descent",
     "Engine",
@@ -55,6 +57,7 @@ __all__ = [
     "FreshNoise",
     "Layout",
     "Learned",
+    "Learner",
     "Loss",
     "Objective",
     "Parameters",
@@ -69,6 +72,8 @@ __all__ = [
     "best_factor",
     "best_temperature",
     "bracket_log_evidence",
+    "choose_exact",
+    "choose_learner",
     "cross_validate",
     "descend",
     "estimate_noise",

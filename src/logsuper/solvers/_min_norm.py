@@ -52,7 +52,7 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base import ConvergenceWarning, as_floats
+from logsuper._base import as_floats
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._inputs import check_theta, check_tie
 from logsuper.solvers._wolfe import Wolfe, one_blas_thread
@@ -420,6 +420,8 @@ def _limit(n: int, max_iter: int | None) -> int:
 
 
 def _warn(what: str, gap: float, wanted: float, iterations: int) -> None:
+    from logsuper._base import ConvergenceWarning  # imports scikit-learn
+
     warnings.warn(
         f"{what} is {gap:.3g}, above {wanted:.3g}, after {iterations} greedy calls; raise "
         "max_iter, or check that f is submodular and that its values have similar magnitudes",

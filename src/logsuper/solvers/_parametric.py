@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base import ConvergenceWarning, FloatArray, check_limit, count_threads, refuse
+from logsuper._base import FloatArray, check_limit, count_threads, refuse
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
@@ -130,6 +130,8 @@ def _judge(
     if not finite.all():
         gaps = np.where(finite, gaps, np.inf)
     elif not converged.all():
+        from logsuper._base import ConvergenceWarning  # imports scikit-learn
+
         m = int(np.argmin(converged))
         warnings.warn(
             f"the gap of theta[{m}] is {gaps[m]:.3g}, above {wanted[m]:.3g}; check that the "
