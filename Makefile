@@ -23,12 +23,13 @@ REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 	s = {"build": t["build-system"]["requires"], "core": p["dependencies"], **p["optional-dependencies"]}; \
 	print(*(r for name in sys.argv[1:] for r in s[name] if not r.startswith("logsuper[")), sep="\n")'
 
-.PHONY: help demo test test-fallback test-no-compiler sanitize check format bench wheel install clean
+.PHONY: help demo test test-kernels test-fallback test-no-compiler sanitize check format bench wheel install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo              learn from noisy silhouettes, clean others, report in demo/'
 	@echo 'make test              run the tests, the solver part without compiled kernels too'
+	@echo 'make test-kernels      run the unit tests of the C++ code alone'
 	@echo 'make check             style, types and the direction of imports'
 	@echo 'make format            put the style right where that can be done by a tool'
 	@echo 'make bench             measure against other solvers'
@@ -41,8 +42,19 @@ demo: install
 	$(BIN)/logsuper demo --out demo
 
 test: install $(VENV)/test.stamp
+	$(MAKE) --no-print-directory test-kernels
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(MAKE) --no-print-directory test-fallback
+
+# Unit tests of the C++ code, for both instruction sets.
+test-kernels: $(VENV)/core.stamp
+	@PATH="$(CURDIR)/$(BIN):$$PATH"; command -v cmake > /dev/null && command -v $(CXX) > /dev/null || \
+		{ echo 'C++ tests skipped: no CMake or no C++ compiler ($(CXX)).'; exit 0; }; \
+	cmake -S tests/kernels -B build/kernel-tests -DCMAKE_CXX_COMPILER=$(CXX) > /dev/null && \
+	cmake --build build/kernel-tests --parallel 2 > build/kernel-tests/log || \
+		{ cat build/kernel-tests/log; exit 1; }; \
+	for tests in baseline avx2; do \
+		[ ! -x build/kernel-tests/$$tests ] || build/kernel-tests/$$tests || exit 1; done
 
 # Draws are the same with and without kernels: how often intervals hold, and what bounds that call no
 # kernel are worth, is tested once.
