@@ -26,8 +26,8 @@ ROOT = Path(__file__).parent.parent / "src" / "logsuper"
 LONGEST = 450
 # Functions that find out what a function is to a computer, before and after there were structures.
 FINDERS = {
-    "as_grid", "as_pairwise", "split", "as_edge_list", "marginal_method", "need_grid",
-    "union_of_edges", "graph", "find_structure",
+    "as_grid", "as_pairwise", "split", "as_edge_list", "need_grid", "union_of_edges", "graph",
+    "find_grid", "find_pairwise", "make_lists",
 }  # fmt: skip
 
 

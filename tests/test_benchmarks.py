@@ -384,3 +384,14 @@ def test_arguments_are_given_by_the_names_that_a_function_has():
     assert same_cases.call(lambda count, key: (count, key), n_samples=3, seed=1) == (3, 1)
     with pytest.raises(TypeError, match="unexpected keyword"):
         same_cases.call(outer, n_samples=3, other=1)
+
+
+def test_grids_are_compared_however_they_are_given(tmp_path, capsys):
+    from benchmarks import grids
+
+    page = tmp_path / "grids.md"
+    code = grids.main(["--sides", "16", "--repeat", "1", "--markdown", str(page)])
+    printed = capsys.readouterr().out
+    assert code in (0, 1) and "UAI file" in printed and "exact sample" in printed
+    rows = [line.split("|")[2:4] for line in page.read_text().splitlines() if "Cut |" in line]
+    assert rows and all(float(cell) < 1e-6 for row in rows for cell in row)

@@ -7,7 +7,7 @@ from scipy.sparse import coo_array
 
 from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.functions import SubmodularFunction
-from logsuper.structures import Pairwise, pairwise_of
+from logsuper.structures import Pairwise, pairwise_of, structure_of
 
 # Parts with at least this share of the elements are found by conditioning, which keeps a grid a
 # grid; smaller ones of a pairwise function are cut out of its list of edges.
@@ -19,11 +19,16 @@ def components(f: SubmodularFunction) -> list[IntArray]:
     # slow to import
     from scipy.sparse.csgraph import connected_components
 
-    graph = f.graph()
-    if graph is None:
+    structure = structure_of(f)
+    if structure.graphs is None:
         return [np.arange(f.n)]
-    size = f.n + graph.n_aux
-    links = coo_array((np.ones(len(graph.edges)), tuple(graph.edges.T)), shape=(size, size))
+    if structure.others:
+        graph = f.graph()
+        assert graph is not None
+        size, edges = f.n + graph.n_aux, graph.edges
+    else:
+        size, edges = f.n, structure.edges[structure.table[0] > 0]
+    links = coo_array((np.ones(len(edges)), tuple(edges.T)), shape=(size, size))
     count, label = connected_components(links, directed=False)
     label = label[: f.n]
     if count == 1:
