@@ -16,7 +16,7 @@ template <class T, int K>
 struct GridNumbers {
     static constexpr int kBlock = kLanes<T>;  // rows and columns of a block that fits registers
 
-    const GridLayout<K>& layout;
+    const GridLayout<K> layout;
     const int64_t blocks;       // columns of a row, in blocks
     const int64_t padded_rows;  // rows, rounded up to whole blocks
     Buffer<T> excess, flow[K], weight[K];

@@ -42,7 +42,7 @@ LOGSUPER_INLINE uint64_t bits_below(const uint64_t* a, const uint64_t* b, int64_
 
 template <int K>
 struct GridPlanes {
-    const GridLayout<K>& layout;
+    const GridLayout<K> layout;
     BitPlane source, sink;  // nodes in the search trees; at first, nodes with excess > 0 and < 0
     BitPlane forward[K], backward[K];  // residual arcs b -> b + step(k), and back
 

@@ -25,7 +25,7 @@ class GridSearch {
         bool along;  // whether the flow goes from base to base + step(k)
     };
 
-    const GridLayout<K>& layout_;
+    const GridLayout<K> layout_;
     GridNumbers<T, K>& numbers_;
     GridPlanes<K>& planes_;
     GridTrees<K>& trees_;

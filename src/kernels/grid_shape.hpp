@@ -61,13 +61,14 @@ struct GridShape {
     }
 };
 
-// The shape of a grid with K offsets. K = 2 is the 4-neighbour grid (or a single row), whose steps are known
-// to the compiler. A direction d < 2 K is offset d / 2, along it if d is even, against it if d is odd.
+// The layout of a grid with K offsets, small enough for each step of the solver to have a copy. K = 2 is the
+// 4-neighbour grid (or a single row), whose steps are known to the compiler. A direction d < 2 K is offset d
+// / 2, along it if d is even, against it if d is odd.
 template <int K>
 struct GridLayout {
     const GridShape& shape;
     const int64_t rows, width, stride, words, used_words;
-    int64_t step_by_direction[2 * K];
+    int64_t row_steps[K], word_steps[K], column_steps[K], step_by_direction[2 * K];
 
     explicit GridLayout(const GridShape& shape)
         : shape(shape),
@@ -77,15 +78,18 @@ struct GridLayout {
           words(shape.words),
           used_words(shape.used_words) {
         for (int k = 0; k < K; ++k) {
+            row_steps[k] = shape.row_step[k];
+            word_steps[k] = shape.row_step[k] * words;
+            column_steps[k] = shape.column_step[k];
             step_by_direction[2 * k] = shape.step(k);
             step_by_direction[2 * k + 1] = -shape.step(k);
         }
     }
 
     // Steps of offset k: in rows, in words and columns of bits, and in nodes.
-    int64_t row_step(int k) const { return K == 2 ? k : shape.row_step[k]; }
-    int64_t word_step(int k) const { return K == 2 ? (k ? words : 0) : shape.row_step[k] * words; }
-    int64_t column_step(int k) const { return K == 2 ? 1 - k : shape.column_step[k]; }
+    int64_t row_step(int k) const { return K == 2 ? k : row_steps[k]; }
+    int64_t word_step(int k) const { return K == 2 ? (k ? words : 0) : word_steps[k]; }
+    int64_t column_step(int k) const { return K == 2 ? 1 - k : column_steps[k]; }
     int64_t step(int k) const { return K == 2 && k == 0 ? 1 : step_by_direction[2 * k]; }
     int64_t step_down(int k) const { return K == 2 ? stride : step_by_direction[2 * k]; }  // k > 0
 };

@@ -19,7 +19,7 @@ class GridSweeps {
     static constexpr int kBlock = GridNumbers<T, K>::kBlock;
     static constexpr bool kKeepColumns = sizeof(T) == sizeof(int32_t);
 
-    const GridLayout<K>& layout_;
+    const GridLayout<K> layout_;
     GridNumbers<T, K>& numbers_;
     GridPlanes<K>& planes_;
     T* const columns_;           // work space for the flow along the rows, if kKeepColumns

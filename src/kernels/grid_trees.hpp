@@ -12,7 +12,7 @@ namespace LOGSUPER_ISA {
 
 template <int K>
 class GridTrees {
-    const GridLayout<K>& layout_;
+    const GridLayout<K> layout_;
     GridPlanes<K>& planes_;
     BitPlane parent_[K <= 1 ? 1 : K <= 2 ? 2 : K <= 4 ? 3 : 5];  // the bits of the direction of the parent
     std::vector<uint64_t> rows_now_, rows_next_;  // rows to visit in this round and in the next, one bit each
