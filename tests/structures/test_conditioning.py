@@ -44,7 +44,6 @@ def pattern(rng: np.random.Generator, shape: Shape, name: str) -> dict[int, int]
     n = int(np.prod(shape))
     index = np.arange(n).reshape(shape)
     fixed = {
-        "none": [],
         "one": [n // 2],
         "the first": [0],
         "several": rng.permutation(n)[: n // 3],
@@ -57,7 +56,6 @@ def pattern(rng: np.random.Generator, shape: Shape, name: str) -> dict[int, int]
 
 
 PATTERNS = [
-    "none",
     "one",
     "the first",
     "several",
@@ -75,7 +73,7 @@ PATTERNS = [
 @pytest.mark.parametrize("shape, neighbors", SMALL)
 def test_few_free_pixels(shape: Shape, neighbors: int, style: str, seed: int) -> None:
     rng = np.random.default_rng([seed, neighbors, *shape])
-    for name in PATTERNS[1:]:
+    for name in PATTERNS[seed::3]:  # each with 42 models
         whole = make_functions(rng, shape, neighbors, style)
         n = whole[0].n
         fixed = to_few(rng, n, pattern(rng, shape, name), 8)
@@ -253,7 +251,7 @@ def large_case(
 ) -> tuple[list[SubmodularFunction], dict[int, int], list[SubmodularFunction]]:
     whole = make_functions(rng, shape, neighbors, style)
     n = whole[0].n
-    fixed = {int(d): int(rng.integers(2)) for d in rng.permutation(n)[: max(1, int(share * n))]}
+    fixed = {int(d): int(rng.integers(2)) for d in rng.permutation(n)[: int(share * n)]}
     return condition(whole, fixed)[0], fixed, whole
 
 
