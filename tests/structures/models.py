@@ -165,12 +165,18 @@ def values_on_grid(grid: Grid, k: int, X: np.ndarray) -> np.ndarray:
     whole = np.zeros((len(X), grid.size))
     whole[:, slice(None) if grid.pixels is None else grid.pixels] = X
     whole = whole.reshape(-1, *grid.shape)
+    there_is = np.ones(grid.size, dtype=bool)
+    if grid.pixels is not None:
+        there_is[:] = False
+        there_is[grid.pixels] = True
+    there_is = there_is.reshape(grid.shape)
     found = np.zeros((len(X), k))
     for number, step, value in grid.planes:
         weights = np.broadcast_to(value, grid.size).reshape(grid.shape)
         for here in np.ndindex(grid.shape):
             there = tuple(np.add(here, grid.steps[step]))
-            if all(0 <= c < size for c, size in zip(there, grid.shape, strict=True)):
+            inside = all(0 <= c < size for c, size in zip(there, grid.shape, strict=True))
+            if inside and there_is[here] and there_is[there]:
                 apart = whole[:, *here] != whole[:, *there]
                 found[:, number] += weights[here] * apart
     return found

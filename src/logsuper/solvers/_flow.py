@@ -184,7 +184,7 @@ class Flow:
         precision = np.zeros((problems, 2))
         touched, tilt = self._few
         few = len(touched) > 0
-        own = alpha[:, self._tilted]
+        shift = alpha[:, self._tilted] @ tilt if few else None
         self._kernel.maximize(
             theta if few else self.field(theta, alpha),
             weights,
@@ -197,14 +197,12 @@ class Flow:
             cuts,
             memory=memory,
             precision=precision,
-            shifted=self._shifted if few else None,
-            shift=own @ tilt if few else None,
+            **({"shifted": self._shifted, "shift": shift} if few else {}),
         )
         stats = cuts[:, : self.k]
-        if few:
+        if shift is not None:
             stats[:, self._tilted] += y[:, touched] @ tilt.T
-            on = theta[:, touched] == np.inf
-            values -= np.where(on, own @ tilt, 0.0).sum(axis=1)
+            values -= np.where(theta[:, touched] == np.inf, shift, 0.0).sum(axis=1)
         elif self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
             values -= self._held(theta, alpha)
