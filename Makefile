@@ -47,10 +47,11 @@ test: install $(VENV)/test.stamp
 	$(MAKE) --no-print-directory test-fallback
 
 # Unit tests of the C++ code, for both instruction sets.
+test-kernels: COMPILER := $(if $(filter default,$(origin CXX)),c++,$(CXX))
 test-kernels: $(VENV)/core.stamp
-	@PATH="$(CURDIR)/$(BIN):$$PATH"; command -v cmake > /dev/null && command -v $(CXX) > /dev/null || \
-		{ echo 'C++ tests skipped: no CMake or no C++ compiler ($(CXX)).'; exit 0; }; \
-	cmake -S tests/kernels -B build/kernel-tests -DCMAKE_CXX_COMPILER=$(CXX) > /dev/null && \
+	@PATH="$(CURDIR)/$(BIN):$$PATH"; command -v cmake > /dev/null && command -v $(COMPILER) > /dev/null || \
+		{ echo 'C++ tests skipped: no CMake or no C++ compiler ($(COMPILER)).'; exit 0; }; \
+	cmake -S tests/kernels -B build/kernel-tests -DCMAKE_CXX_COMPILER=$(COMPILER) > /dev/null && \
 	cmake --build build/kernel-tests --parallel 2 > build/kernel-tests/log || \
 		{ cat build/kernel-tests/log; exit 1; }; \
 	for tests in baseline avx2; do \

@@ -1,9 +1,9 @@
 // Max-flow on dense graphs: waves of pushes towards the deficits.
 //
-// A wave: exact distances to the nearest deficit in the residual graph, by bit sets; then every node
-// with excess, farthest level first, pushes into the level below it, never more into a deficit than
-// it lacks. This is push-relabel with exact labels once a wave: a node that keeps excess after a
-// wave has used up its arcs to the level below, so that its distance must grow, and the waves end.
+// A wave computes exact distances to the nearest deficit in the residual graph, by bit sets; then every
+// node with excess, farthest level first, pushes into the level below it, and into a deficit at most its
+// size. This is push-relabel with exact labels once per wave: a node that keeps excess after a wave has
+// saturated its arcs to the level below, so that its distance must grow, and the waves end.
 #pragma once
 
 #include <utility>
@@ -90,7 +90,7 @@ class DenseSolver {
     // False, and no labels, if the integers are too coarse for this field (unless `force`).
     bool solve(const double* theta, Tie tie, bool force) {
         Resolution<T> resolution;
-        // Undo the last solve: a matrix is far larger than what a flow touches.
+        // Undo the last solve; its flow changed only a small part of the matrix.
         for (const auto& [i, j] : touched_) {
             residual_[i * stride_ + j] = capacity_[i * stride_ + j];
             residual_[j * stride_ + i] = capacity_[j * stride_ + i];
@@ -120,7 +120,7 @@ class DenseSolver {
         }
     }
 
-    void set_bits() {  // capacities are symmetric and nothing has moved: rows serve as columns
+    void set_bits() {  // without flow residuals are symmetric: rows serve as columns
         const Vec<T> zero = {};
         for (int64_t j = 0; j < n_; ++j) {
             poll_at_row(j, n_);
@@ -131,7 +131,7 @@ class DenseSolver {
         }
     }
 
-    // Levels by distance to a deficit; true while some excess can still reach one.
+    // Levels by distance to a deficit; returns whether some excess can reach one.
     bool find_levels() {
         std::fill(seen_.begin(), seen_.end(), 0);
         std::fill(front_.begin(), front_.end(), 0);
@@ -198,7 +198,8 @@ class DenseSolver {
         excess_[i] = have;
     }
 
-    // The minimal source side: what excess can reach. `into_` has arcs by head, so search rows.
+    // The minimal source side: the nodes that excess can reach. `into_` has arcs by head, hence the search by
+    // rows.
     void reach_from_excess() {
         std::fill(label_.begin(), label_.end(), 0);
         bool grown = false;

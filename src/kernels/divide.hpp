@@ -1,11 +1,11 @@
 // The min-norm point of the base polytope of f(x) = sum_e w_e |x_i - x_j| - theta'x by divide and
-// conquer, all regions of a level in one flow (Groenevelt 1991; Hochbaum 2001; Bach 2013, sec. 9.1).
+// conquer, with one flow per level for all its regions (Groenevelt 1991; Hochbaum 2001; Bach 2013, sec. 9.1).
 //
 // With c = -theta, a region R has the level tau = mean of c over R. Let A minimise f(A) - tau |A|
-// within R: a cut with the field tau - c. If nothing is gained, s = tau on R. Otherwise A and R \ A
-// are regions of the next level, and an edge (i in A, j in R \ A) is paid for: c_i += w, c_j -= w,
-// and it is deleted. Such an edge is saturated, so that what remains of the flow is still a flow, and
-// the excess of the next level is that of this one plus the change of tau: nothing starts anew.
+// within R: a cut with the field tau - c. If that gains nothing, s = tau on R. Otherwise A and
+// R \ A are regions of the next level, and an edge (i in A, j in R \ A) is replaced by c_i += w,
+// c_j -= w. Such an edge is saturated, so that the rest of the flow is still a flow; the excess of the
+// next level is that of this one plus the change of tau, and the flow continues from there.
 //
 // The certificate: a flow xi within the capacities gives the point c + div xi = tau - excess of B(f);
 // any v gives the lower bound -f(v) - |v|^2 / 2 on half the squared norm (f: the Lovasz extension).
@@ -29,9 +29,9 @@ inline ParametricResult without_edges(const double* theta, int64_t n, double* s)
     return {};
 }
 
-// The integers for all levels. Every tau lies between the smallest and the largest c, hence all
-// excess that a region has to move, at any level, is at most n times their distance: weights beyond
-// that can be cut off, and are, where this makes the integers finer.
+// The range for the integers of all levels. Every tau lies between the smallest and the largest c, hence
+// the excess that any region has to move is at most n times their difference. Weights are capped there
+// if that makes the integers finer.
 inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) {
     const auto [low, high] = std::minmax_element(theta, theta + n);
     range.largest_field = *high - *low;
@@ -44,10 +44,10 @@ inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) 
     }
 }
 
-// Bytes that `divide` takes at least: as long as there are few regions.
+// Lower bound on the bytes of `divide`, reached while there are few regions.
 inline int64_t divide_bytes(int64_t slots, int64_t n) { return 16 * slots + 4 * n; }
 
-// A view has `slots()` places for nodes, of which `slot(i)` is that of node i, and
+// A view has `slots()` positions for nodes, `slot(i)` being that of node i, and
 //   add(slot, field)             raise the excess
 //   solve(open)                  make the flow maximal; `open` lists the slots of open regions
 //   label(slot), excess(slot)
@@ -64,7 +64,7 @@ ParametricResult divide(View& view, const double* theta, double* s) {
         int32_t child = -1;
     };
     std::vector<double> c(view.slots());
-    std::vector<int32_t> region(view.slots(), -1);  // -1: done, or no node
+    std::vector<int32_t> region(view.slots(), -1);  // -1: done, or not a node
     std::vector<int32_t> node(view.slots()), open(n);
     std::vector<Region> regions(n ? 1 : 0), children;
     for (int64_t i = 0; i < n; ++i) {

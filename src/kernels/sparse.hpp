@@ -1,7 +1,7 @@
 // Max-flow on any sparse graph: index-order sweeps, then Boykov & Kolmogorov (2004).
 //
-// Arcs lie in the order of their tails, so that the arcs of a node are neighbours in memory; each
-// has its residual capacity, its head and the position of its reverse.
+// Arcs are sorted by their tails, so that the arcs of a node are contiguous; each has its residual capacity,
+// its head and the index of its reverse.
 #pragma once
 
 #include <algorithm>
@@ -131,8 +131,8 @@ class SparseSolver {
         });
     }
 
-    // Push what a node has towards later nodes, then towards earlier ones: a path in index order is
-    // solved exactly, and most of any graph is settled.
+    // Pushes the excess of each node towards later nodes, then towards earlier ones: this solves a path in
+    // index order exactly, and settles most of any graph.
     void sweep() {
         polled(g_.n, steps_, [&](int64_t i) { push_from(i, [i](int32_t j) { return j > i; }); });
         polled(g_.n, steps_, [&](int64_t k) {
@@ -191,7 +191,7 @@ class SparseSolver {
         }
     }
 
-    // Residual capacity of arc a in the direction in which a tree of this kind grows along it.
+    // Residual capacity of arc a in the direction in which a tree of this kind grows.
     T growth(uint8_t tree, int32_t a) const { return residual_[tree == kSource ? a : g_.reverse[a]]; }
 
     void extend(int32_t p) {
@@ -219,7 +219,7 @@ class SparseSolver {
         orphans_.push_back(i);
     }
 
-    // Send what fits along arc a, from the root above its tail to the root above its head.
+    // Sends as much as fits along arc a, from the root above its tail to the root above its head.
     void augment(int32_t a) {
         const int32_t p = g_.head[g_.reverse[a]], q = g_.head[a];
         T amount = residual_[a];
@@ -250,7 +250,7 @@ class SparseSolver {
         if ((excess_[i] += amount) == 0) make_orphan(i);
     }
 
-    // Distance of i from its root, or -1 if its tree has lost the root. Marks the path.
+    // Distance of i from its root, or -1 if its path ends at an orphan. Stamps the path.
     int32_t depth(int32_t i) {
         int32_t length = 0, x = i;
         for (;;) {
