@@ -37,15 +37,18 @@ MARGINALS: dict[str, tuple[str, dict[str, Any]]] = {
     "bethe": ("bethe", {}),
     "mean field": ("mean_field", {}),
     "TRW": ("trw", {}),
-    "logistic, ratio form (10 samples)": ("logistic", {"form": "ratio", "samples": 10, "seed": 0}),
-    "logistic, plain (100 samples)": ("logistic", {"samples": 100, "seed": 0}),
+    "logistic, ratio form (10 samples)": (
+        "logistic",
+        {"form": "ratio", "n_samples": 10, "seed": 0},
+    ),
+    "logistic, plain (100 samples)": ("logistic", {"n_samples": 100, "seed": 0}),
     "power (200 samples)": ("power", {"seed": 0}),
     "L-field": ("lfield", {}),
     "superdifferential": ("superdifferential", {}),
-    "exact samples (100)": ("sampling", {"samples": 100, "seed": 0}),
+    "exact samples (100)": ("sampling", {"n_samples": 100, "seed": 0}),
     "Swendsen-Wang samples (100)": (
         "sampling",
-        {"samples": 100, "seed": 0, "sampler": "swendsen_wang"},
+        {"n_samples": 100, "seed": 0, "sampler": "swendsen_wang"},
     ),
 }
 

@@ -57,7 +57,7 @@ class Case:
         """The logistic bound: a quadrature, or the unbiased estimate of many draws."""
         if self.known_bound is not None:
             return self.known_bound
-        return _logistic.log_partition(self.f, samples=self.reference // 2, seed=2**40).value
+        return _logistic.log_partition(self.f, n_samples=self.reference // 2, seed=2**40).value
 
     @cached_property
     def perturbed_marginals(self) -> np.ndarray:
@@ -75,12 +75,12 @@ class Case:
     def ratio_marginals(self) -> np.ndarray:
         """What the ratio form of the marginals tends to."""
         count = max(2000, self.reference // 100 // self.f.n)
-        return _logistic.marginals(self.f, samples=count, form="ratio", seed=2**40).values
+        return _logistic.marginals(self.f, n_samples=count, form="ratio", seed=2**40).values
 
     @cached_property
     def power(self) -> tuple[float, np.ndarray]:
         """The power bound and its marginals."""
-        options = {"a": POWER, "samples": max(20_000, self.reference // 10), "seed": 2**40}
+        options = {"a": POWER, "n_samples": max(20_000, self.reference // 10), "seed": 2**40}
         return (
             _power.log_partition(self.f, **options).value,
             _power.marginals(self.f, **options).values,
@@ -152,7 +152,7 @@ class Question:
 
 def _logistic_bound(samples: int, how: str = "auto") -> Question:
     def ask(case: Case, seed: int) -> Bound:
-        return _logistic.log_partition(case.f, samples=samples, variance_reduction=how, seed=seed)
+        return _logistic.log_partition(case.f, n_samples=samples, variance_reduction=how, seed=seed)
 
     return Question(f"logistic, {samples} draws" + (f", {how}" if how != "auto" else ""), ask,
                     lambda case: case.logistic)  # fmt: skip
@@ -161,7 +161,7 @@ def _logistic_bound(samples: int, how: str = "auto") -> Question:
 def _ti(case: Case, seed: int) -> Bound:
     # coupling from the past refuses the strongest couplings
     sampler = "swendsen_wang" if case.name.startswith("4x4") else "cftp"
-    return sampling.log_partition(case.f, "ti", seed=seed, samples=100, steps=16, sampler=sampler)
+    return sampling.log_partition(case.f, "ti", seed=seed, n_samples=100, steps=16, sampler=sampler)
 
 
 QUESTIONS = [
@@ -176,34 +176,34 @@ QUESTIONS = [
     *(_logistic_bound(50, how) for how in ("none", "latin_hypercube", "regression")),
     Question(
         "power, 100 draws",
-        lambda case, seed: _power.log_partition(case.f, a=POWER, samples=100, seed=seed),
+        lambda case, seed: _power.log_partition(case.f, a=POWER, n_samples=100, seed=seed),
         lambda case: case.power[0],
     ),
     Question(
         "marginals: sampling",
-        lambda case, seed: sampling.marginals(case.f, samples=100, seed=seed),
+        lambda case, seed: sampling.marginals(case.f, n_samples=100, seed=seed),
         lambda case: case.marginals,
     ),
     Question(
         "marginals: logistic",
-        lambda case, seed: _logistic.marginals(case.f, samples=100, seed=seed),
+        lambda case, seed: _logistic.marginals(case.f, n_samples=100, seed=seed),
         lambda case: case.perturbed_marginals,
     ),
     Question(
         "marginals: smoothed",
-        lambda case, seed: _logistic.marginals(case.f, samples=40, form="smoothed", seed=seed),
+        lambda case, seed: _logistic.marginals(case.f, n_samples=40, form="smoothed", seed=seed),
         lambda case: case.perturbed_marginals,
         0.2,
     ),
     Question(
         "marginals: ratio",
-        lambda case, seed: _logistic.marginals(case.f, samples=40, form="ratio", seed=seed),
+        lambda case, seed: _logistic.marginals(case.f, n_samples=40, form="ratio", seed=seed),
         lambda case: case.ratio_marginals,
         0.2,
     ),
     Question(
         "marginals: power",
-        lambda case, seed: _power.marginals(case.f, a=POWER, samples=100, seed=seed),
+        lambda case, seed: _power.marginals(case.f, a=POWER, n_samples=100, seed=seed),
         lambda case: case.power[1],
     ),
 ]

@@ -48,7 +48,7 @@ CODES = {
     "one label covers everything": "one label",
     "the learned weight of": "no weight",
     "resample: the weights": "still moving",
-    "resample: max_steps": "still moving",
+    "resample: max_iter": "still moving",
 }
 """What a warning begins with, and its short form."""
 

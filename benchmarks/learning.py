@@ -55,14 +55,14 @@ class Problem(NamedTuple):
 
     def value(self, theta: np.ndarray, samples: int) -> float:
         """Return the objective under perturbations that are the same for all parameters."""
-        judge = dataclasses.replace(self.objective, engine=FreshNoise(samples, key=1))
+        judge = dataclasses.replace(self.objective, engine=FreshNoise(samples, seed=1))
         return judge.loss(theta).value + self.penalty.value(theta)
 
     def descent(self, rule: str, rate: float, batch: int, samples: int, average: bool) -> Descent:
         """Return a way to solve it."""
-        objective = dataclasses.replace(self.objective, engine=FreshNoise(samples, key=2))
+        objective = dataclasses.replace(self.objective, engine=FreshNoise(samples, seed=2))
         steps = make_steps(rule, objective.examples, rate)
-        return Descent(objective, self.penalty, objective, steps, batch, key=3, average=average)
+        return Descent(objective, self.penalty, objective, steps, batch, seed=3, average=average)
 
     def start(self, rule: str) -> np.ndarray:
         """Return where the rule starts: at zero as printed, else at half a unit of coupling."""
@@ -83,7 +83,7 @@ def make_problem(clean: np.ndarray) -> Problem:
         channel=channel,
         scale=True,
     )
-    objective = Objective.supervised(data, FreshNoise(1, key=0))
+    objective = Objective.supervised(data, FreshNoise(1, seed=0))
     return Problem(objective, Penalty.of(data.layout, modular=PENALTY))
 
 

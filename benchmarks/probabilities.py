@@ -91,7 +91,7 @@ class Posterior:
     def sampled(self, samples: int) -> Floats:
         """Return conditional probabilities averaged over exact samples; NaN if there are none."""
         try:
-            drawn = decoding.samples(self.examples, self.theta, samples, seed=0, max_sweeps=1024)
+            drawn = decoding.samples(self.examples, self.theta, samples, seed=0, max_iter=1024)
         except NotCoalesced:
             return np.full(self.fields.shape, np.nan)
         f = decoding.make_function(self.group, 0, self.alpha)
@@ -122,19 +122,19 @@ WAYS: dict[str, Way] = {
     "(k + .1) / (S + .2), S = 100": partial(counted, more=0.1),
     **{
         f"conditional, {rounds} rounds, S = 100, no doubt": partial(
-            conditional, rounds=rounds, samples=100, doubt=0.0
+            conditional, rounds=rounds, n_samples=100, doubt=0.0
         )
         for rounds in range(4)
     },
     **{
         f"conditional, {ROUNDS} rounds, S = 100, doubt {doubt:g}": partial(
-            conditional, samples=100, doubt=doubt
+            conditional, n_samples=100, doubt=doubt
         )
         for doubt in (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
     },
     **{
         f"conditional, {ROUNDS} rounds, S = {samples}, doubt {_DOUBT:g}": partial(
-            conditional, samples=samples
+            conditional, n_samples=samples
         )
         for samples in (32, SAMPLES)
     },

@@ -24,7 +24,7 @@ Case = tuple[str, Callable[..., object]]
 ALIASES = {
     "n_samples": ("samples", "count"),
     "seed": ("key",),
-    "max_iter": ("max_steps", "max_sweeps", "max_iterations", "max_rounds"),
+    "max_iter": ("max_steps", "max_sweeps", "max_iterations", "max_rounds", "max_tries"),
 }
 
 METHODS = (
@@ -39,7 +39,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "ti": {"n_samples": 5, "steps": 4, "seed": 3, "budget": 1e8},
     "ais": {"n_samples": 4, "steps": 20, "seed": 4, "budget": 1e8},
     "sampling": {"n_samples": 20, "seed": 5},
-    "rejection": {"max_tries": 1000},
+    "rejection": {"max_iter": 1000},
     "gibbs": {"burn_in": 20},
     "swendsen_wang": {"burn_in": 10},
 }

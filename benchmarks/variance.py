@@ -69,12 +69,12 @@ def cases(data: Path | None, seed: int) -> Iterator[Case]:
 def measure(case: Case, runs: int, samples: int) -> dict[str, float]:
     """Return the variance of a plain draw, and the factor of each way of reducing it."""
     zero = np.zeros(case.f.n)
-    plain = prepare([case.f]).perturb(zero, [1.0], PLAIN, key=1, n_jobs=-1).values[0]
+    plain = prepare([case.f]).perturb(zero, [1.0], PLAIN, seed=1, n_jobs=-1).values[0]
     found = {"deviation": float(plain.std(ddof=1))}
     for how in ("latin_hypercube", "regression", "auto"):
         values = [
             _logistic.log_partition(
-                case.f, samples=samples, variance_reduction=how, seed=seed
+                case.f, n_samples=samples, variance_reduction=how, seed=seed
             ).value
             for seed in range(runs)
         ]

@@ -9,7 +9,7 @@ SHAPE = (16, 16)
 
 def quick(*args, **params):
     """Return a denoiser that stops early."""
-    return ls.MaskDenoiser(*args, **{"max_iter": 25, "samples": 20, "context": 0, **params})
+    return ls.MaskDenoiser(*args, **{"max_iter": 25, "n_samples": 20, "context": 0, **params})
 
 
 def make_pairs(count, shape=SHAPE, rate=0.1, seed=0):

@@ -68,7 +68,7 @@ def _problem() -> tuple[learning.Examples, learning.Penalty]:
 
 def _fit(folder: Path) -> None:
     fit = learning.logistic(
-        *_problem(), max_steps=120, samples=2, tol=0.0, checkpoint=folder / "fit.npz"
+        *_problem(), max_iter=120, n_samples=2, tol=0.0, checkpoint=folder / "fit.npz"
     )
     np.save(folder / "theta.npy", fit.theta)
 
@@ -107,7 +107,7 @@ def _timeless(path: Path) -> list[list[str]]:
 
 
 def _make_small() -> None:
-    few = functools.partial(figure1.compute, points=4, samples=20)
+    few = functools.partial(figure1.compute, points=4, n_samples=20)
     figure1.compute, figure1.QUICK_COUNTS = few, (1, 2)  # type: ignore[assignment]
     importlib.import_module("matplotlib.figure")
     importlib.import_module("matplotlib.backends.backend_agg")

@@ -145,14 +145,14 @@ CASES = {
         "side must be one of exact, lower, upper",
     ),
     "half a sweep": (
-        lambda: ls.LogSupermodular(CUT).marginals("mean_field", max_sweeps=1.5),
+        lambda: ls.LogSupermodular(CUT).marginals("mean_field", max_iter=1.5),
         TypeError,
-        "max_sweeps must be an integer",
+        "max_iter must be an integer",
     ),
     "more sweeps than can be counted": (
-        lambda: ls.LogSupermodular(CUT).marginals("mean_field", max_sweeps=2**63),
+        lambda: ls.LogSupermodular(CUT).marginals("mean_field", max_iter=2**63),
         ValueError,
-        "max_sweeps must be at least 1 and below",
+        "max_iter must be at least 1 and below",
     ),
     "a kind of channel instead of one": (
         lambda: ls.LogSupermodular(CUT).observe(ls.Flips, [0, 1, 0]),

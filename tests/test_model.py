@@ -64,7 +64,7 @@ def test_marginals_samples_and_mode_keep_the_length():
     values = m.marginals()
     assert values.shape == (N,) and values[0] == 1 and values[3] == 0
     assert values.lower is None or (values.lower[0], values.upper[3]) == (1, 0)
-    sampled = m.marginals("sampling", samples=50, seed=0)
+    sampled = m.marginals("sampling", n_samples=50, seed=0)
     assert sampled.stderr.shape == (N,) and sampled.stderr[0] == 0
     X = m.sample(20, seed=0)
     assert X.shape == (20, N) and X.dtype == np.uint8
@@ -176,7 +176,7 @@ def test_repr_and_pickle():
         (lambda m: m.bracket(confidence=1.5), ValueError, "confidence must lie strictly"),
         (lambda m: m.bracket(confidence="a"), TypeError, "confidence must be a real number"),
         (lambda m: m.condition({N: 1}), ValueError, "outside the ground set"),
-        (lambda m: m.sample(-1), ValueError, "count"),
+        (lambda m: m.sample(-1), ValueError, "n_samples"),
     ],
 )
 def test_refusals(make, error, message):

@@ -42,7 +42,7 @@ def jobs() -> dict[str, Callable[[], Any]]:
         return states
 
     def perturb() -> Any:
-        out = grid.perturb(theta, [0.5, 0.7], 20, key=1, n_jobs=2, return_samples=True)
+        out = grid.perturb(theta, [0.5, 0.7], 20, seed=1, n_jobs=2, return_samples=True)
         return out.mean, out.values, out.samples
 
     return {

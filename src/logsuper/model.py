@@ -256,13 +256,13 @@ class LogSupermodular:
     # -------------------------------------------------------------------------------- sampling
 
     def sample(
-        self, count: int = 1, method: str = "cftp", seed: Seed = None, **options: Any
+        self, n_samples: int = 1, method: str = "cftp", seed: Seed = None, **options: Any
     ) -> NDArray[np.uint8]:
         """Draw samples, exact ones by default.
 
         Parameters
         ----------
-        count : int, default 1
+        n_samples : int, default 1
         method : {"cftp", "ancestral", "rejection", "gibbs", "swendsen_wang", "perturb"}
             "cftp" (coupling from the past) is exact, and raises `NotCoalesced` where that would
             take too long; "ancestral", for trees, and "rejection" are exact too, the others are
@@ -277,14 +277,14 @@ class LogSupermodular:
 
         Returns
         -------
-        ndarray of shape (count, n), uint8
+        ndarray of shape (n_samples, n), uint8
 
         Raises
         ------
         TooLarge
             Before any work, if the sampler would exceed its budget whatever happens.
         NotCoalesced
-            If "cftp" would have to go further back than its budget or ``max_sweeps`` allows.
+            If "cftp" would have to go further back than its budget or ``max_iter`` allows.
 
         Examples
         --------
@@ -294,7 +294,7 @@ class LogSupermodular:
         >>> X.shape, bool(abs(X.mean() - 0.5) < 0.05)
         ((1000, 3), True)
         """
-        return self._spread(sampling.sample(self.f, count, method, seed=seed, **options))
+        return self._spread(sampling.sample(self.f, n_samples, method, seed=seed, **options))
 
     # ------------------------------------------------------------------------- new distributions
 

@@ -34,9 +34,9 @@ def test_marginals_that_never_differed_have_errors(name: str, question: str) -> 
 
 def test_modular_functions_keep_their_certainty() -> None:
     f = ls.Modular([8.0, -8.0, 0.0])
-    assert _logistic.log_partition(f, samples=50, seed=0).stderr < 1e-10
-    assert _power.log_partition(f, samples=50, seed=0).stderr < 1e-9
-    smoothed = _logistic.marginals(f, samples=50, form="smoothed", seed=0)
+    assert _logistic.log_partition(f, n_samples=50, seed=0).stderr < 1e-10
+    assert _power.log_partition(f, n_samples=50, seed=0).stderr < 1e-9
+    smoothed = _logistic.marginals(f, n_samples=50, form="smoothed", seed=0)
     np.testing.assert_allclose(smoothed.stderr, 0.0, atol=1e-12)
 
 

@@ -316,8 +316,8 @@ def test_refuses_what_is_too_large_before_it_starts(monkeypatch):
         _elimination.log_partition(middling)
     assert caught.value.operations > 2**28
     small = sum(grid_cuts((10, 10)))
-    with pytest.raises(TooLarge, match=r"memory="):
-        _elimination.marginals(small, memory=1e5)
+    with pytest.raises(TooLarge, match=r"memory_limit="):
+        _elimination.marginals(small, memory_limit=1e5)
     with pytest.raises(TooLarge, match=r"budget="):
         _elimination.log_partition(small, budget=1e4)
     with pytest.raises(TypeError, match="budget must be a real number"):

@@ -34,7 +34,7 @@ def two_nodes(w):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_between_log_partition_and_lfield(family, seed):
     f = FAMILIES[family](np.random.default_rng(seed), 7)
-    bound = log_partition(f, samples=400, seed=seed)
+    bound = log_partition(f, n_samples=400, seed=seed)
     slack = 5 * bound.stderr + 1e-9 * (1 + abs(bound.value))
     assert brute_log_partition(f) <= bound.value + slack
     assert bound.value - slack <= sp(-ls.min_norm_point(f).s).sum()
@@ -46,7 +46,7 @@ def test_between_log_partition_and_lfield(family, seed):
 @pytest.mark.parametrize("w", [0.0, 0.3, 1.0, 4.0])
 @pytest.mark.parametrize("how", REDUCTIONS)
 def test_one_edge(how, w, seed):
-    bound = log_partition(Cut(2, [(0, 1)], w), samples=300, variance_reduction=how, seed=seed)
+    bound = log_partition(Cut(2, [(0, 1)], w), n_samples=300, variance_reduction=how, seed=seed)
     exact, logistic = two_nodes(w)
     if w == 0:
         exact = logistic = 2 * np.log(2)
@@ -72,7 +72,7 @@ def test_modular_is_exact(n, seed):
 def test_any_edge_makes_both_inequalities_strict(seed):
     rng = np.random.default_rng(seed)
     f = Cut(4, [(0, 1)], 0.5) - Modular(rng.normal(size=4))
-    bound = log_partition(f, samples=200, seed=seed)
+    bound = log_partition(f, n_samples=200, seed=seed)
     assert brute_log_partition(f) < bound.value - 1e-4
     assert bound.value + 1e-4 < sp(-ls.min_norm_point(f).s).sum()
 
@@ -81,7 +81,7 @@ def test_any_edge_makes_both_inequalities_strict(seed):
 def test_estimators_agree(family, seed):
     f = FAMILIES[family](np.random.default_rng(seed), 8)
     bounds = [
-        log_partition(f, samples=400, variance_reduction=how, seed=seed + 10 * k)
+        log_partition(f, n_samples=400, variance_reduction=how, seed=seed + 10 * k)
         for k, how in enumerate(REDUCTIONS)
     ]
     for a in bounds:
@@ -102,18 +102,18 @@ def test_gumbel_forms(family, seed):
     # one a variable and value: the logistic bound
     g = rng.gumbel(-np.euler_gamma, size=(2, draws, 6))
     factored = (g[1] @ X.T + g[0] @ (1 - X).T - f(X)).max(axis=1)
-    bound = log_partition(f, samples=1000, seed=seed)
+    bound = log_partition(f, n_samples=1000, seed=seed)
     error = np.hypot(factored.std() / np.sqrt(draws), bound.stderr)
     assert abs(factored.mean() - bound.value) <= 5 * error
 
 
 def test_conditional_bounds_refine(seed):
     f = FAMILIES["grid"](np.random.default_rng(seed), 8)
-    whole = log_partition(f, samples=4000, seed=seed)
+    whole = log_partition(f, n_samples=4000, seed=seed)
     parts = []
     for value in (0, 1):
         g, constant = f.condition({3: value})
-        parts.append(log_partition(g, samples=4000, seed=seed).shifted(-constant))
+        parts.append(log_partition(g, n_samples=4000, seed=seed).shifted(-constant))
     errors = 5 * (whole.stderr + max(part.stderr for part in parts))
     refined = np.logaddexp(*(part.value for part in parts))
     assert brute_log_partition(f) - errors <= refined <= whole.value + errors
@@ -153,7 +153,7 @@ def test_symmetric_cut(seed):
     np.testing.assert_allclose(
         ls.maximize(f, -z)[1], ls.maximize(f, z)[1] - z.sum(axis=1), atol=1e-10
     )
-    found = marginals(f, samples=400, seed=seed)
+    found = marginals(f, n_samples=400, seed=seed)
     assert (abs(found.values - 0.5) <= 5 * found.stderr + 1e-9).all()
 
 
@@ -197,10 +197,10 @@ def test_variance_bounds(seed):
 @pytest.mark.parametrize("how", REDUCTIONS)
 def test_intervals_cover(how):
     f = Cut(6, [(0, 1), (1, 2), (3, 4), (4, 5)], [1.0, 0.5, 0.7, 2.0]) - Modular([0.5] * 6)
-    truth = log_partition(f, samples=200_000, seed=99).value
+    truth = log_partition(f, n_samples=200_000, seed=99).value
     runs, held = 300, 0
     for seed in range(runs):
-        low, high = log_partition(f, samples=60, variance_reduction=how, seed=seed).interval
+        low, high = log_partition(f, n_samples=60, variance_reduction=how, seed=seed).interval
         held += low <= truth <= high
     # 95 % of 300 are 285; four standard deviations are 15
     assert 270 <= held <= 299
@@ -239,10 +239,10 @@ def test_rigorous_radius(seed):
 @pytest.mark.parametrize("family", ["cut", "log-det"])
 def test_rigorous_bound_holds(family):
     f = FAMILIES[family](np.random.default_rng(5), 5)
-    truth = log_partition(f, samples=20_000, seed=1)
+    truth = log_partition(f, n_samples=20_000, seed=1)
     held = 0
     for seed in range(100):
-        bound = log_partition(f, samples=10, rigorous=True, seed=seed)
+        bound = log_partition(f, n_samples=10, rigorous=True, seed=seed)
         held += bound.value >= truth.value - 5 * truth.stderr
         assert bound.certified
         assert bound.confidence == 0.95
@@ -269,9 +269,9 @@ def slow_differences(f, z):
 @pytest.mark.parametrize("family", ["grid", "coverage", "log-det", "cardinality + modular"])
 def test_forms_of_marginals(family, seed):
     f = FAMILIES[family](np.random.default_rng(seed), 6)
-    plain = marginals(f, samples=600, seed=seed)
-    smooth = marginals(f, samples=200, form="smoothed", seed=seed + 1)
-    ratio = marginals(f, samples=200, form="ratio", seed=seed + 2)
+    plain = marginals(f, n_samples=600, seed=seed)
+    smooth = marginals(f, n_samples=200, form="smoothed", seed=seed + 1)
+    ratio = marginals(f, n_samples=200, form="ratio", seed=seed + 2)
     z = noise(np.random.default_rng(seed), 1000, 6)
     y, _ = ls.maximize(f, z)
     delta = slow_differences(f, z)
@@ -294,7 +294,7 @@ def test_ratio_is_closer_to_exact_marginals():
     p = np.exp(-f(X))
     exact = p @ X / p.sum()
     errors = {
-        form: abs(marginals(f, samples=2000, form=form, seed=1).values - exact).mean()
+        form: abs(marginals(f, n_samples=2000, form=form, seed=1).values - exact).mean()
         for form in ("plain", "smoothed", "ratio")
     }
     assert errors["ratio"] < 0.6 * errors["plain"]
@@ -306,7 +306,7 @@ def test_marginals_are_the_gradient_of_the_bound(seed):
     f = FAMILIES["cut"](rng, 5)
     step = 0.05
     z = noise(rng, 20_000, 5)
-    found = marginals(f, samples=4000, seed=seed)
+    found = marginals(f, n_samples=4000, seed=seed)
     for d in range(5):
         shift = step * np.eye(5)[d]
         up, down = (ls.maximize(f, z + s)[1].mean() for s in (shift, -shift))
@@ -323,7 +323,7 @@ def test_modular_marginals(seed):
     t = np.random.default_rng(seed).normal(size=5)
     for form in ("smoothed", "ratio"):
         np.testing.assert_allclose(
-            marginals(Modular(t), samples=2, form=form, seed=seed).values, expit(-t), atol=1e-12
+            marginals(Modular(t), n_samples=2, form=form, seed=seed).values, expit(-t), atol=1e-12
         )
 
 
@@ -338,7 +338,7 @@ def test_same_seed_same_result(how):
     ]
     assert len({bound.value for bound in results}) == 1
     assert results[0].value != log_partition(f, variance_reduction=how, seed=4).value
-    two = [marginals(f, samples=20, form="ratio", seed=3, n_jobs=j).values for j in (1, 2)]
+    two = [marginals(f, n_samples=20, form="ratio", seed=3, n_jobs=j).values for j in (1, 2)]
     np.testing.assert_array_equal(*two)
 
 
@@ -350,7 +350,7 @@ def test_any_number_of_samples(samples, seed):
         random_cut(np.random.default_rng(seed), 9),
     ):
         for how in REDUCTIONS[: 4 if samples >= 20 else 3]:
-            bound = log_partition(f, samples=samples, variance_reduction=how, seed=seed)
+            bound = log_partition(f, n_samples=samples, variance_reduction=how, seed=seed)
             assert np.isfinite([bound.value, bound.stderr, *bound.interval]).all()
             assert bound.solves == samples
 
@@ -367,7 +367,7 @@ def test_rare_events_do_not_pass_for_certainty(seed):
 def test_huge_weights(seed):
     f = Cut(3, [(0, 1), (1, 2)], [1e12, 1e-9]) - Modular([1e6, -1e6, 0.5])
     for how in REDUCTIONS:
-        bound = log_partition(f, samples=200, variance_reduction=how, seed=seed)
+        bound = log_partition(f, n_samples=200, variance_reduction=how, seed=seed)
         assert np.isfinite([bound.value, bound.stderr]).all()
         assert bound.value + 5 * bound.stderr + 1e-3 >= brute_log_partition(f)
 
@@ -375,12 +375,12 @@ def test_huge_weights(seed):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"samples": 1}, "samples must be at least 2"),
-        ({"samples": 2.5}, "samples must be an integer"),
+        ({"n_samples": 1}, "n_samples must be at least 2"),
+        ({"n_samples": 2.5}, "n_samples must be an integer"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
         ({"confidence": float("nan")}, "confidence must be finite"),
         ({"variance_reduction": "best"}, "variance_reduction must be one of auto, none"),
-        ({"samples": 19, "variance_reduction": "regression"}, "needs at least 20 samples"),
+        ({"n_samples": 19, "variance_reduction": "regression"}, "needs at least 20 samples"),
         ({"rigorous": True, "variance_reduction": "regression"}, "needs independent draws"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),
@@ -398,7 +398,7 @@ def test_refusals_of_marginals():
     with pytest.raises(ValueError, match="variance_reduction must be one of auto, none, latin"):
         marginals(f, variance_reduction="regression")
     with pytest.raises(TooLarge, match="'ratio' needs 4e\\+09 minimisations"):
-        marginals(f, samples=10**9, form="ratio")
+        marginals(f, n_samples=10**9, form="ratio")
 
 
 def test_intervals_allow_for_rare_events_at_strong_coupling():
@@ -406,8 +406,8 @@ def test_intervals_allow_for_rare_events_at_strong_coupling():
     across, down = grid_cuts((4, 4))
     t = np.random.default_rng(7).normal(size=16)
     f = 2.5 * across + 2.5 * down - Modular(t)
-    truth = log_partition(f, samples=200_000, seed=1).value
-    found = [log_partition(f, samples=300, seed=i) for i in range(100)]
+    truth = log_partition(f, n_samples=200_000, seed=1).value
+    found = [log_partition(f, n_samples=300, seed=i) for i in range(100)]
     covered = [low <= truth <= high for low, high in (bound.interval for bound in found)]
     assert np.mean(covered) >= 0.88
 

@@ -56,11 +56,11 @@ def test_every_point_is_a_bound(name, seed):
 @pytest.mark.parametrize("name", CLOSED)
 def test_the_best_point_is_stationary(name, seed):
     f = FAMILIES[name](np.random.default_rng(seed), 7)
-    value, logits, _, _ = search(f, tol=1e-14, max_sweeps=20_000)
+    value, logits, _, _ = search(f, tol=1e-14, max_iter=20_000)
     q = expit(np.clip(logits, -700, 700))
     _, updates = _objective(f, logits[None])
     np.testing.assert_allclose(expit(np.clip(updates[0], -700, 700)), q, atol=2e-5)
-    np.testing.assert_allclose(marginals(f, tol=1e-14, max_sweeps=20_000), q, atol=1e-9)
+    np.testing.assert_allclose(marginals(f, tol=1e-14, max_iter=20_000), q, atol=1e-9)
     assert log_partition(f).value <= value + 1e-9 * (1 + abs(value))
 
 
@@ -133,8 +133,8 @@ def test_permutation_and_components(seed):
 def test_starts_and_limits_are_options(seed):
     f = FAMILIES["grid"](np.random.default_rng(seed), 9)
     truth = brute_log_partition(f)
-    rough = log_partition(f, starts=np.full(9, 0.5), max_sweeps=1)
-    fine = log_partition(f, starts=[[0.5] * 9, [1.0] * 9, [0.0] * 9], max_sweeps=500)
+    rough = log_partition(f, starts=np.full(9, 0.5), max_iter=1)
+    fine = log_partition(f, starts=[[0.5] * 9, [1.0] * 9, [0.0] * 9], max_iter=500)
     assert rough.value <= fine.value <= truth
     assert rough.solves == 0
     assert rough.details["sweeps"] == 1
@@ -143,7 +143,7 @@ def test_starts_and_limits_are_options(seed):
         ({"starts": np.full(9, 2.0)}, r"starts\[0\] = 2 is no probability"),
         ({"starts": np.empty((0, 9))}, "at least one row"),
         ({"tol": -1.0}, "tol must be at least 0"),
-        ({"max_sweeps": 0}, "max_sweeps must be at least 1"),
+        ({"max_iter": 0}, "max_iter must be at least 1"),
     ]:
         with pytest.raises(ValueError, match=match):
             log_partition(f, **bad)

@@ -41,7 +41,7 @@ TWO = [
 @pytest.mark.parametrize("k", range(len(TWO)))
 def test_definition(k, a, seed):
     truth = by_quadrature(TWO[k], a)
-    bound = log_partition(TWO[k], a=a, samples=2000, seed=seed)
+    bound = log_partition(TWO[k], a=a, n_samples=2000, seed=seed)
     assert abs(bound.value - truth) <= 5 * bound.stderr + 1e-3
     assert brute_log_partition(TWO[k]) <= truth + 1e-4
 
@@ -49,10 +49,10 @@ def test_definition(k, a, seed):
 def test_decreases_from_the_logistic_bound_to_log_partition():
     for f in TWO:
         values = [by_quadrature(f, a) for a in (0.02, 0.2, 0.4, 0.6)]
-        logistic = _logistic.log_partition(f, samples=4000, seed=0)
+        logistic = _logistic.log_partition(f, n_samples=4000, seed=0)
         assert (np.diff([logistic.value + 5 * logistic.stderr, *values]) <= 1e-3).all()
         assert values[-1] >= brute_log_partition(f) - 1e-4
-        near = log_partition(f, a=0.999, samples=4000, seed=0)
+        near = log_partition(f, a=0.999, n_samples=4000, seed=0)
         assert abs(near.value - brute_log_partition(f)) <= 5 * near.stderr + 1e-3
 
 
@@ -71,8 +71,8 @@ def test_above_log_partition(family, seed):
 def test_tighter_than_the_logistic_bound(seed):
     f = 0.8 * sum(grid_cuts((4, 4))[:]) - Modular(np.random.default_rng(seed).normal(size=16))
     exact = brute_log_partition(f)
-    power = log_partition(f, samples=2000, seed=seed)
-    logistic = _logistic.log_partition(f, samples=2000, seed=seed)
+    power = log_partition(f, n_samples=2000, seed=seed)
+    logistic = _logistic.log_partition(f, n_samples=2000, seed=seed)
     # its standard error allows for large weights that have not come up
     assert power.value + power.stderr < logistic.value - 3 * logistic.stderr
     assert power.value - exact < 0.7 * (logistic.value - exact)
@@ -93,7 +93,7 @@ def test_gumbel_form(seed):
     weights = np.exp(a * (g[1] @ X.T + g[0] @ (1 - X).T - f(X)).max(axis=1))
     other = (np.log(weights.mean()) - 3 * gammaln(1 - a)) / a
     error = weights.std() / weights.mean() / np.sqrt(draws) / a
-    bound = log_partition(f, a=a, samples=2000, seed=seed)
+    bound = log_partition(f, a=a, n_samples=2000, seed=seed)
     assert abs(bound.value - other) <= 5 * np.hypot(error, bound.stderr)
 
 
@@ -103,7 +103,7 @@ def test_modular_is_exact(a, seed):
     bound = log_partition(Modular(t), a=a, seed=seed)
     assert bound.value == pytest.approx(sp(-t).sum(), abs=1e-9)
     assert bound.stderr < 1e-9
-    found = marginals(Modular(t), a=a, samples=4000, seed=seed)
+    found = marginals(Modular(t), a=a, n_samples=4000, seed=seed)
     assert (abs(found.values - expit(-t)) <= 6 * found.stderr + 1e-3).all()
 
 
@@ -153,12 +153,12 @@ def test_marginals(family, seed):
     X = enumerate_x(6)
     p = np.exp(-f(X))
     exact = p @ X / p.sum()
-    found = marginals(f, samples=3000, seed=seed)
-    logistic = _logistic.marginals(f, samples=3000, seed=seed)
+    found = marginals(f, n_samples=3000, seed=seed)
+    logistic = _logistic.marginals(f, n_samples=3000, seed=seed)
     assert abs(found.values - exact).mean() <= abs(logistic.values - exact).mean() + 0.01
     assert ((found.values >= 0) & (found.values <= 1)).all()
     # the weighted mean of the maximisers at a small a is the mean of the logistic ones
-    small = marginals(f, a=0.01, samples=2000, seed=seed)
+    small = marginals(f, a=0.01, n_samples=2000, seed=seed)
     z = np.random.default_rng(seed).logistic(size=(4000, 6))
     plain = brute_maximize(f, z)[0].mean(axis=0)
     assert (abs(small.values - plain) <= 6 * small.stderr + 0.05).all()
@@ -184,7 +184,7 @@ def test_seeds_and_threads():
         ({"a": 1.0}, "a must lie strictly between 0 and 1"),
         ({"a": float("nan")}, "a must be finite"),
         ({"a": "big"}, "a must be a real number"),
-        ({"samples": 19}, "samples must be at least 20"),
+        ({"n_samples": 19}, "n_samples must be at least 20"),
         ({"confidence": 0}, "confidence must lie strictly between 0 and 1"),
     ],
 )

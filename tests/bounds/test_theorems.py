@@ -55,7 +55,7 @@ def test_the_logistic_bound_holds_for_large_counts(seed):
     g = random_concave(rng, 500)
     m = ls.LogSupermodular(ls.ConcaveCardinality(g / 50) - ls.Modular(rng.normal(size=500)))
     exact = m.log_partition("cardinality").value
-    sampled = m.log_partition("logistic", samples=200, seed=seed)
+    sampled = m.log_partition("logistic", n_samples=200, seed=seed)
     assert exact <= sampled.value + 5 * sampled.stderr
     assert exact <= m.log_partition("lfield").value
     assert exact >= m.log_partition("mean_field").value
@@ -67,7 +67,7 @@ def test_the_order_of_the_bounds_of_the_papers_figure(decay, given, seed):
     fixed = {d + 50 * c: 1 - c for d in range(given) for c in (0, 1)}
     m = ls.LogSupermodular(graph.cut).condition(fixed)
     value = {name: m.log_partition(name).value for name in ("lfield", "bethe", "mean_field")}
-    logistic = m.log_partition("logistic", samples=1000, seed=seed)
+    logistic = m.log_partition("logistic", n_samples=1000, seed=seed)
     below = m.log_partition("superdifferential").value
     assert value["lfield"] > logistic.value + 1.0
     assert logistic.value >= value["bethe"] - 5 * logistic.stderr

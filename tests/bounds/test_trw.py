@@ -65,10 +65,10 @@ def test_the_dual_meets_the_primal(seed):
     model = pairwise_of(f)
     rho = edge_probabilities(9, model.edges, model.weights)
     energy = FreeEnergy(model, rho)
-    q = marginals(f, steps=0).values
+    q = marginals(f, max_iter=0).values
     best, gradient = energy(np.log(q) - np.log1p(-q))
     assert np.abs(gradient).max() <= 1e-6
-    assert log_partition(f, steps=0).value == pytest.approx(best, abs=1e-7)
+    assert log_partition(f, max_iter=0).value == pytest.approx(best, abs=1e-7)
     others = [energy(rng.normal(size=9) * 2)[0] for _ in range(20)]
     assert max(others) <= best + 1e-9  # concave: the stationary point is the maximum
 
@@ -111,21 +111,21 @@ def test_marginals_are_the_gradient_in_a_field(seed):
     f = random_cut(rng, 8) - Modular(rng.normal(size=8))
     h = 1e-4
     up, down = (
-        np.array([log_partition(f - Modular(step * e), steps=0).value for e in np.eye(8)])
+        np.array([log_partition(f - Modular(step * e), max_iter=0).value for e in np.eye(8)])
         for step in (h, -h)
     )
-    np.testing.assert_allclose((up - down) / (2 * h), marginals(f, steps=0), atol=1e-5)
+    np.testing.assert_allclose((up - down) / (2 * h), marginals(f, max_iter=0), atol=1e-5)
 
 
 def test_better_forests_tighten_the_bound(seed):
     rng = np.random.default_rng(seed)
     across, down = grid_cuts((6, 6))
     f = 1.5 * across + 1.5 * down - Modular(rng.normal(size=36))
-    values = [log_partition(f, steps=steps).value for steps in (0, 5, 30)]
+    values = [log_partition(f, max_iter=steps).value for steps in (0, 5, 30)]
     assert values[0] - 0.05 > values[1] > values[2]
     assert values[2] >= _bethe.log_partition(f).value
-    with pytest.raises(ValueError, match="steps must be at least 0"):
-        log_partition(f, steps=-1)
+    with pytest.raises(ValueError, match="max_iter must be at least 0"):
+        log_partition(f, max_iter=-1)
 
 
 def test_the_best_forest_is_the_heaviest(seed):

@@ -25,7 +25,7 @@ def run(*arguments):
 def small(monkeypatch):
     """A tenth of the points, few and tiny images, so that a command takes seconds."""
     monkeypatch.setattr(figure1, "QUICK_COUNTS", (1, 5))
-    few = functools.partial(figure1.compute, points=5, samples=20)
+    few = functools.partial(figure1.compute, points=5, n_samples=20)
     monkeypatch.setattr(figure1, "compute", few)
     tiny = functools.partial(experiments.load_setting, train=12, test=4, shape=(20, 20))
     monkeypatch.setattr(experiments, "load_setting", tiny)

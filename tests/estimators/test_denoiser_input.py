@@ -24,7 +24,7 @@ def test_shapes_and_dtypes(dtype, count, shape, as_list, labelled):
     noisy = ls.Flips(0.1).sample(clean, seed=0).astype(dtype)
     if as_list:
         clean, noisy = list(clean.astype(dtype)), list(noisy)
-    denoiser = quick(noise=0.1, samples=10, max_iter=5, context="auto")
+    denoiser = quick(noise=0.1, n_samples=10, max_iter=5, context="auto")
     denoiser.fit(noisy, clean if labelled else None)
     proba, masks = denoiser.predict_proba(noisy), denoiser.predict(noisy)
     assert isinstance(proba, list) == isinstance(masks, list) == as_list
@@ -159,8 +159,8 @@ WRONG = {
     "scale": ({"scale": 1}, ONE, ONE, TypeError, "scale must be True or False"),
     "decode": ({"decode": "best"}, ONE, ONE, ValueError, "decode must be one of auto, mean, map"),
     "marginals": ({"marginals": 1}, ONE, ONE, ValueError, "marginals must be one of auto"),
-    "samples": ({"samples": 0}, ONE, ONE, ValueError, "samples must be at least 1"),
-    "samples type": ({"samples": 1.5}, ONE, ONE, TypeError, "samples must be an integer"),
+    "n_samples": ({"n_samples": 0}, ONE, ONE, ValueError, "n_samples must be at least 1"),
+    "n_samples type": ({"n_samples": 1.5}, ONE, ONE, TypeError, "n_samples must be an integer"),
     "penalty": ({"penalty": -1.0}, ONE, ONE, ValueError, "penalty of alpha = -1 must be at least"),
     "penalty type": ({"penalty": "big"}, ONE, ONE, TypeError, "penalty must be a real number"),
     "penalty key": ({"penalty": {"t": 1.0}}, ONE, ONE, ValueError, "penalty has the key 't'"),

@@ -21,7 +21,7 @@ def hear(noisy, clean=None, **options):
     """Return a denoiser, fitted in few steps, and what was said of the images."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model = ls.MaskDenoiser(**{"max_iter": 300, "samples": 20, **options}).fit(noisy, clean)
+        model = ls.MaskDenoiser(**{"max_iter": 300, "n_samples": 20, **options}).fit(noisy, clean)
     about = [w for w in said if not issubclass(w.category, ls.ConvergenceWarning)]
     return model, [str(w.message) for w in about]
 

@@ -80,7 +80,7 @@ def test_every_learner_and_inference(learner: str, marginals: str) -> None:
         ("missing", {}),
         ("grey", {"noise": "gaussian"}),
         ("almost certain", {"noise": 1e-12}),
-        ("one sample", {"samples": 1}),
+        ("one sample", {"n_samples": 1}),
         ("groups", {"neighbors": "groups"}),
     ],
 )

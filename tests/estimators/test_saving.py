@@ -23,7 +23,7 @@ def _short():
 
 DENOISERS = {
     "flips": {"noise": 0.1},
-    "numpy numbers": {"noise": np.float64(0.1), "samples": np.int64(20)},
+    "numpy numbers": {"noise": np.float64(0.1), "n_samples": np.int64(20)},
     "found": {"noise": "asymmetric"},
     "per pixel": {"noise": np.full((16, 16), 0.1), "modular": "pixel"},
     "groups": {"noise": ls.Flips([0.1, 0.2], groups=np.arange(256).reshape(16, 16) % 2)},
@@ -33,13 +33,13 @@ DENOISERS = {
     "grids": {"neighbors": [*ls.grid_cuts((16, 16), spacing=(1.0, 2.0))]},
     "graph": {"neighbors": [ls.Cut(256, [(0, 255), (3, 4)], [1.0, 2.0])]},
     "sum": {"neighbors": [2.0 * ls.grid_cuts((16, 16))[0] + ls.Modular(np.arange(256.0))]},
-    "map": {"decode": "map", "penalty": {"modular": 0.5}, "options": {"samples": 3}},
+    "map": {"decode": "map", "penalty": {"modular": 0.5}, "options": {"n_samples": 3}},
 }
 
 
 @pytest.mark.parametrize("name", DENOISERS)
 def test_denoiser_round_trip(name, tmp_path):
-    denoiser = ls.MaskDenoiser(**{"samples": 20, "max_iter": 5, **DENOISERS[name]}).fit(
+    denoiser = ls.MaskDenoiser(**{"n_samples": 20, "max_iter": 5, **DENOISERS[name]}).fit(
         NOISY, CLEAN
     )
     denoiser.save(tmp_path / "model")
@@ -294,9 +294,9 @@ def test_a_huge_number_of_axes_is_refused(tmp_path, traced):
 
 def test_a_file_does_not_choose_where_a_fit_writes(tmp_path):
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    options = {"checkpoint": mine, "samples": 3}
+    options = {"checkpoint": mine, "n_samples": 3}
     ls.MaskDenoiser(0.1, max_iter=2, options=options).fit(NOISY, CLEAN).save(tmp_path / "model")
-    assert ls.load_model(tmp_path / "model").options == {"samples": 3}
+    assert ls.load_model(tmp_path / "model").options == {"n_samples": 3}
     header, arrays = load_arrays(tmp_path / "model", "model", 1)
     header["params"]["options"]["parts"]["checkpoint"] = str(theirs)
     save_arrays(tmp_path / "model", "model", 1, header, arrays)
@@ -317,3 +317,17 @@ def test_loading_does_not_infer(tmp_path, monkeypatch):
     assert loaded.bracket_ == density.bracket_ and len(calls) == 1
     assert repr(loaded.model_.f) == repr(density.model_.f)
     np.testing.assert_array_equal(loaded.modular_, density.modular_)
+
+
+def test_files_with_the_earlier_names_of_parameters_are_read(tmp_path):
+    options = {"n_samples": 3, "max_iter": 2}
+    denoiser = ls.MaskDenoiser(0.1, n_samples=20, learner="saa", options=options)
+    denoiser.fit(NOISY, CLEAN).save(tmp_path / "model")
+    header, arrays = load_arrays(tmp_path / "model", "model", 1)
+    params = header["params"]
+    params["samples"] = params.pop("n_samples")
+    params["options"]["parts"] = {"samples": 3, "max_rounds": 2}
+    save_arrays(tmp_path / "older", "model", 1, header, arrays)
+    loaded = ls.load_model(tmp_path / "older")
+    assert (loaded.n_samples, loaded.options) == (20, options)
+    np.testing.assert_array_equal(loaded.predict_proba(NOISY), denoiser.predict_proba(NOISY))

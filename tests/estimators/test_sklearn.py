@@ -84,12 +84,12 @@ def test_arguments_are_stored_untouched():
     noise, cuts = ls.Flips(0.2), list(ls.grid_cuts((2, 2)))
     denoiser = ls.MaskDenoiser(noise=noise, neighbors=cuts, penalty={"alpha": 1})
     assert denoiser.noise is noise and denoiser.neighbors is cuts
-    ls.MaskDenoiser(noise=-1, learner=3, samples="many")  # nothing is checked before the fit
+    ls.MaskDenoiser(noise=-1, learner=3, n_samples="many")  # nothing is checked before the fit
 
 
 def test_grid_search_over_denoisers():
     search = GridSearchCV(
-        ls.MaskDenoiser(noise=0.1, modular="shared", context=0, samples=20, max_iter=50),
+        ls.MaskDenoiser(noise=0.1, modular="shared", context=0, n_samples=20, max_iter=50),
         {"penalty": [0.01, 1e4], "neighbors": [4, 8]},
         cv=2,
     ).fit(NOISY, CLEAN)
@@ -102,7 +102,7 @@ def test_cross_validation_of_lists():
     images = [image[:, : 14 + i % 3] for i, image in enumerate(NOISY)]
     labels = [image[:, : 14 + i % 3] for i, image in enumerate(CLEAN)]
     scores = cross_val_score(
-        ls.MaskDenoiser(noise=0.1, context=0, samples=20, max_iter=50), images, labels, cv=3
+        ls.MaskDenoiser(noise=0.1, context=0, n_samples=20, max_iter=50), images, labels, cv=3
     )
     assert scores.shape == (3,) and (scores > 0.85).all()
 

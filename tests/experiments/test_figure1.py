@@ -9,7 +9,7 @@ from logsuper.datasets import gaussian_mixture_graph
 from logsuper.experiments import Job, _figure1_report, figure1
 from logsuper.report import Finding
 
-SMALL = {"points": 6, "counts": [0, 1, 3, 6], "samples": 60}
+SMALL = {"points": 6, "counts": [0, 1, 3, 6], "n_samples": 60}
 INDEX = {curve.key: i for i, curve in enumerate(figure1.CURVES)}
 
 
@@ -64,11 +64,11 @@ def test_only_sampled_bounds_have_errors_and_take_the_samples(result):
         assert np.isnan(result.stderr[free]).all() == (not curve.sampled)
         if curve.sampled:
             assert (result.stderr[free] >= 0).all()
-            assert (result.solves[free] >= SMALL["samples"]).all()
+            assert (result.solves[free] >= SMALL["n_samples"]).all()
 
 
 def test_curve_left_out_for_large_models():
-    found = figure1.compute(Job((0,)), decays=[3.0], counts=[1, 2], points=10, samples=20)
+    found = figure1.compute(Job((0,)), decays=[3.0], counts=[1, 2], points=10, n_samples=20)
     exact = found.value[0, 0, :, INDEX["exact"]]
     assert np.isnan(exact[0])  # 18 free elements
     assert np.isfinite(exact[1])
@@ -152,7 +152,7 @@ def test_resumes_where_it_was_stopped(result, tmp_path, monkeypatch):
     again = figure1.compute(job, **SMALL)
     assert len(computed) == 12
     assert np.array_equal(again.seconds, resumed.seconds)
-    figure1.compute(Job((0,), partial=tmp_path), **{**SMALL, "samples": 61})
+    figure1.compute(Job((0,), partial=tmp_path), **{**SMALL, "n_samples": 61})
     assert len(computed) == 20
 
 
@@ -221,7 +221,7 @@ def test_section_for_people(result, section):
         ),
         ({"counts": [1.5]}, TypeError, r"counts\[0\] must be an integer"),
         ({"points": 0, "counts": [0]}, ValueError, "points must be at least 1"),
-        ({"samples": 1}, ValueError, "samples must be at least 2"),
+        ({"n_samples": 1}, ValueError, "n_samples must be at least 2"),
         ({"counts": [1, 1]}, ValueError, "counts has an entry twice"),
         ({"decays": []}, ValueError, "decays is empty"),
     ],

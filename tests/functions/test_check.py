@@ -21,7 +21,7 @@ def bad_pair(x):
 @pytest.mark.parametrize("n", [8, 12, 14, 30])
 def test_a_violated_pair_is_found_and_true(n):
     f = SetFunction(bad_pair, n, check=False)
-    report = check_submodular(f, samples=500)
+    report = check_submodular(f, n_samples=500)
     assert not report
     x, i, j, amount = report.violated
     assert {i, j} < {2, 4, 7}
@@ -43,10 +43,10 @@ def test_the_worst_pair_is_reported():
 
 def test_pairs_are_counted():
     assert check_submodular(Modular(np.ones(5))).pairs_checked == 10 * 2**3
-    assert check_submodular(Modular(np.ones(40)), samples=77).pairs_checked == 77
+    assert check_submodular(Modular(np.ones(40)), n_samples=77).pairs_checked == 77
     assert check_submodular(Modular([1.0])).pairs_checked == 0
     assert "no violation found in 77 pairs (sampled)" in repr(
-        check_submodular(Cut(40, [(0, 1)]), samples=77)
+        check_submodular(Cut(40, [(0, 1)]), n_samples=77)
     )
 
 
@@ -62,7 +62,7 @@ def test_small_functions_are_judged_by_their_own_scale():
 
 def test_the_same_seed_looks_at_the_same_pairs():
     f = SetFunction(bad_pair, 20, check=False)
-    a, b = (check_submodular(f, samples=300, seed=5).violated for _ in range(2))
+    a, b = (check_submodular(f, n_samples=300, seed=5).violated for _ in range(2))
     assert a[1:] == b[1:]
     np.testing.assert_array_equal(a.x, b.x)
 

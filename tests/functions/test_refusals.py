@@ -133,7 +133,7 @@ NAN, INF = math.nan, math.inf
         (lambda: SetFunction(lambda x: "a", 2), TypeError, r"returned 'a' at x = \[0, 0\]"),
         (lambda: SetFunction(lambda x: "1.5", 2), TypeError, r"returned '1.5' at x = \[0, 0\]"),
         (lambda: SetFunction(lambda X: "a", 2, vectorized=True), TypeError, "return 1 numbers"),
-        (lambda: check_submodular(F, samples=-1), ValueError, "samples must be at least 0"),
+        (lambda: check_submodular(F, n_samples=-1), ValueError, "n_samples must be at least 0"),
         (lambda: check_submodular(F, tol=-1), ValueError, "tol must be at least 0, got -1"),
         (lambda: check_submodular(np.sum), TypeError, "wrap a callable in SetFunction"),
     ],

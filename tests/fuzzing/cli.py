@@ -68,7 +68,7 @@ def _make_small() -> None:
     """Let every command take less than a second, in this process and for good."""
     for name in ("figure2", "table1", "table2", "calibration"):
         _stand_in(name)
-    few = functools.partial(figure1.compute, points=3, samples=20)
+    few = functools.partial(figure1.compute, points=3, n_samples=20)
     figure1.compute, figure1.QUICK_COUNTS = few, (1, 2)  # type: ignore[assignment]
     experiments.load_setting = functools.partial(  # type: ignore[assignment]
         experiments.load_setting, train=2, test=1, shape=(16, 16)

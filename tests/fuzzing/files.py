@@ -97,8 +97,8 @@ def _models() -> tuple[bytes, ...]:
         ls.ConcaveCardinality([0.0, 1.0, 1.5], n=4, subset=[0, 2]),
     ]
     fitted = (
-        ls.MaskDenoiser(0.15, max_iter=2, samples=4, context=1).fit(noisy, clean),
-        ls.MaskDenoiser("gaussian", modular="shared", max_iter=2, samples=4, context=0).fit(
+        ls.MaskDenoiser(0.15, max_iter=2, n_samples=4, context=1).fit(noisy, clean),
+        ls.MaskDenoiser("gaussian", modular="shared", max_iter=2, n_samples=4, context=0).fit(
             clean + 0.1 * rng.normal(size=clean.shape), clean
         ),
         ls.LogSupermodularDensity(max_iter=2).fit(X),
@@ -182,7 +182,7 @@ def _examples() -> tuple[learning.Examples, learning.Penalty]:
 
 def _resume(path: Path) -> Any:
     """Go on from a checkpoint to the end."""
-    options: dict[str, Any] = {"max_steps": 6, "samples": 2, "tol": 0.0}
+    options: dict[str, Any] = {"max_iter": 6, "n_samples": 2, "tol": 0.0}
     return learning.logistic(*_examples(), checkpoint=path, **options).theta
 
 
@@ -205,8 +205,8 @@ def _checkpoints() -> tuple[bytes, ...]:
                 learning.logistic(
                     *_examples(),
                     checkpoint=path,
-                    max_steps=6,
-                    samples=2,
+                    max_iter=6,
+                    n_samples=2,
                     tol=0.0,
                     callback=callback,
                 )

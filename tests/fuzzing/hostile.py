@@ -40,9 +40,9 @@ WORDS = ("", "exact", "AUTO", "auto ", "ä", "[/x]", "min", "none", "\0", "x" * 
 TYPES = "f4 f8 >f8 f2 g i1 i4 i8 u1 u4 u8 >i4 ? c16 O U3 S3 M8[s] m8[s]".split()
 # Arguments that say how many of something; their legal values are kept small.
 COUNT_NAMES = frozenset(
-    "samples n_samples count counts steps max_sweeps sweeps burn_in thin chains max_tries n points "
-    "max_steps max_iterations max_rounds max_iter batch blocks folds starts context budget memory "
-    "prior_samples window limit train test neighbors".split()
+    "n_samples n_prior_samples count counts steps max_iter sweeps burn_in thin chains n points "
+    "batch blocks folds starts context budget memory memory_limit window limit train test "
+    "neighbors".split()
 )
 
 

@@ -224,7 +224,7 @@ def _condition(rng: Rng) -> Call:
 
 
 def _check_submodular(rng: Rng) -> Call:
-    arguments = {"f": some_function(rng), "samples": 20, "seed": 0, "tol": 1e-9}
+    arguments = {"f": some_function(rng), "n_samples": 20, "seed": 0, "tol": 1e-9}
     return Call(ls.check_submodular, arguments)
 
 

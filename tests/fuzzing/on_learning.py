@@ -18,15 +18,15 @@ SHAPE = (3, 4)
 
 # What each learner takes besides data, penalty and the options of all; few steps, for speed.
 _LEARNERS: dict[str, dict[str, Any]] = {
-    "logistic": {"max_steps": 3, "samples": 2, "batch": 2, "rate": 1.0, "average": True},
-    "saa": {"max_rounds": 3, "samples": 2, "blocks": 2},
-    "exact": {"max_iterations": 3, "method": "auto", "window": 3},
-    "pseudo": {"max_iterations": 3},
-    "lfield": {"max_iterations": 3},
-    "max_margin": {"max_rounds": 3, "blocks": 2, "loss": "hamming"},
-    "moments": {"max_steps": 3, "samples": 2, "batch": 2, "method": "logistic"},
-    "resample": {"max_steps": 9, "samples": 2, "batch": 2, "rounds": 2},
-    "latent": {"max_iterations": 2, "samples": 2, "steps": 2, "engine": "logistic", "method": "em"},
+    "logistic": {"max_iter": 3, "n_samples": 2, "batch": 2, "rate": 1.0, "average": True},
+    "saa": {"max_iter": 3, "n_samples": 2, "blocks": 2},
+    "exact": {"max_iter": 3, "method": "auto", "window": 3},
+    "pseudo": {"max_iter": 3},
+    "lfield": {"max_iter": 3},
+    "max_margin": {"max_iter": 3, "blocks": 2, "loss": "hamming"},
+    "moments": {"max_iter": 3, "n_samples": 2, "batch": 2, "method": "logistic"},
+    "resample": {"max_iter": 9, "n_samples": 2, "batch": 2, "rounds": 2},
+    "latent": {"max_iter": 2, "n_samples": 2, "steps": 2, "engine": "logistic", "method": "em"},
 }
 
 
@@ -113,10 +113,10 @@ def _decoder(name: str, rng: Rng) -> Call:
     layout = learning.make_examples(**data).layout
     options: dict[str, Any] = {
         "modes": {"factor": 1.0},
-        "means": {"method": pick(rng, ("auto", "logistic", "exact")), "samples": 3, "seed": 0},
-        "samples": {"count": 2, "seed": 0, "max_sweeps": 2**10},
+        "means": {"method": pick(rng, ("auto", "logistic", "exact")), "n_samples": 3, "seed": 0},
+        "samples": {"n_samples": 2, "seed": 0, "max_iter": 2**10},
         "best_factor": {"factors": (0.5, 1.0)},
-        "score": {"patterns": 4, "samples": 2, "seed": 0},
+        "score": {"patterns": 4, "n_samples": 2, "seed": 0},
         "log_evidence": {"engine": learning.Exact(), "budget": 1e8},
         "bracket_log_evidence": {"budget": 1e8},
     }[name]
@@ -181,7 +181,7 @@ def _path(rng: Rng) -> Call:
         "examples": None,
         "learner": learning.max_margin,
         "weights": [1.0, 0.1],
-        "max_rounds": 2,
+        "max_iter": 2,
     }
 
     def call(**given: Any) -> Any:
@@ -203,7 +203,7 @@ def _cross_validate(rng: Rng) -> Call:
         "rule": pick(rng, ("best", "one_standard_error")),
         "seed": 0,
         "n_jobs": None,
-        "max_rounds": 2,
+        "max_iter": 2,
     }
 
     def call(**given: Any) -> Any:
@@ -242,7 +242,7 @@ def _fit_denoiser(rng: Rng) -> Call:
         "penalty": pick(rng, (None, 0.1, {"alpha": 0.1, "modular": 0.2})),
         "decode": pick(rng, ("auto", "mean", "map")),
         "marginals": pick(rng, ("auto", "logistic", "exact")),
-        "samples": 4,
+        "n_samples": 4,
         "tol": 1e-2,
         "max_iter": 2,
         "options": None,
@@ -263,7 +263,7 @@ def _fit_denoiser(rng: Rng) -> Call:
 @functools.cache
 def _fitted_denoiser(context: int) -> ls.MaskDenoiser:
     clean, noisy = _images(np.random.default_rng(0), 6)
-    return ls.MaskDenoiser(0.15, context=context, max_iter=3, samples=8).fit(noisy, clean)
+    return ls.MaskDenoiser(0.15, context=context, max_iter=3, n_samples=8).fit(noisy, clean)
 
 
 def _use_denoiser(name: str, rng: Rng) -> Call:

@@ -76,8 +76,8 @@ def _prepared_maximize(rng: Rng) -> Call:
 def _prepared_perturb(rng: Rng) -> Call:
     arguments, _ = _prepared(rng)
     arguments |= {
-        "samples": int(rng.integers(1, 5)),
-        "key": int(rng.integers(2**63)),
+        "n_samples": int(rng.integers(1, 5)),
+        "seed": int(rng.integers(2**63)),
         "return_samples": bool(rng.integers(2)),
         "first_sample": 0,
         "numbers": np.arange(2),
@@ -131,10 +131,10 @@ def _mode(rng: Rng) -> Call:
 # A legal value of each option of a method, other than its default.
 _OPTIONS: dict[str, Callable[[Rng, int], Any]] = {
     "budget": lambda rng, n: 1e8,
-    "memory": lambda rng, n: 1e8,
+    "memory_limit": lambda rng, n: 1e8,
     "limit": lambda rng, n: 12,
     "n_jobs": lambda rng, n: 2,
-    "samples": lambda rng, n: int(rng.integers(20, 40)),
+    "n_samples": lambda rng, n: int(rng.integers(20, 40)),
     "steps": lambda rng, n: int(rng.integers(4, 9)),
     "variance_reduction": lambda rng, n: pick(
         rng, ("auto", "none", "latin_hypercube", "regression")
@@ -146,11 +146,10 @@ _OPTIONS: dict[str, Callable[[Rng, int], Any]] = {
     "a": lambda rng, n: 0.5,
     "starts": lambda rng, n: rng.random((2, n)),
     "tol": lambda rng, n: 1e-8,
-    "max_sweeps": lambda rng, n: 500,
     "window": lambda rng, n: int(rng.integers(1, 4)),
     "side": lambda rng, n: pick(rng, ("both", "lower", "upper")),
     "sampler": lambda rng, n: "cftp",
-    "max_tries": lambda rng, n: 1000,
+    "max_iter": lambda rng, n: 1000,
     "burn_in": lambda rng, n: 3,
     "thin": lambda rng, n: 2,
     "chains": lambda rng, n: 2,
@@ -160,7 +159,7 @@ _OPTIONS: dict[str, Callable[[Rng, int], Any]] = {
 
 
 # Coupling from the past may take very long, and says so in the end.
-_PATIENCE = {method: {"max_sweeps": 2**7} for method in ("cftp", "sampling", "ti", "ais")}
+_PATIENCE = {method: {"max_iter": 2**7} for method in ("cftp", "sampling", "ti", "ais")}
 
 
 def _some_options(rng: Rng, function: Callable[..., Any], n: int) -> dict[str, Any]:
@@ -171,7 +170,7 @@ def _some_options(rng: Rng, function: Callable[..., Any], n: int) -> dict[str, A
     return {
         name: _OPTIONS[name](rng, n)
         for name in names
-        if name in _OPTIONS and (name in ("samples", "steps", "seed") or rng.integers(2))
+        if name in _OPTIONS and (name in ("n_samples", "steps", "seed") or rng.integers(2))
     }
 
 
@@ -238,7 +237,7 @@ def _sample(method: str, rng: Rng) -> Call:
     function = _in_sampling(sampling.SAMPLERS[method].module, "sample")
     arguments = {
         "f": f,
-        "count": int(rng.integers(0, 4)),
+        "n_samples": int(rng.integers(0, 4)),
         "method": method,
         **_some_options(rng, function, f.n),
         **_PATIENCE.get(method, {}),
@@ -247,13 +246,13 @@ def _sample(method: str, rng: Rng) -> Call:
         "callback": None,
     }
     if arguments.get("start") is not None:
-        arguments["count"], arguments["chains"] = 2, 2
+        arguments["n_samples"], arguments["chains"] = 2, 2
 
-    def call(f: Any, count: Any, method: Any, seed: Any, **options: Any) -> Any:
-        return ls.LogSupermodular(f).sample(count, method, seed, **options)
+    def call(f: Any, n_samples: Any, method: Any, seed: Any, **options: Any) -> Any:
+        return ls.LogSupermodular(f).sample(n_samples, method, seed, **options)
 
     def check(given: Any, found: Any) -> str | None:
-        wanted = (given["count"], given["f"].n)
+        wanted = (given["n_samples"], given["f"].n)
         shape = None if found.shape == wanted else f"shape {found.shape}, wanted {wanted}"
         return shape or checks.is_bits(given, found)
 
@@ -340,7 +339,7 @@ def _sample_fields(rng: Rng) -> Call:
         "theta": rng.normal(size=(2, f.n)),
         "seed": 1,
         "n_jobs": None,
-        "max_sweeps": 2**7,
+        "max_iter": 2**7,
     }
     return Call(sampling.sample_fields, arguments, checks.is_bits)
 
@@ -349,7 +348,7 @@ def _coupled(rng: Rng) -> Call:
     arguments = {
         "f": some_function(rng),
         "sweeps": 5,
-        "samples": 10,
+        "n_samples": 10,
         "seed": 1,
         "n_jobs": None,
         "confidence": 0.9,

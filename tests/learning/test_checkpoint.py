@@ -39,7 +39,7 @@ def test_resumed_run_is_identical(tmp_path, noise, rule):
 
     def learned(**options):
         return quiet(
-            logistic, data, penalty, noise=noise, steps=rule, tol=1e-5, max_steps=150, **options
+            logistic, data, penalty, noise=noise, steps=rule, tol=1e-5, max_iter=150, **options
         )
 
     whole = learned()
@@ -58,7 +58,7 @@ def test_resumed_run_is_identical(tmp_path, noise, rule):
 def test_interruption_at_any_step(tmp_path, monkeypatch):
     data = silhouettes(6)
     penalty = Penalty.of(data.layout, modular=0.1)
-    whole = quiet(logistic, data, penalty, tol=0.0, max_steps=40)
+    whole = quiet(logistic, data, penalty, tol=0.0, max_iter=40)
     loss, calls = Objective.loss, []
 
     def failing(self, *args):
@@ -72,7 +72,7 @@ def test_interruption_at_any_step(tmp_path, monkeypatch):
     resumed = None
     while resumed is None:
         try:
-            resumed = quiet(logistic, data, penalty, tol=0.0, max_steps=40, checkpoint=path)
+            resumed = quiet(logistic, data, penalty, tol=0.0, max_iter=40, checkpoint=path)
         except KeyboardInterrupt:
             assert len(calls) < 100
     assert len(calls) > 40
@@ -84,9 +84,9 @@ def test_more_steps_continue(tmp_path):
     data = silhouettes()
     penalty = Penalty.of(data.layout, modular=0.1)
     path = tmp_path / "fit.npz"
-    quiet(logistic, data, penalty, max_steps=33, tol=0.0, checkpoint=path)
-    longer = quiet(logistic, data, penalty, max_steps=60, tol=0.0, checkpoint=path)
-    same(longer, quiet(logistic, data, penalty, max_steps=60, tol=0.0))
+    quiet(logistic, data, penalty, max_iter=33, tol=0.0, checkpoint=path)
+    longer = quiet(logistic, data, penalty, max_iter=60, tol=0.0, checkpoint=path)
+    same(longer, quiet(logistic, data, penalty, max_iter=60, tol=0.0))
 
 
 def test_other_problems_are_refused(tmp_path):
@@ -95,7 +95,7 @@ def test_other_problems_are_refused(tmp_path):
     path = tmp_path / "fit.npz"
 
     def learned(data=data, penalty=penalty, **options):
-        return quiet(logistic, data, penalty, max_steps=3, checkpoint=path, **options)
+        return quiet(logistic, data, penalty, max_iter=3, checkpoint=path, **options)
 
     learned()
     learned(n_jobs=2)  # the number of threads does not matter
@@ -103,7 +103,7 @@ def test_other_problems_are_refused(tmp_path):
         {"data": silhouettes(19)},
         {"penalty": Penalty.of(data.layout, modular=0.2)},
         {"seed": 1},
-        {"samples": 3},
+        {"n_samples": 3},
         {"batch": 2},
         {"rate": 0.5},
         {"steps": "separate"},
@@ -131,7 +131,7 @@ def test_fingerprint_sees_every_part_of_the_data():
     def number(factor=1.0, samples=2, **changes):
         functions = [factor * cut for cut in ls.grid_cuts(shape)]
         data = make_examples(functions, **{**base, **changes})
-        return fingerprint(Objective.supervised(data, FreshNoise(samples, key=0)), ())
+        return fingerprint(Objective.supervised(data, FreshNoise(samples, seed=0)), ())
 
     numbers = [
         number(),
@@ -163,7 +163,7 @@ def test_seed_is_needed(tmp_path):
     data = silhouettes(3)
     with pytest.raises(ValueError, match="checkpoint needs a seed"):
         logistic(data, Penalty.of(data.layout), seed=None, checkpoint=tmp_path / "a")
-    objective = Objective.supervised(data, FreshNoise(1, key=0))
+    objective = Objective.supervised(data, FreshNoise(1, seed=0))
     with pytest.raises(ValueError, match="checkpoint needs a seed"):
         descend(objective, Penalty.of(data.layout), seed=None, checkpoint=tmp_path / "a")
 
@@ -174,7 +174,7 @@ def test_malformed_checkpoints_are_refused(tmp_path):
     path = tmp_path / "fit.npz"
 
     def learned():
-        return quiet(logistic, data, penalty, max_steps=30, tol=0.0, checkpoint=path)
+        return quiet(logistic, data, penalty, max_iter=30, tol=0.0, checkpoint=path)
 
     learned()
     header, arrays = load_arrays(path, "checkpoint", 1)
@@ -224,11 +224,11 @@ def test_a_changed_byte_is_refused(tmp_path):
     data = silhouettes(3)
     penalty = Penalty.of(data.layout, modular=0.1)
     path = tmp_path / "fit.npz"
-    quiet(logistic, data, penalty, max_steps=3, checkpoint=path)
+    quiet(logistic, data, penalty, max_iter=3, checkpoint=path)
     whole = path.read_bytes()
     for place in (10, len(whole) // 2, len(whole) - 100, len(whole) - 1):
         broken = bytearray(whole)
         broken[place] ^= 1
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"fit\.npz: .*truncated or corrupted"):
-            logistic(data, penalty, max_steps=3, checkpoint=path)
+            logistic(data, penalty, max_iter=3, checkpoint=path)

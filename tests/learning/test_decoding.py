@@ -65,7 +65,7 @@ def test_means_are_marginals(seed: int, method: str) -> None:
 def test_logistic_means_are_those_of_perturbations(seed: int) -> None:
     data, theta, cuts = noisy_grids(seed)
     fields = data.fields(theta, data.groups[0], np.arange(5))
-    found = decoding.means(data, theta, method="logistic", samples=4000, seed=seed)
+    found = decoding.means(data, theta, method="logistic", n_samples=4000, seed=seed)
     f = theta[0] * cuts[0] + theta[1] * cuts[1]
     noise = np.random.default_rng(seed).logistic(size=(4000, 8))
     for row, field in zip(found.reshape(5, -1), fields, strict=True):
@@ -147,7 +147,7 @@ def test_pixels_beyond_doubt_stay(seed: int) -> None:
     for found in (
         decoding.modes(data, theta),
         decoding.means(data, theta, method="exact"),
-        decoding.means(data, theta, method="logistic", samples=20),
+        decoding.means(data, theta, method="logistic", n_samples=20),
         decoding.samples(data, theta, seed=seed)[:, 0],
     ):
         np.testing.assert_array_equal(found[:, sure], z[:, sure])
@@ -233,7 +233,7 @@ def test_auto_decides_for_each_example(why: str) -> None:
         data = make_examples(
             [f], observed=z[rows], channel=channel, modular="none", edge_weights=factors
         )
-        return decoding.means(data, [1.0], method=method, samples=20, seed=5)
+        return decoding.means(data, [1.0], method=method, n_samples=20, seed=5)
 
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3], [2]):
         found = find(order)
@@ -278,8 +278,8 @@ def test_a_tie_of_factors_goes_to_the_nearest_to_one() -> None:
         (lambda d, t: decoding.modes(d, t * np.nan), "not finite"),
         (lambda d, t: decoding.modes(d, t, factor=-1.0), "factor"),
         (lambda d, t: decoding.means(d, t, method="bethe"), "auto, logistic, exact"),
-        (lambda d, t: decoding.means(d, t, samples=0), "samples"),
-        (lambda d, t: decoding.samples(d, t, 0), "count"),
+        (lambda d, t: decoding.means(d, t, n_samples=0), "n_samples"),
+        (lambda d, t: decoding.samples(d, t, 0), "n_samples"),
         (lambda d, t: decoding.best_factor(d, t, []), "factors is empty"),
         (lambda d, t: decoding.best_factor(d, t, [0.5, np.nan]), r"factors\[1\]"),
     ],

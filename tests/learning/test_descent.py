@@ -35,12 +35,12 @@ def test_printed_algorithm(seed):
     x = rng.integers(0, 2, (5, *SHAPE))
     functions = ls.grid_cuts(SHAPE)
     data = make_examples(functions, labels=x)
-    objective = Objective.supervised(data, FixedNoise(1, key=seed))
+    objective = Objective.supervised(data, FixedNoise(1, seed=seed))
     found = quiet(
-        descend, objective, Penalty.of(data.layout, 0.1, 0.2), steps="printed", max_steps=30
+        descend, objective, Penalty.of(data.layout, 0.1, 0.2), steps="printed", max_iter=30
     )
     # section 4.2, with the perturbation that the engine holds fixed
-    z = FixedNoise(1, key=seed).draw(data.groups[0], np.array([0]))[0, 0]
+    z = FixedNoise(1, seed=seed).draw(data.groups[0], np.array([0]))[0, 0]
     flat, alpha, t = x.reshape(5, -1), np.zeros(2), np.zeros(42)
     for h in range(1, 31):
         y, _ = ls.maximize(alpha[0] * functions[0] + alpha[1] * functions[1], z + t)
@@ -55,9 +55,11 @@ def test_printed_algorithm(seed):
 
 def test_adaptive_rule_and_average(seed):
     data = silhouettes()
-    objective = Objective.supervised(data, FreshNoise(2, key=seed))
+    objective = Objective.supervised(data, FreshNoise(2, seed=seed))
     penalty = Penalty.of(data.layout, modular=0.1)
-    descent = Descent(objective, penalty, objective, make_steps("adaptive", data, 0.7), 4, key=seed)
+    descent = Descent(
+        objective, penalty, objective, make_steps("adaptive", data, 0.7), 4, seed=seed
+    )
     state = descent.init(data.layout.fill(alpha=0.5))
     iterates, gradients = [state.theta], []
     for h in range(1, 8):
@@ -101,13 +103,13 @@ def test_every_pass_sees_every_example():
             return super().evaluate(batch, step)
 
     data = silhouettes()
-    objective = Objective.supervised(data, Spy(1, key=0))
+    objective = Objective.supervised(data, Spy(1, seed=0))
     quiet(
         descend,
         objective,
         Penalty.of(data.layout),
         batch=7,
-        max_steps=20,
+        max_iter=20,
         estimate=FreshNoise(1, 1),
     )
     passes = np.reshape(seen, (7, 20))
@@ -125,7 +127,7 @@ def test_functions_and_features_have_no_scale(rule):
         data = make_examples(
             [factor * cut for cut in cuts], labels=x, features=factor * phi, modular="shared"
         )
-        return quiet(logistic, data, Penalty.of(data.layout), steps=rule, max_steps=40).parameters
+        return quiet(logistic, data, Penalty.of(data.layout), steps=rule, max_iter=40).parameters
 
     plain, large = learned(1.0), learned(1024.0)
     same_unit = np.allclose(large.alpha * 1024.0, plain.alpha) and np.allclose(
@@ -146,7 +148,7 @@ def test_units_of_all_functions_are_positive(seed):
 
 
 def objective_at(data, penalty, theta, samples=50):
-    exact = Objective.supervised(data, FreshNoise(samples, key=99))
+    exact = Objective.supervised(data, FreshNoise(samples, seed=99))
     return exact.loss(theta).value + penalty.value(theta)
 
 
@@ -155,9 +157,9 @@ def objective_at(data, penalty, theta, samples=50):
 def test_reaches_the_optimum(rule, seed):
     data = silhouettes(scale=True)
     penalty = Penalty.of(data.layout, alpha=0.01, modular=0.1, scale=0.01)
-    many = quiet(logistic, data, penalty, tol=0.0, max_steps=300, seed=10)
+    many = quiet(logistic, data, penalty, tol=0.0, max_iter=300, seed=10)
     best = objective_at(data, penalty, many.theta)
-    options = {"steps": rule, "batch": 5, "samples": 2, "max_steps": 400, "tol": 0.0}
+    options = {"steps": rule, "batch": 5, "n_samples": 2, "max_iter": 400, "tol": 0.0}
     found = quiet(logistic, data, penalty, seed=seed, **options)
     assert objective_at(data, penalty, found.theta) <= best * 1.01
 
@@ -185,7 +187,7 @@ def test_without_coupling_the_fields_are_known(seed):
     rng = np.random.default_rng(seed)
     x = (rng.random((400, 6)) < np.linspace(0.2, 0.8, 6)).astype(int)
     data = make_examples([ls.Modular(np.zeros(6))], labels=x)
-    found = quiet(logistic, data, Penalty.of(data.layout), tol=0.0, max_steps=500, seed=seed)
+    found = quiet(logistic, data, Penalty.of(data.layout), tol=0.0, max_iter=500, seed=seed)
     np.testing.assert_allclose(found.parameters.modular, logit(x.mean(axis=0)), atol=0.15)
 
 
@@ -209,7 +211,7 @@ def test_two_pixels_meet_the_biased_optimum_of_the_bound(seed):
     """P(x_1 != x_2) = 2 sigma(-alpha)^2 under the bound, and the fit matches this moment."""
     x = np.repeat([[0, 0], [1, 1], [0, 1], [1, 0]], [40, 40, 10, 10], axis=0)
     data = make_examples([ls.Cut(2, [(0, 1)])], labels=x, modular="none")
-    options = {"samples": 50, "max_steps": 1500, "tol": 0.0}
+    options = {"n_samples": 50, "max_iter": 1500, "tol": 0.0}
     found = quiet(logistic, data, Penalty.of(data.layout), seed=seed, **options)
     assert found.parameters.alpha[0] == pytest.approx(-logit(np.sqrt(0.1)), abs=0.05)
 
@@ -221,12 +223,12 @@ def test_two_pixels_meet_the_biased_optimum_of_the_bound(seed):
 def test_every_objective_descends(kind):
     rng = np.random.default_rng(1)
     make, data = kind(rng)
-    objective = make(data, FreshNoise(4, key=1))
+    objective = make(data, FreshNoise(4, seed=1))
     penalty = Penalty.of(data.layout, 0.1, 0.1, 0.1, 0.1)
     start = data.layout.fill(alpha=2.0, modular=1.5, beta=1.0, scale=2.0)
-    found = quiet(descend, objective, penalty, start=start, max_steps=150)
+    found = quiet(descend, objective, penalty, start=start, max_iter=150)
     assert (found.theta >= data.layout.lower).all()
-    judge = make(data, FixedNoise(40, key=7))
+    judge = make(data, FixedNoise(40, seed=7))
 
     def value(theta):
         return judge.loss(theta).value + penalty.value(theta)
@@ -244,7 +246,7 @@ def test_same_seed_same_result(noise):
     penalty = Penalty.of(data.layout, modular=0.1)
 
     def learned(**options):
-        return quiet(logistic, data, penalty, noise=noise, max_steps=60, **options)
+        return quiet(logistic, data, penalty, noise=noise, max_iter=60, **options)
 
     first = learned(seed=3)
     same(first, learned(seed=3))
@@ -288,8 +290,8 @@ def test_history_and_callback():
 
 def test_short_runs_warn_and_still_say_what_they_found():
     data = silhouettes()
-    with pytest.warns(ConvergenceWarning, match="raise max_steps or tol"):
-        found = logistic(data, Penalty.of(data.layout, modular=0.1), max_steps=5)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
+        found = logistic(data, Penalty.of(data.layout, modular=0.1), max_iter=5)
     assert not found.converged
     assert found.history[-1].step == found.details["steps"] == 5
 
@@ -301,14 +303,14 @@ def test_features_take_no_more_steps_than_allowed(most, given):
     data = make_examples(
         ls.grid_cuts(SHAPE), labels=x, observed=x, channel=ls.Flips(0.2), modular="shared", **given
     )
-    found = quiet(logistic, data, Penalty.of(data.layout, beta=1.0), max_steps=most, tol=0.0)
+    found = quiet(logistic, data, Penalty.of(data.layout, beta=1.0), max_iter=most, tol=0.0)
     assert found.details["steps"] == found.history[-1].step == most
     assert found.history[0].step == (30 if most > 30 else 0)  # what L-BFGS counts for
 
 
 def test_criterion_compares_with_half_the_steps():
     data = silhouettes(2)
-    objective = Objective.supervised(data, FreshNoise(1, key=0))
+    objective = Objective.supervised(data, FreshNoise(1, seed=0))
     steps = make_steps("adaptive", data, 1.0)
     state = Descent(objective, Penalty.of(data.layout), objective, steps, 1, 0).init(
         data.layout.fill()
@@ -345,8 +347,8 @@ def test_many_examples_are_judged_by_others_than_the_start_has_fitted(monkeypatc
             seen.append((step, set(batch.rows.tolist())))
             return super().evaluate(batch, step)
 
-    objective = Objective.supervised(data, Watched(1, key=seed))
-    quiet(descend, objective, Penalty.of(data.layout, beta=1.0), batch=3, max_steps=31)
+    objective = Objective.supervised(data, Watched(1, seed=seed))
+    quiet(descend, objective, Penalty.of(data.layout, beta=1.0), batch=3, max_iter=31)
     estimates = [rows for step, rows in seen if step >= _stochastic.ESTIMATE]
     start = [rows for step, rows in seen if step == _stochastic.ESTIMATE - 1]
     assert start and estimates and not start[0] & set.union(*estimates)
@@ -354,9 +356,9 @@ def test_many_examples_are_judged_by_others_than_the_start_has_fitted(monkeypatc
 
 def test_converges_after_a_half_that_has_seen_all_examples(seed):
     data = silhouettes()
-    objective = Objective.supervised(data, FreshNoise(1, key=seed))
+    objective = Objective.supervised(data, FreshNoise(1, seed=seed))
     steps = make_steps("adaptive", data, 1.0)
-    descent = Descent(objective, Penalty.of(data.layout), objective, steps, batch=1, key=seed)
+    descent = Descent(objective, Penalty.of(data.layout), objective, steps, batch=1, seed=seed)
     at_rest = tuple(Record(h, h, 1.0) for h in (1, data.count - 1, 2 * data.count - 1))
     state = dataclasses.replace(
         descent.init(data.layout.fill()), step=at_rest[-1].step, history=at_rest
@@ -370,9 +372,9 @@ def test_converges_after_a_half_that_has_seen_all_examples(seed):
 def test_fixed_noise_is_a_fixed_function():
     data = silhouettes(6)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
-    found = logistic(data, penalty, noise="fixed", samples=3, tol=1e-2)
+    found = logistic(data, penalty, noise="fixed", n_samples=3, tol=1e-2)
     engine = FixedNoise(3, *np.random.default_rng(0).integers(2**64, size=1, dtype=np.uint64))
-    fixed = Objective.supervised(data, dataclasses.replace(engine, key=int(engine.key)))
+    fixed = Objective.supervised(data, dataclasses.replace(engine, seed=int(engine.seed)))
     value = fixed.loss(found.theta).value + penalty.value(found.theta)
     assert found.history[-1].objective == pytest.approx(value, rel=1e-12)
 
@@ -384,9 +386,9 @@ def test_bad_options_are_named():
         ({"steps": "large"}, "steps must be one of adaptive, separate, printed"),
         ({"rate": 0.0}, "rate = 0 must be positive"),
         ({"tol": -1.0}, "tol = -1 must be at least 0"),
-        ({"max_steps": 0}, "max_steps"),
+        ({"max_iter": 0}, "max_iter"),
         ({"batch": 0}, "batch"),
-        ({"samples": 0}, "samples"),
+        ({"n_samples": 0}, "n_samples"),
         ({"noise": "white"}, "noise must be one of fresh, fixed"),
         ({"start": np.zeros(3)}, "start must have shape"),
         ({"start": np.full(data.layout.size, np.nan)}, "start"),

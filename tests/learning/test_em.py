@@ -35,7 +35,7 @@ def test_monotone_with_fixed_perturbations(name, noise, seed):
     data = random_data(rng, CHANNELS[name], count=8)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
     found = latent(
-        data, penalty, noise=noise, samples=3, prior_samples=20, tol=1e-12, max_iterations=12
+        data, penalty, noise=noise, n_samples=3, n_prior_samples=20, tol=1e-12, max_iter=12
     )
     assert_monotone(found)
 
@@ -44,7 +44,7 @@ def test_monotone_with_fixed_perturbations(name, noise, seed):
 @pytest.mark.parametrize("method", ["silhouettes", "shapes", "cardinality", "features"])
 def test_monotone_on_other_problems(method, seed):
     rng = np.random.default_rng(seed)
-    options = {"samples": 2, "prior_samples": 20, "tol": 1e-12, "max_iterations": 6}
+    options = {"n_samples": 2, "n_prior_samples": 20, "tol": 1e-12, "max_iter": 6}
     channel = ls.Flips(0.2)
     if method == "shapes":
         z = [rng.integers(0, 2, shape) for shape in ((4, 5), (3, 3), (4, 5))]
@@ -70,7 +70,7 @@ def test_exact_em_increases_the_true_likelihood(name, noise, seed):
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
     ends = []
     for most in (0, 1, 3, 10):
-        found = latent(data, penalty, noise=noise, engine="exact", tol=1e-12, max_iterations=most)
+        found = latent(data, penalty, noise=noise, engine="exact", tol=1e-12, max_iter=most)
         truth = -brute_log_evidence(data, found.theta, found.channel).mean()
         truth += penalty.value(found.theta)
         assert found.history[-1].objective == pytest.approx(truth, abs=1e-10)
@@ -119,7 +119,7 @@ def test_exact_em_equals_em_by_elimination_on_larger_grids():
         learn_channel=False,
         callback=None,
         tol=1e-4,
-        max_iterations=200,
+        max_iter=200,
         steps=5,
     )
     assert found.converged and best.converged
@@ -135,7 +135,7 @@ def test_a_prior_that_all_images_share_is_summed_whole():
     x = ls.make_silhouettes(3, shape=(16, 16), seed=0)[:, 1:15, 1:15]
     options = {"observed": ls.Flips(0.1).sample(x, seed=1), "channel": ls.Flips(0.1)}
     f, theta = ls.grid_cuts((14, 14)), np.array([0.9, 0.9, 0.0])
-    fit = {"engine": "exact", "start": theta, "max_iterations": 0}
+    fit = {"engine": "exact", "start": theta, "max_iter": 0}
     shared = make_examples(f, modular="shared", **options)
     found = latent(shared, Penalty.of(shared.layout), **fit)
     truth = -log_evidence(shared, theta, Elimination()).mean()
@@ -169,7 +169,7 @@ def test_an_iteration_that_makes_it_worse_is_not_taken():
         learn_channel=True,
         callback=lines.append,
         tol=1e-6,
-        max_iterations=60,
+        max_iter=60,
         steps=5,
     )
     assert not found.converged
@@ -223,7 +223,7 @@ def test_refuses_a_start_that_is_not_finite():
             learn_channel=False,
             callback=None,
             tol=1e-5,
-            max_iterations=5,
+            max_iter=5,
             steps=5,
         )
 
@@ -238,10 +238,10 @@ def test_the_objective_is_that_of_the_paper_with_its_constant(seed):
         found = latent(
             data,
             penalty,
-            samples=2000,
-            prior_samples=8000,
+            n_samples=2000,
+            n_prior_samples=8000,
             start=theta,
-            max_iterations=0,
+            max_iter=0,
             seed=seed,
         )
     loss = Objective(data, FixedNoise(4000, seed), latent=True).loss(theta)
@@ -267,7 +267,7 @@ def test_parameters_and_noise_are_recovered(seed):
     z, truth = known(seed, ls.Flips(0.15))
     data = make_examples(ls.grid_cuts((3, 3)), observed=z, channel=ls.Flips(0.3), modular="shared")
     found = latent(
-        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-6, max_iterations=500
+        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-6, max_iter=500
     )
     assert found.converged
     # standard deviations over six seeds of 1500 images: .04, .04 and .009, and .008 of the rate
@@ -278,7 +278,7 @@ def test_parameters_and_noise_are_recovered(seed):
 def test_parameters_are_recovered_under_known_noise(seed):
     z, truth = known(seed, ls.Flips(0.15))
     data = make_examples(ls.grid_cuts((3, 3)), observed=z, channel=ls.Flips(0.15), modular="shared")
-    found = latent(data, Penalty.of(data.layout), engine="exact", tol=1e-6, max_iterations=500)
+    found = latent(data, Penalty.of(data.layout), engine="exact", tol=1e-6, max_iter=500)
     # standard deviations over six seeds of 1500 images: .046, .04 and .008
     assert (np.abs(found.theta - truth) < 6 * np.array([0.046, 0.04, 0.008])).all()
 
@@ -293,7 +293,7 @@ def test_grey_levels_are_recovered(seed):
         modular="shared",
     )
     found = latent(
-        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-6, max_iterations=500
+        data, Penalty.of(data.layout), noise="learned", engine="exact", tol=1e-6, max_iter=500
     )
     # standard deviations over six seeds of 800 images: .02 and .04, .013, and .07, .03 and .02
     np.testing.assert_allclose(found.channel.mean, truth.mean, atol=0.2)

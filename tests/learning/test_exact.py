@@ -331,19 +331,19 @@ def test_partial_labels_and_threads() -> None:
 
 @pytest.mark.parametrize("known", [1.0, 0.5])
 @pytest.mark.parametrize("factors", ["none", "edge"])
-@pytest.mark.parametrize("max_sweeps", [1024, 1])
-def test_samples_have_the_right_moments(known: float, factors: str, max_sweeps: int) -> None:
+@pytest.mark.parametrize("max_iter", [1024, 1])
+def test_samples_have_the_right_moments(known: float, factors: str, max_iter: int) -> None:
     """With one sweep nothing coalesces, and cluster chains take over."""
     rng = np.random.default_rng(3)
     data = make((2, 3), rng, known=known, factors=factors)
     theta = some_theta(data, rng)
     truth = Objective.supervised(data, Enumeration()).loss(theta)
     draws = 1500
-    engine = Samples(5, draws, max_sweeps=max_sweeps)
+    engine = Samples(5, draws, max_iter=max_iter)
     loss = Objective.supervised(data, engine).loss(theta)
     # statistics of an example vary by a few units at most
     assert loss.gradient == pytest.approx(truth.gradient, abs=5 * 4.0 / np.sqrt(5 * draws))
-    assert bool(engine._chains) == (max_sweeps == 1)
+    assert bool(engine._chains) == (max_iter == 1)
 
 
 def test_learns_by_samples(seed: int) -> None:
@@ -352,7 +352,7 @@ def test_learns_by_samples(seed: int) -> None:
     data = make_examples([fh, fv], labels=x.reshape(-1, 5, 5), modular="shared")
     penalty = Penalty.of(data.layout, alpha=1e-3, modular=1e-3)
     best = exact(data, penalty)
-    options = {"method": "samples", "seed": seed, "tol": 1e-3, "max_iterations": 400}
+    options = {"method": "samples", "seed": seed, "tol": 1e-3, "max_iter": 400}
     found, again = (exact(data, penalty, **options) for _ in range(2))  # type: ignore[arg-type]
     assert np.array_equal(found.theta, again.theta)
     assert found.details["method"] == "samples"
@@ -392,7 +392,7 @@ def test_chains_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("logsuper.learning._samples.sample", spy)
     data = make((3, 4), np.random.default_rng(0))
-    objective = Objective.supervised(data, Samples(1, draws=2, max_sweeps=1))
+    objective = Objective.supervised(data, Samples(1, draws=2, max_iter=1))
     theta = data.layout.fill(alpha=2.0)
     for step in (1, 2):
         objective.loss(theta, step=step)

@@ -54,7 +54,7 @@ def test_the_optimum_is_that_of_a_generic_solver(family: str, seed: int) -> None
     penalty = weigh(data, seed)
     problem = listed(data, penalty, 2, seed)
     _, optimum = problem.solve()
-    found = saa(data, penalty, samples=2, seed=seed, tol=TIGHT)
+    found = saa(data, penalty, n_samples=2, seed=seed, tol=TIGHT)
     assert found.converged
     last = found.history[-1]
     assert last.objective == pytest.approx(problem.value(found.theta), rel=1e-10, abs=1e-10)
@@ -79,7 +79,7 @@ def test_the_optimum_whatever_is_learned(options: dict, seed: int) -> None:
     data = small_examples("cut", seed, **options)
     penalty = weigh(data, seed)
     problem = listed(data, penalty, 2, seed)
-    found = saa(data, penalty, samples=2, seed=seed, tol=TIGHT)
+    found = saa(data, penalty, n_samples=2, seed=seed, tol=TIGHT)
     assert found.history[-1].objective == pytest.approx(problem.solve()[1], rel=1e-6, abs=1e-6)
 
 
@@ -88,7 +88,7 @@ def test_moments_of_the_certificate_match(family: str, seed: int) -> None:
     data = small_examples(family, seed)
     penalty = weigh(data, seed)
     problem = listed(data, penalty, 2, seed)
-    found = saa(data, penalty, samples=2, seed=seed, tol=TIGHT)
+    found = saa(data, penalty, n_samples=2, seed=seed, tol=TIGHT)
     theta, moments = found.theta, found.details["moments"]
     # stationarity, with the sign of a multiplier where a parameter is at its bound
     balance = penalty.gradient(theta) + moments
@@ -110,7 +110,7 @@ def test_the_gap_is_certified_in_every_round(seed: int) -> None:
     penalty = weigh(data, seed, low=0.01)
     optimum = listed(data, penalty, 4, seed).solve()[1]
     records: list[Record] = []
-    found = saa(data, penalty, samples=4, seed=seed, tol=1e-10, callback=records.append)
+    found = saa(data, penalty, n_samples=4, seed=seed, tol=1e-10, callback=records.append)
     assert tuple(records) == found.history
     gaps = np.array([record.gap for record in records])
     excess = np.array([record.objective for record in records]) - optimum
@@ -134,14 +134,14 @@ def silhouettes(seed: int, count: int = 8) -> Examples:
 def test_the_gap_of_images_goes_to_a_millionth(seed: int, blocks: int) -> None:
     data = silhouettes(seed)
     penalty = Penalty.of(data.layout, alpha=0.01, modular=0.1, scale=0.01)
-    found = saa(data, penalty, samples=4, tol=1e-6, blocks=blocks)
+    found = saa(data, penalty, n_samples=4, tol=1e-6, blocks=blocks)
     assert found.converged and found.history[-1].gap <= 1e-6 * found.history[-1].objective
 
 
 def test_the_loss_is_that_of_fixed_noise(seed: int) -> None:
     data = silhouettes(seed)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=1.0, scale=0.1)
-    found = saa(data, penalty, samples=4, seed=seed)
+    found = saa(data, penalty, n_samples=4, seed=seed)
     objective = Objective.supervised(data, FixedNoise(4, as_key(seed)))
     value = penalty.value(found.theta) + objective.loss(found.theta).value
     assert found.history[-1].objective == pytest.approx(value, rel=1e-12)
@@ -153,9 +153,9 @@ def test_descent_reaches_the_same_optimum(options: dict, seed: int) -> None:
     """One convex function, two ways down: stochastic subgradients and Frank-Wolfe."""
     data = images(**options)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.3, beta=0.3, scale=0.1)
-    objective = Objective.supervised(data, FixedNoise(4, key=seed))
+    objective = Objective.supervised(data, FixedNoise(4, seed=seed))
     certified = minimize(objective, penalty, name="saa", tol=1e-6)
-    found = quiet(descend, objective, penalty, seed=seed, batch=5, tol=0.0, max_steps=400)
+    found = quiet(descend, objective, penalty, seed=seed, batch=5, tol=0.0, max_iter=400)
     assert certified.converged
     optimum = certified.history[-1].objective
     value = objective.loss(found.theta).value + penalty.value(found.theta)
@@ -173,7 +173,7 @@ def test_weights_of_no_use_are_zero() -> None:
     x = np.indices((4, 4)).sum(axis=0) % 2
     data = make_examples(ls.grid_cuts((4, 4)), labels=[x, 1 - x, x], modular="shared")
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
-    found = saa(data, penalty, samples=20, tol=TIGHT)
+    found = saa(data, penalty, n_samples=20, tol=TIGHT)
     np.testing.assert_array_equal(found.parameters.alpha, 0.0)
     assert (found.details["moments"][:2] > 1.0).all()  # more agreement would cost
     assert found.details["residual"] < 1e-6
@@ -197,10 +197,10 @@ def same(one: Learned, other: Learned) -> bool:
 def test_same_seed_same_result() -> None:
     data = silhouettes(0, count=4)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=1.0, scale=0.1)
-    found = saa(data, penalty, samples=3, seed=5, n_jobs=1)
-    assert same(found, saa(data, penalty, samples=3, seed=5, n_jobs=2))
-    assert same(found, saa(data, penalty, samples=3, seed=5))
-    assert not same(found, saa(data, penalty, samples=3, seed=6))
+    found = saa(data, penalty, n_samples=3, seed=5, n_jobs=1)
+    assert same(found, saa(data, penalty, n_samples=3, seed=5, n_jobs=2))
+    assert same(found, saa(data, penalty, n_samples=3, seed=5))
+    assert not same(found, saa(data, penalty, n_samples=3, seed=6))
 
 
 def test_a_start_is_where_it_starts() -> None:
@@ -216,16 +216,16 @@ def test_a_start_is_where_it_starts() -> None:
 def test_noise_that_is_not_kept_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     data = silhouettes(0, count=3)
     penalty = Penalty.of(data.layout, alpha=0.1, modular=1.0, scale=0.1)
-    kept = saa(data, penalty, samples=2)
+    kept = saa(data, penalty, n_samples=2)
     monkeypatch.setattr("logsuper.learning._engines._KEPT", 0)
-    assert same(kept, saa(data, penalty, samples=2))
+    assert same(kept, saa(data, penalty, n_samples=2))
 
 
 def test_a_gap_that_is_left_is_told() -> None:
     data = silhouettes(0)
     penalty = Penalty.of(data.layout, alpha=0.01, modular=0.1, scale=0.01)
     with pytest.warns(ConvergenceWarning, match=r"saa left a gap of .* after 3 rounds"):
-        found = saa(data, penalty, max_rounds=3)
+        found = saa(data, penalty, max_iter=3)
     assert not found.converged and len(found.history) == 3
 
 
@@ -244,10 +244,10 @@ def test_a_callback_can_end_the_fit() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"samples": 0}, "samples"),
+        ({"n_samples": 0}, "n_samples"),
         ({"tol": 0.0}, "tol = 0 must be positive"),
         ({"tol": float("nan")}, "tol must be finite"),
-        ({"max_rounds": 0}, "max_rounds"),
+        ({"max_iter": 0}, "max_iter"),
         ({"blocks": 0}, "blocks"),
         ({"start": np.zeros(3)}, r"start must have shape \(259,\)"),
         ({"start": np.full(259, np.nan)}, r"start\[0\]"),

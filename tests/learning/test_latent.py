@@ -12,7 +12,7 @@ from logsuper.learning._latent import latent
 
 METHODS = ("em", "subgradient")
 # few cuts, for they are slow where the kernels are missing
-FEW = {"samples": 2, "prior_samples": 40}
+FEW = {"n_samples": 2, "n_prior_samples": 40}
 
 
 def silhouettes(seed, count=20, rate=0.1, modular="pixel", start=None):
@@ -34,7 +34,7 @@ def test_denoises_without_having_seen_a_clean_image(method, seed):
     best = logistic(shown, Penalty.of(shown.layout, modular=0.3), seed=seed)
 
     def removed(examples, theta):
-        clean = means(examples, theta, method="logistic", samples=1000) > 0.5
+        clean = means(examples, theta, method="logistic", n_samples=1000) > 0.5
         return np.mean(noisy != x) - np.mean(clean != x)
 
     assert removed(data, found.theta) > 0.6 * removed(shown, best.theta)
@@ -45,7 +45,7 @@ def test_denoises_without_having_seen_a_clean_image(method, seed):
 def test_both_methods_reach_the_same_objective(seed):
     _, data = silhouettes(seed, modular="shared")
     penalty = Penalty.of(data.layout, alpha=0.01, modular=0.01)
-    options = {"samples": 5, "prior_samples": 200, "seed": seed}
+    options = {"n_samples": 5, "n_prior_samples": 200, "seed": seed}
     em = latent(data, penalty, **options)
     steps = latent(data, penalty, method="subgradient", tol=1e-5, **options)
     # both histories are of the same perturbations
@@ -108,7 +108,7 @@ def test_priors_that_differ_are_each_evaluated(seed):
     )
     theta = np.concatenate([[0.9, 1.1], rng.normal(size=6)])
     with pytest.warns(ConvergenceWarning):
-        found = latent(data, Penalty.of(data.layout), engine="exact", start=theta, max_iterations=0)
+        found = latent(data, Penalty.of(data.layout), engine="exact", start=theta, max_iter=0)
     plain = make_examples(ls.grid_cuts((2, 3)), observed=z, channel=ls.Flips(0.2))
     values = brute_log_evidence(plain, theta)
     values[1] = brute_log_evidence(plain, np.concatenate([[0.0, 0.0], theta[2:]]))[1]
@@ -122,7 +122,7 @@ def test_stopping_early_warns_and_says_so():
         lines = []
         with pytest.warns(ConvergenceWarning, match="latent stopped after 1 iterations"):
             found = latent(
-                data, penalty, method=method, max_iterations=1, tol=1e-12, callback=lines.append
+                data, penalty, method=method, max_iter=1, tol=1e-12, callback=lines.append
             )
         assert not found.converged and found.history == tuple(lines) and len(lines) == 2
 
@@ -152,7 +152,7 @@ def observed(channel, **options):
         ),
         (lambda: observed(ls.Flips(0.1)), {"tol": 0.0}, "tol = 0 must be positive"),
         (lambda: observed(ls.Flips(0.1)), {"start": [0.0]}, r"start must have shape \(4,\)"),
-        (lambda: observed(ls.Flips(0.1)), {"samples": 0}, "samples"),
+        (lambda: observed(ls.Flips(0.1)), {"n_samples": 0}, "n_samples"),
         (lambda: observed(ls.Flips(0.1), scale=True), {}, "scale=True learns a factor"),
         (
             lambda: observed(ls.Flips(0.1), labels=[[0, 1, 1], [1, 1, 0]]),

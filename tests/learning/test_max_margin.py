@@ -203,4 +203,4 @@ def test_a_gap_that_is_left_is_told() -> None:
     data = silhouettes(0)
     penalty = Penalty.of(data.layout, alpha=0.01, modular=0.1, scale=0.01)
     with pytest.warns(ConvergenceWarning, match="max_margin left a gap"):
-        assert not max_margin(data, penalty, max_rounds=2).converged
+        assert not max_margin(data, penalty, max_iter=2).converged

@@ -153,7 +153,7 @@ def test_without_noise_they_are_the_moments_of_the_labels(seed):
         moment_targets(data)(group, rows)[:3], data.label_moments(group, rows)[:3], strict=True
     ):
         np.testing.assert_allclose(found, exact, rtol=1e-7, atol=1e-7)
-    engine = FixedNoise(2, key=1)
+    engine = FixedNoise(2, seed=1)
     rng = np.random.default_rng(seed)
     theta = data.layout.project(rng.normal(size=data.layout.size))
     loss = Objective(data, engine, moment_targets(data)).loss(theta)
@@ -167,7 +167,7 @@ def test_gradient_is_that_of_the_loss(seed):
     z = rng.integers(0, 2, (6, 3, 4)).astype(float)
     z[rng.random(z.shape) < 0.2] = NAN
     data = make_examples(ls.grid_cuts((3, 4)), observed=z, channel=ls.Flips(0.2), scale=True)
-    objective = Objective(data, FixedNoise(3, key=2), moment_targets(data))
+    objective = Objective(data, FixedNoise(3, seed=2), moment_targets(data))
     theta = data.layout.project(rng.normal(size=data.layout.size)) + 0.1
     step = 1e-6 * rng.normal(size=data.layout.size)
     ends = [objective.loss(theta + sign * step).value for sign in (-1, 1)]
@@ -223,13 +223,13 @@ def test_without_a_penalty_the_loss_has_no_minimum_and_is_refused():
     data = outside()
     targets = moment_targets(data)
     assert targets.pixels[0].max() > 1 and targets.stats[0].mean() < 0
-    objective = Objective(data, FixedNoise(4, key=0), targets)
+    objective = Objective(data, FixedNoise(4, seed=0), targets)
     far = [objective.loss(data.layout.fill(modular=t)).value for t in (1e2, 1e3, 1e4)]
     assert far[0] < 0 and far[2] < 50 * far[0] and far[1] < 5 * far[0]
     lengths = []
     for steps in (20, 320):
         with pytest.warns(ls.ConvergenceWarning):
-            fit = descend(objective, Penalty.of(data.layout), tol=0.0, max_steps=steps)
+            fit = descend(objective, Penalty.of(data.layout), tol=0.0, max_iter=steps)
         lengths.append(np.linalg.norm(fit.theta))
     assert lengths[1] > 3 * lengths[0]  # descent goes on and on, by steps of 1 / sqrt(h)
     for name in ("alpha", "modular", "scale"):
@@ -366,7 +366,7 @@ def test_outside_of_the_polytope_a_penalty_keeps_the_fit_finite():
     assert optimum.converged and np.abs(optimum.theta).max() < 10
     # and goes away with the penalty
     tiny = dataclasses.replace(penalty, weights=1e-4 * penalty.weights)
-    far = minimize(objective, tiny, max_iterations=2000)
+    far = minimize(objective, tiny, max_iter=2000)
     assert np.abs(far.theta).max() > 1000 * np.abs(optimum.theta).max()
 
 
@@ -394,7 +394,7 @@ def test_exact_likelihood_of_images(seed):
 
 def test_same_seed_same_result_whatever_the_threads(tmp_path):
     _, data = silhouettes(0, count=8)
-    given = {"tol": 0.0, "max_steps": 30, "seed": 3}
+    given = {"tol": 0.0, "max_iter": 30, "seed": 3}
     fits = []
     for more in ({}, {"n_jobs": 2}, {"checkpoint": tmp_path / "state.npz"}):
         with pytest.warns(ls.ConvergenceWarning):
@@ -433,5 +433,5 @@ def test_an_impossible_objective_is_not_called_converged():
     )
     penalty = Penalty.of(data.layout, alpha=1e-3, modular=1e-3, scale=1e-3)
     with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):
-        found = moments(data, penalty, tol=1e-2, max_steps=2000)
+        found = moments(data, penalty, tol=1e-2, max_iter=2000)
     assert not found.converged and found.history[-1].objective < 0

@@ -144,7 +144,7 @@ def test_gaps_leave_no_bias_in_features(modular, seed):
 
 def held(data, targets):
     """Return the mean statistics that learning sets against the model's."""
-    return Objective(data, FreshNoise(1, key=0), targets)._linear[data.groups[0]][0]
+    return Objective(data, FreshNoise(1, seed=0), targets)._linear[data.groups[0]][0]
 
 
 @pytest.mark.parametrize("modular", ["pixel", "shared", "none"])
@@ -293,7 +293,7 @@ def test_neighbours_that_a_shape_never_shows_together(seed):
         context=1,
     )
     whole, row = data.groups
-    linear = Objective(data, FreshNoise(1, key=0), moment_targets(data))._linear
+    linear = Objective(data, FreshNoise(1, seed=0), moment_targets(data))._linear
     at = data.layout.blocks["beta"]
     found = linear[row][0][at].reshape(-1)
     # one pixel has a neighbour on its right, two have one on their left

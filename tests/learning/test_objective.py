@@ -46,7 +46,7 @@ def differences(loss, theta, step):
 def test_gradient_by_finite_differences_on_fixed_noise(kind, seed):
     rng = np.random.default_rng(seed)
     make, examples = kind(rng)
-    objective = make(examples, FixedNoise(5, key=2**63 + seed))
+    objective = make(examples, FixedNoise(5, seed=2**63 + seed))
     theta = random_theta(rng, examples.layout)
     # piecewise linear: exact as long as no maximiser changes within the step
     np.testing.assert_allclose(
@@ -73,8 +73,8 @@ def test_fresh_noise_agrees_with_many_fixed_draws(kind):
     make, examples = kind(rng)
     theta = random_theta(rng, examples.layout)
     count = 50 if kind is log_determinant else 1000
-    fresh = make(examples, FreshNoise(count, key=1)).loss(theta)
-    fixed = make(examples, FixedNoise(count, key=2)).loss(theta)
+    fresh = make(examples, FreshNoise(count, seed=1)).loss(theta)
+    fixed = make(examples, FixedNoise(count, seed=2)).loss(theta)
     assert abs(fresh.value - fixed.value) <= 5 * np.hypot(fresh.stderr, fixed.stderr)
     assert fresh.cuts == fixed.cuts > 0
 
@@ -168,7 +168,7 @@ def test_closed_forms_without_coupling(seed):
     np.testing.assert_allclose(exact.gradient[2:-1], residual.mean(axis=0), atol=1e-12)
     assert exact.gradient[-1] == pytest.approx((odds * residual).sum(axis=1).mean(), rel=1e-12)
     # the logistic bound is tight for modular functions
-    drawn = Objective.supervised(examples, FreshNoise(4000, key=seed)).loss(theta)
+    drawn = Objective.supervised(examples, FreshNoise(4000, seed=seed)).loss(theta)
     assert abs(drawn.value - value) <= 5 * drawn.stderr
     np.testing.assert_allclose(drawn.gradient[2:-1], residual.mean(axis=0), atol=0.03)
 
@@ -179,7 +179,7 @@ def test_standard_error_is_that_of_repetitions():
     for kind in (conditional, partial, latent):
         make, examples = kind(rng)
         theta = random_theta(rng, examples.layout)
-        objective = make(examples, FreshNoise(4, key=3))
+        objective = make(examples, FreshNoise(4, seed=3))
         losses = [objective.loss(theta, step=step) for step in range(400)]
         spread = np.std([loss.value for loss in losses])
         claimed = np.sqrt(np.mean([loss.stderr**2 for loss in losses]))
@@ -191,7 +191,7 @@ def test_threads_and_steps(kind, seed):
     rng = np.random.default_rng(seed)
     make, examples = kind(rng)
     theta = random_theta(rng, examples.layout)
-    for engine in (FreshNoise(3, key=seed), FixedNoise(3, key=seed)):
+    for engine in (FreshNoise(3, seed=seed), FixedNoise(3, seed=seed)):
         one = make(examples, engine).loss(theta, step=5)
         two = make(examples, dataclasses.replace(engine, n_jobs=2)).loss(theta, step=5)
         assert one.value == two.value and (one.gradient == two.gradient).all()
@@ -230,7 +230,7 @@ def test_observations_without_doubt_are_refused_in_the_order_of_the_user():
         Objective.supervised(data, Exact())
 
 
-@pytest.mark.parametrize("engine", [Exact(), FixedNoise(5, key=1), LField()])
+@pytest.mark.parametrize("engine", [Exact(), FixedNoise(5, seed=1), LField()])
 def test_pixels_without_doubt_and_label_are_held_fixed(engine, seed):
     # as the limit of rates above 0
     rng = np.random.default_rng(seed)

@@ -102,7 +102,7 @@ def test_few_steps_are_said_to_be_few():
     z = ls.Flips(0.1).sample(ls.make_silhouettes(8, shape=(24, 24), seed=1), seed=2)
     examples = gather(z, ls.Flips(0.1))
     with pytest.warns(ConvergenceWarning):
-        found = resample(examples, penalty(examples.layout), max_steps=5)
+        found = resample(examples, penalty(examples.layout), max_iter=5)
     assert not found.converged
 
 

@@ -37,13 +37,13 @@ def test_a_pixel_says_nothing_of_itself(channel, seed):
     cuts = ls.grid_cuts((17, 20))
     examples = data(z, channel, 2, cuts)
     theta = some_theta(examples.layout, rng)
-    before = score(examples, theta, patterns=16, samples=8, seed=seed)
+    before = score(examples, theta, patterns=16, n_samples=8, seed=seed)
     assert not np.isnan(before.pixels[0]).any()
     for _ in range(5):
         i, r, c = (int(rng.integers(k)) for k in z.shape)
         other = z.copy()
         other[i, r, c] = 1 - z[i, r, c]
-        after = score(data(other, channel, 2, cuts), theta, patterns=16, samples=8, seed=seed)
+        after = score(data(other, channel, 2, cuts), theta, patterns=16, n_samples=8, seed=seed)
         at = i, r * 20 + c
         # what was observed is another, what was predicted is the same
         means = []
@@ -119,7 +119,7 @@ def test_against_enumeration(seed):
     # perturbations have the law of the model where nothing is coupled
     for coupling, slack in ((0.0, 1e-6), (0.1, 0.02)):
         theta[:2] = coupling
-        found = score(examples, theta, patterns=1, samples=2000, seed=seed).pixels[0]
+        found = score(examples, theta, patterns=1, n_samples=2000, seed=seed).pixels[0]
         hidden = ~np.isnan(found)
         assert hidden.any()
         for image, row, logs in zip(z.reshape(20, 9), hidden, found, strict=True):
@@ -136,7 +136,7 @@ def test_it_prefers_the_weights_that_clean_best():
     scores, errors = [], []
     for a in (0.2, 0.6, 1.2, 2.4, 5.0):
         theta = examples.layout.fill(alpha=a)
-        scores.append(score(examples, theta, samples=16, patterns=8))
+        scores.append(score(examples, theta, n_samples=16, patterns=8))
         p = ls.learning.means(examples, theta, method="logistic")
         errors.append(np.mean([((q > 0.5) != y).mean() for q, y in zip(p, x, strict=True)]))
     best = int(np.argmax([found.value for found in scores]))
@@ -151,7 +151,7 @@ def test_missing_pixels_do_not_count():
     examples = make_examples(
         ls.grid_cuts((16, 16)), observed=z, channel=ls.Flips(0.1), modular="none"
     )
-    found = score(examples, examples.layout.fill(alpha=1.0), patterns=16, samples=2)
+    found = score(examples, examples.layout.fill(alpha=1.0), patterns=16, n_samples=2)
     assert np.isnan(found.pixels[0][0].reshape(16, 16)[:8]).all()
     assert (~np.isnan(found.pixels[0])).sum() == 3 * 16 * 8
     assert np.isfinite(found.value) and found.stderr > 0

@@ -85,7 +85,7 @@ def test_an_end_that_is_not_finite_is_no_convergence() -> None:
 
     problem = Cliff(0)
     with pytest.warns(ConvergenceWarning):
-        found = minimize(problem, Penalty.of(problem.examples.layout), max_iterations=5)
+        found = minimize(problem, Penalty.of(problem.examples.layout), max_iter=5)
     assert not found.converged
 
 
@@ -117,7 +117,7 @@ def test_start_at_the_optimum_stays(seed: int) -> None:
 def test_warns_when_it_must_stop() -> None:
     problem = Quadratic(0)
     with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
-        found = minimize(problem, penalty_of(problem), max_iterations=2)
+        found = minimize(problem, penalty_of(problem), max_iter=2)
     assert not found.converged
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -139,7 +139,7 @@ def test_callback_ends_the_fit() -> None:
     [
         ({"tol": 0.0}, "tol = 0 must be positive"),
         ({"tol": float("nan")}, "tol"),
-        ({"max_iterations": -1}, "max_iterations"),
+        ({"max_iter": -1}, "max_iter"),
         ({"start": np.zeros(3)}, r"start must have shape \(9,\)"),
         ({"start": np.full(9, np.inf)}, r"start\[0\]"),
     ],

@@ -41,7 +41,7 @@ def test_strong_couplings_cost_nothing() -> None:
     assert (X == X[:, :1]).all()  # all agree, in one of two states of equal weight
     assert abs(X[:, 0].mean() - 0.5) < 0.04
     with pytest.raises(ls.NotCoalesced):
-        sample(f, 10, "cftp", seed=0, max_sweeps=64)
+        sample(f, 10, "cftp", seed=0, max_iter=64)
 
 
 def test_samples_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:

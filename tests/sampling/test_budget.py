@@ -21,8 +21,8 @@ CUT = ls.Cut(4, [(0, 1), (1, 2), (2, 3)], 0.5)
 RUNS: dict[str, Callable[..., Any]] = {
     **{name: lambda f, name=name, **o: sample(f, 40, name, seed=0, **o) for name in SAMPLERS},
     "fields": lambda f, **o: sample_fields(f, np.zeros((40, f.n)), seed=0, **o),
-    "ti": lambda f, **o: log_partition(f, "ti", samples=10, steps=4, seed=0, **o),
-    "ais": lambda f, **o: log_partition(f, "ais", samples=10, steps=4, seed=0, **o),
+    "ti": lambda f, **o: log_partition(f, "ti", n_samples=10, steps=4, seed=0, **o),
+    "ais": lambda f, **o: log_partition(f, "ais", n_samples=10, steps=4, seed=0, **o),
 }
 
 
@@ -85,7 +85,7 @@ def test_what_is_known_to_be_needed_is_enough(name: str) -> None:
 
 def test_all_points_of_a_path_are_counted_before_the_first() -> None:
     f, function = counted()
-    options = {"samples": 10, "seed": 0, "sampler": "gibbs", "burn_in": 50}
+    options = {"n_samples": 10, "seed": 0, "sampler": "gibbs", "burn_in": 50}
     with pytest.raises(ls.TooLarge) as caught:
         sample(f, 10, "gibbs", budget=1.0, burn_in=50)
     once = caught.value.operations
@@ -100,7 +100,7 @@ def test_chains_that_are_too_long_are_refused_for_their_length() -> None:
     with pytest.raises(ls.TooLarge, match="1000000000 steps of 1 chains of 500 elements"):
         sample(f, 1, "gibbs", burn_in=10**9)
     with pytest.raises(ls.TooLarge, match=r"ais would take .* 1000000 chains"):
-        log_partition(f, "ais", samples=10**6, steps=10**5)
+        log_partition(f, "ais", n_samples=10**6, steps=10**5)
 
 
 def test_coupling_stops_where_going_further_would_exceed_the_budget() -> None:
@@ -111,8 +111,8 @@ def test_coupling_stops_where_going_further_would_exceed_the_budget() -> None:
     assert caught.value.differing == 3
     # five samples of two chains of three elements, of at least some operations each
     assert 0 < caught.value.sweeps < 1e5 / 30
-    with pytest.raises(ls.NotCoalesced, match="max_sweeps = 64"):
-        sample(f, 5, seed=0, max_sweeps=64)
+    with pytest.raises(ls.NotCoalesced, match="max_iter = 64"):
+        sample(f, 5, seed=0, max_iter=64)
 
 
 @pytest.mark.parametrize("family", ["grid", "facility location", "callable"])
@@ -153,7 +153,7 @@ def test_a_callback_hears_of_the_end(name: str) -> None:
     seen: list[Progress] = []
     with_callback = RUNS[name](CUT, callback=seen.append)
     last = seen[-1]
-    assert last.samples == last.count == {"ti": 50, "ais": 30}.get(name, 40)
+    assert last.finished == last.n_samples == {"ti": 50, "ais": 30}.get(name, 40)
     assert last.operations == pytest.approx(last.planned) and last.operations > 0
     without = RUNS[name](CUT)
     if name in ("ti", "ais"):
@@ -175,8 +175,8 @@ def test_progress_only_grows(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(seen) > 1
     for before, after in itertools.pairwise(seen):
         assert before.operations <= after.operations and before.planned <= after.planned
-        assert before.samples <= after.samples and before.count == after.count
-    assert all(p.operations <= p.planned * (1 + 1e-9) and p.samples <= p.count for p in seen)
+        assert before.finished <= after.finished and before.n_samples == after.n_samples
+    assert all(p.operations <= p.planned * (1 + 1e-9) and p.finished <= p.n_samples for p in seen)
 
 
 class Enough(Exception):
@@ -245,16 +245,16 @@ def test_models_pass_budgets_and_callbacks_on() -> None:
     for run in (
         lambda **o: m.sample(5, seed=0, **o),
         lambda **o: m.sample(5, "gibbs", seed=0, **o),
-        lambda **o: m.log_partition("ti", seed=0, samples=5, steps=2, **o),
-        lambda **o: m.log_partition("ais", seed=0, samples=5, steps=2, **o),
-        lambda **o: m.marginals("sampling", seed=0, samples=5, **o),
+        lambda **o: m.log_partition("ti", seed=0, n_samples=5, steps=2, **o),
+        lambda **o: m.log_partition("ais", seed=0, n_samples=5, steps=2, **o),
+        lambda **o: m.marginals("sampling", seed=0, n_samples=5, **o),
         lambda **o: m.condition({0: 1}).sample(5, seed=0, **o),
     ):
         with pytest.raises(ls.TooLarge, match="budget = 1"):
             run(budget=1.0)
         seen: list[Progress] = []
         run(callback=seen.append)
-        assert seen[-1].samples == seen[-1].count
+        assert seen[-1].finished == seen[-1].n_samples
 
 
 @pytest.mark.parametrize("name", [*SAMPLERS, "ti", "ais"])
@@ -268,7 +268,7 @@ def test_nothing_to_sample_costs_nothing(name: str) -> None:
 
 
 def test_unknown_options_are_told_which_there_are() -> None:
-    with pytest.raises(TypeError, match=r"cftp has no option 'time'.*max_sweeps, budget, callback"):
+    with pytest.raises(TypeError, match=r"cftp has no option 'time'.*max_iter, budget, callback"):
         sample(CUT, 1, time=3)
     with pytest.raises(TypeError, match=r"ais has no option 'time'.*budget, callback"):
         log_partition(CUT, "ais", time=3)

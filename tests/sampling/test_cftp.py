@@ -25,7 +25,7 @@ def test_samples_have_the_law_of_the_model(family: str, seed: int) -> None:
 def test_weights_of_all_magnitudes_give_exact_samples_or_none(seed: int) -> None:
     f = FAMILIES["cut, wide weights"](np.random.default_rng(seed), N)
     try:
-        X = sample(f, 3000, "cftp", seed=seed, max_sweeps=256)
+        X = sample(f, 3000, "cftp", seed=seed, max_iter=256)
     except NotCoalesced:
         return
     assert p_value(X, f) > 1e-4
@@ -49,7 +49,7 @@ def test_a_broken_sampler_would_be_noticed() -> None:
 def test_going_further_back_changes_nothing(family: str, seed: int) -> None:
     f = 0.5 * FAMILIES[family](np.random.default_rng(seed), 6)
     scan = make_scan(f)
-    X = sample(f, 20, "cftp", seed=5, max_sweeps=256)
+    X = sample(f, 20, "cftp", seed=5, max_iter=256)
     key = int(np.random.default_rng(5).integers(2**64, dtype=np.uint64))
     problems = np.arange(20, dtype=np.uint64)
     for sweeps in (256, 300):
@@ -99,18 +99,18 @@ def test_unobserved_region_is_refused_within_the_cap() -> None:
     t[:, 8:16] = 0  # a third of the image, in one piece
     fh, fv = ls.grid_cuts(truth.shape)
     f = 1.05 * fh + 2.2 * fv - ls.Modular(t.ravel())
-    with pytest.raises(NotCoalesced, match=r"max_sweeps = 512: .* of 576 elements") as caught:
-        sample(f, 100, "cftp", seed=0, max_sweeps=512)
+    with pytest.raises(NotCoalesced, match=r"max_iter = 512: .* of 576 elements") as caught:
+        sample(f, 100, "cftp", seed=0, max_iter=512)
     assert caught.value.sweeps == 512
     assert 0 < caught.value.differing < 576
 
 
 def test_cap_that_is_no_power_of_two() -> None:
     f = ls.Cut(2, [(0, 1)], 3.0)
-    with pytest.raises(NotCoalesced, match="max_sweeps = 3:"):
-        sample(f, 200, "cftp", seed=0, max_sweeps=3)
+    with pytest.raises(NotCoalesced, match="max_iter = 3:"):
+        sample(f, 200, "cftp", seed=0, max_iter=3)
     assert np.array_equal(
-        sample(f, 200, "cftp", seed=0, max_sweeps=1000), sample(f, 200, "cftp", seed=0)
+        sample(f, 200, "cftp", seed=0, max_iter=1000), sample(f, 200, "cftp", seed=0)
     )
 
 

@@ -29,5 +29,5 @@ def test_posterior_samples_look_like_the_truth(horses: np.ndarray, noise: float)
 
 @long
 def test_a_third_unobserved_is_refused(horses: np.ndarray) -> None:
-    with pytest.raises(NotCoalesced, match="max_sweeps = 8192"):
+    with pytest.raises(NotCoalesced, match="max_iter = 8192"):
         sample(posterior(horses[0], 0.1, 0, slice(17, 34)), 20, "cftp", seed=0)

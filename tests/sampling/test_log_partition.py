@@ -20,7 +20,7 @@ FEW = ["modular", "cut", "grid", "cardinality + modular", "log-det", "callable"]
 def test_intervals_hold_log_z(family: str, method: str, seed: int) -> None:
     f = 0.7 * FAMILIES[family](np.random.default_rng(seed), 5)
     truth = brute_log_partition(f)
-    found = log_partition(f, method, samples=60, steps=12, seed=seed, confidence=0.9999)
+    found = log_partition(f, method, n_samples=60, steps=12, seed=seed, confidence=0.9999)
     low, high = found.interval
     assert (found.target, found.method, found.confidence) == ("estimate", method, 0.9999)
     assert not found.certified
@@ -31,7 +31,7 @@ def test_intervals_hold_log_z(family: str, method: str, seed: int) -> None:
 def test_modular_functions_are_exact() -> None:
     f = ls.Modular([0.5, -2.0, 300.0])
     for method in ("ti", "ais"):
-        found = log_partition(f, method, seed=0, samples=5, steps=3)
+        found = log_partition(f, method, seed=0, n_samples=5, steps=3)
         assert found.value == pytest.approx(brute_log_partition(f), rel=1e-12)
         assert found.stderr == 0.0
 
@@ -54,7 +54,7 @@ def test_more_steps_bring_the_two_sides_together(family: str, seed: int) -> None
     for method in ("ti", "ais"):
         gaps = []
         for steps in (2, 40):
-            found = log_partition(f, method, samples=60, steps=steps, seed=seed)
+            found = log_partition(f, method, n_samples=60, steps=steps, seed=seed)
             lower, upper = found.details["lower"], found.details["upper"]
             slack = 5 * found.stderr + 1e-12
             assert lower - slack <= truth <= upper + slack
@@ -64,7 +64,7 @@ def test_more_steps_bring_the_two_sides_together(family: str, seed: int) -> None
 
 def test_annealing_is_right_on_average(seed: int) -> None:
     f = FAMILIES["grid"](np.random.default_rng(seed), 6)
-    found = log_partition(f, "ais", samples=4000, steps=6, seed=seed)
+    found = log_partition(f, "ais", n_samples=4000, steps=6, seed=seed)
     start = np.logaddexp(0.0, split_modular(f)[1]).sum()
     rise = brute_log_partition(f) - start
     for work in (found.details["log_weights"] - rise, rise - found.details["log_weights_back"]):
@@ -77,7 +77,7 @@ def test_threads_and_seeds(method: str) -> None:
     f = FAMILIES["grid"](np.random.default_rng(0), 9)
 
     def run(**options: object) -> Bound:
-        return log_partition(f, method, samples=10, steps=5, **options)
+        return log_partition(f, method, n_samples=10, steps=5, **options)
 
     assert run(seed=1).value == run(seed=1, n_jobs=2).value
     rng = np.random.default_rng(1)
@@ -87,21 +87,21 @@ def test_threads_and_seeds(method: str) -> None:
 
 def test_options() -> None:
     f = ls.Cut(3, [(0, 1), (1, 2)], 30.0)
-    with pytest.raises(ls.NotCoalesced, match="max_sweeps = 16"):
-        log_partition(f, "ti", seed=0, max_sweeps=16)
-    with pytest.raises(ls.NotCoalesced, match="max_sweeps = 16"):
-        log_partition(f, "ais", seed=0, max_sweeps=16)
+    with pytest.raises(ls.NotCoalesced, match="max_iter = 16"):
+        log_partition(f, "ti", seed=0, max_iter=16)
+    with pytest.raises(ls.NotCoalesced, match="max_iter = 16"):
+        log_partition(f, "ais", seed=0, max_iter=16)
     # what sweeps cannot reach, clusters can: two elements in three that are as good as one
     found = log_partition(f, "ti", seed=0, sampler="swendsen_wang", steps=40)
     assert found.interval[0] <= np.log(2) <= found.interval[1]
     with pytest.raises(TypeError, match="cftp has no option 'sweep'"):
         log_partition(f, "ti", sweep=3)
-    with pytest.raises(TypeError, match=r"ais has no option 'sampler'.*max_sweeps"):
+    with pytest.raises(TypeError, match=r"ais has no option 'sampler'.*max_iter"):
         log_partition(f, "ais", sampler="gibbs")
     with pytest.raises(ValueError, match="steps must be at least 1"):
         log_partition(f, "ti", steps=0)
-    with pytest.raises(ValueError, match="samples must be at least 2"):
-        log_partition(f, "ais", samples=1)
+    with pytest.raises(ValueError, match="n_samples must be at least 2"):
+        log_partition(f, "ais", n_samples=1)
     assert log_partition(ls.Modular([]), "ti").value == 0.0
 
 
@@ -120,5 +120,5 @@ def test_nothing_is_missing_where_the_samples_vary() -> None:
     across, down = ls.grid_cuts((3, 3))
     f = 0.7 * across + 0.7 * down - ls.Modular(np.linspace(-1.0, 1.0, 9))
     for method, options in (("ti", {}), ("ais", {"steps": 20})):
-        found = log_partition(f, method, samples=200, seed=0, **options)
+        found = log_partition(f, method, n_samples=200, seed=0, **options)
         assert found.stderr < 3.0 / 200

@@ -19,7 +19,7 @@ def exact(f: ls.SubmodularFunction) -> np.ndarray:
 @pytest.mark.parametrize("family", ["grid", "coverage", "log-det", "modular"])
 def test_means_are_the_marginals(family: str, seed: int) -> None:
     f = 0.5 * FAMILIES[family](np.random.default_rng(seed), 6)
-    found = marginals(f, samples=2000, seed=seed, confidence=0.999, n_jobs=2)
+    found = marginals(f, n_samples=2000, seed=seed, confidence=0.999, n_jobs=2)
     mu = exact(f)
     assert found.method == "sampling" and found.confidence == 0.999
     assert (abs(found.values - mu) < 5 * found.stderr).all()
@@ -29,7 +29,7 @@ def test_means_are_the_marginals(family: str, seed: int) -> None:
 
 def test_without_confidence_there_are_no_bounds() -> None:
     f = ls.Modular([-50.0, 0.0])
-    found = marginals(f, samples=50, sampler="gibbs", seed=0, burn_in=3)
+    found = marginals(f, n_samples=50, sampler="gibbs", seed=0, burn_in=3)
     assert found.lower is None and found.upper is None and found.confidence is None
     assert 1.0 - 1e-15 < found.values[0] < 1.0 and (found.stderr > 0).all()
 
@@ -42,8 +42,8 @@ def test_approximate_samplers_promise_nothing() -> None:
         marginals(f, sampler="metropolis", confidence=0.9)
     with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1, got 95"):
         marginals(f, confidence=95)
-    with pytest.raises(ValueError, match="samples must be at least 1"):
-        marginals(f, samples=0)
+    with pytest.raises(ValueError, match="n_samples must be at least 1"):
+        marginals(f, n_samples=0)
 
 
 @pytest.mark.parametrize("family", ["grid", "directed cut", "facility location", "callable"])
@@ -52,7 +52,7 @@ def test_coupled_chains_enclose_the_marginals(family: str, seed: int) -> None:
     mu = exact(f)
     width = np.inf
     for sweeps in (1, 4, 30):
-        found = coupled_marginals(f, sweeps=sweeps, samples=400, seed=seed, confidence=0.999)
+        found = coupled_marginals(f, sweeps=sweeps, n_samples=400, seed=seed, confidence=0.999)
         assert (found.lower <= mu).all() and (mu <= found.upper).all()
         assert (found.upper - found.lower).max() <= width + 0.02
         width = (found.upper - found.lower).max()
@@ -60,10 +60,10 @@ def test_coupled_chains_enclose_the_marginals(family: str, seed: int) -> None:
 
 def test_coupled_chains_need_not_meet() -> None:
     f = ls.Cut(2, [(0, 1)], 40.0)
-    found = coupled_marginals(f, sweeps=10, samples=30, seed=0, n_jobs=2)
+    found = coupled_marginals(f, sweeps=10, n_samples=30, seed=0, n_jobs=2)
     assert found.details["coalesced"] == 0.0
     assert found.lower.tolist() == [0.0, 0.0] and found.upper.tolist() == [1.0, 1.0]
-    met = coupled_marginals(ls.Modular([0.3]), sweeps=1, samples=30, seed=0)
+    met = coupled_marginals(ls.Modular([0.3]), sweeps=1, n_samples=30, seed=0)
     assert met.details["coalesced"] == 1.0
     assert len(coupled_marginals(ls.Modular([]), seed=0)) == 0
 

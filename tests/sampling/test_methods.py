@@ -24,8 +24,8 @@ def test_shapes_and_the_empty_cases(method: str) -> None:
 def test_bad_input_is_refused(method: str) -> None:
     f = ls.Cut(3, [(0, 1), (1, 2)])
     for call, error, message in [
-        (lambda: sample(f, -1, method), ValueError, "count must be at least 0"),
-        (lambda: sample(f, 1.5, method), TypeError, "count must be an integer"),
+        (lambda: sample(f, -1, method), ValueError, "n_samples must be at least 0"),
+        (lambda: sample(f, 1.5, method), TypeError, "n_samples must be an integer"),
         (lambda: sample("f", 1, method), TypeError, "f must be a submodular function"),
         (lambda: sample(f, 1, method, seed=-1), ValueError, "seed must be at least 0"),
         (
@@ -45,8 +45,8 @@ def test_unknown_names_are_refused() -> None:
         sample(f, 1, "metropolis")
     with pytest.raises(ValueError, match="one of ti, ais"):
         log_partition(f, "bethe")
-    with pytest.raises(ValueError, match="max_sweeps must be at least 1"):
-        sample(f, 1, "cftp", max_sweeps=0)
+    with pytest.raises(ValueError, match="max_iter must be at least 1"):
+        sample(f, 1, "cftp", max_iter=0)
     with pytest.raises(ValueError, match="n_jobs must not be 0"):
         sample(f, 1, "cftp", n_jobs=0)
 
@@ -64,7 +64,7 @@ def test_rejection_accepts_as_often_as_the_bounds_are_close(seed: int) -> None:
     tries = 40_000
     # a cap that is too small to get them all says how many it got
     with pytest.raises(ls.TooLarge, match=f"of {tries} tries") as caught:
-        sample(f, tries, "rejection", seed=seed, max_tries=tries)
+        sample(f, tries, "rejection", seed=seed, max_iter=tries)
     accepted = tries**2 / caught.value.operations
     assert abs(accepted / tries - share) < 5 * np.sqrt(share * (1 - share) / tries)
 

@@ -79,7 +79,7 @@ def test_bad_fields(engine, f, case):
             prepared.maximize(theta, [1.0, 1.0], tie=tie, n_jobs=2)
     for n_jobs in (1, 2):
         with pytest.raises(error, match=message):
-            prepared.perturb(theta, [1.0, 0.0], samples=9, key=1, n_jobs=n_jobs)
+            prepared.perturb(theta, [1.0, 0.0], n_samples=9, seed=1, n_jobs=n_jobs)
 
 
 def test_the_solver_works_after_an_error(engine, f):
@@ -122,7 +122,7 @@ def test_bad_alpha(engine, f, alpha, error, message):
     with pytest.raises(error, match=message):
         prepared.maximize(np.zeros(6), alpha)
     with pytest.raises(error, match=message):
-        prepared.perturb(np.zeros(6), alpha, samples=2, key=1)
+        prepared.perturb(np.zeros(6), alpha, n_samples=2, seed=1)
 
 
 # ------------------------------------------------------------------------------- edge weights
@@ -242,16 +242,20 @@ def test_any_other_number_of_jobs_is_fine(engine, f):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"samples": 0}, ValueError, "^samples must be at least 1 and below 2147483648, got 0"),
-        ({"samples": -1}, ValueError, "^samples must be at least 1"),
-        ({"samples": 2**31}, ValueError, "^samples must be .* below 2147483648"),
-        ({"samples": 2.0}, TypeError, "^samples must be an integer, got 2.0"),
-        ({"samples": True}, TypeError, "^samples must be an integer"),
-        ({"samples": None}, TypeError, "^samples must be an integer, got None"),
-        ({"key": -1}, ValueError, "^key must be at least 0 and below 18446744073709551616, got -1"),
-        ({"key": 2**64}, ValueError, "^key must be at least 0 and below"),
-        ({"key": 1.0}, TypeError, "^key must be an integer, got 1.0"),
-        ({"key": "seed"}, TypeError, "^key must be an integer, got 'seed'"),
+        ({"n_samples": 0}, ValueError, "^n_samples must be at least 1 and below 2147483648, got 0"),
+        ({"n_samples": -1}, ValueError, "^n_samples must be at least 1"),
+        ({"n_samples": 2**31}, ValueError, "^n_samples must be .* below 2147483648"),
+        ({"n_samples": 2.0}, TypeError, "^n_samples must be an integer, got 2.0"),
+        ({"n_samples": True}, TypeError, "^n_samples must be an integer"),
+        ({"n_samples": None}, TypeError, "^n_samples must be an integer, got None"),
+        (
+            {"seed": -1},
+            ValueError,
+            "^seed must be at least 0 and below 18446744073709551616, got -1",
+        ),
+        ({"seed": 2**64}, ValueError, "^seed must be at least 0 and below"),
+        ({"seed": 1.0}, TypeError, "^seed must be an integer, got 1.0"),
+        ({"seed": "seed"}, TypeError, "^seed must be an integer, got 'seed'"),
         ({"first_sample": -1}, ValueError, "^first_sample must be at least 0"),
         ({"first_sample": 2**32 - 1}, ValueError, "^first_sample must be at least 0 and below"),
         ({"first_sample": 0.5}, TypeError, "^first_sample must be an integer"),
@@ -259,7 +263,7 @@ def test_any_other_number_of_jobs_is_fine(engine, f):
 )
 def test_bad_perturbations(engine, f, arguments, error, message):
     with pytest.raises(error, match=message):
-        prepare([f]).perturb(np.zeros(6), [1.0], **({"samples": 2, "key": 1} | arguments))
+        prepare([f]).perturb(np.zeros(6), [1.0], **({"n_samples": 2, "seed": 1} | arguments))
 
 
 # ------------------------------------------------------------------------------ batch lengths

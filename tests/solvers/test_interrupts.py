@@ -287,7 +287,7 @@ import numpy as np, logsuper as ls
 signal.signal(signal.SIGINT, signal.default_int_handler)
 structure = ls.prepare(ls.grid_cuts((300, 300)))
 print("ready", flush=True)
-structure.perturb(np.zeros(90000), [1.0, 1.0], samples=200_000, key=1, n_jobs=2)
+structure.perturb(np.zeros(90000), [1.0, 1.0], n_samples=200_000, seed=1, n_jobs=2)
 """
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

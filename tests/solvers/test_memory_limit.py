@@ -28,14 +28,14 @@ FIELD = np.zeros(SIZE * SIZE)
     ("what", "call"),
     [
         ("maximize", lambda s: s.maximize(FIELD, [1.0, 1.0], memory_limit=1e6)),
-        ("perturb", lambda s: s.perturb(FIELD, [1.0, 1.0], 10, key=0, memory_limit=1e6)),
+        ("perturb", lambda s: s.perturb(FIELD, [1.0, 1.0], 10, seed=0, memory_limit=1e6)),
         ("maximize", lambda s: ls.maximize(s.functions[0], FIELD, memory_limit=1e6)),
         ("min_norm_point", lambda s: ls.min_norm_point(s.functions[0], FIELD, memory_limit=1e6)),
         ("maximize", lambda s: ls.maximize(ls.Modular(FIELD), FIELD, memory_limit=1e6)),
         (
             "perturb",
             lambda s: ls.prepare([ls.Modular(FIELD)]).perturb(
-                FIELD, [1.0], 10, key=0, memory_limit=1e6
+                FIELD, [1.0], 10, seed=0, memory_limit=1e6
             ),
         ),
     ],

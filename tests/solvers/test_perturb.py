@@ -124,7 +124,7 @@ def test_equals_maximize_on_perturbed_fields(engine, name, seeds):
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_moments_are_those_of_the_samples(engine, name):
     _, functions, prepared, theta, alpha = build(name)
-    out = prepared.perturb(theta, alpha, 9, key=5, return_samples=True)
+    out = prepared.perturb(theta, alpha, 9, seed=5, return_samples=True)
     noise = logistic_noise(5, range(3), range(9), prepared.n)
     np.testing.assert_allclose(out.mean, out.samples.mean(axis=1), rtol=1e-15)
     for m in range(3):
@@ -132,7 +132,7 @@ def test_moments_are_those_of_the_samples(engine, name):
         np.testing.assert_allclose(out.stats[m], each.mean(axis=0), rtol=1e-12, atol=1e-12)
         reached = ((theta[m] + noise[m]) * out.samples[m]).sum(axis=1) - each @ alpha[m]
         np.testing.assert_allclose(out.values[m], reached, rtol=1e-11, atol=1e-11)
-    without = prepared.perturb(theta, alpha, 9, key=5)
+    without = prepared.perturb(theta, alpha, 9, seed=5)
     assert without.samples is None
     for name in ("mean", "stats", "values"):
         np.testing.assert_array_equal(getattr(without, name), getattr(out, name))
@@ -144,7 +144,7 @@ def test_against_enumeration(engine, name, seeds):
         rng = np.random.default_rng([seed, 40])
         f = FAMILIES[name](rng, 5)
         theta = rng.normal(size=5)
-        out = prepare([f]).perturb(theta, [1.0], 20, key=seed)
+        out = prepare([f]).perturb(theta, [1.0], 20, seed=seed)
         _, best = brute_maximize(f, theta + logistic_noise(seed, 0, range(20), 5)[0])
         np.testing.assert_allclose(out.values[0], best, rtol=1e-10, atol=1e-10)
 
@@ -173,7 +173,7 @@ def test_an_infinite_field_still_pays_for_its_element(engine, with_aux):
     if with_aux:
         f = f + PnPotts(3, [[0, 1, 2]], 0.5)
     theta = np.array([np.inf, 50.0, 50.0])
-    out = prepare([f]).perturb(theta, [1.0], 4, key=1)
+    out = prepare([f]).perturb(theta, [1.0], 4, seed=1)
     noise = logistic_noise(1, 0, range(4), 3)[0]
     np.testing.assert_allclose(out.values[0], (theta + noise)[:, 1:].sum(axis=1) - 10.0)
 
@@ -184,10 +184,10 @@ def test_an_infinite_field_still_pays_for_its_element(engine, with_aux):
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_threads_do_not_matter(engine, name):
     _, _, prepared, theta, alpha = build(name)
-    alone = prepared.perturb(theta, alpha, 19, key=7, return_samples=True, n_jobs=1)
+    alone = prepared.perturb(theta, alpha, 19, seed=7, return_samples=True, n_jobs=1)
     for n_jobs in (None, 2, 5, -1):
         assert_same(
-            alone, prepared.perturb(theta, alpha, 19, key=7, return_samples=True, n_jobs=n_jobs)
+            alone, prepared.perturb(theta, alpha, 19, seed=7, return_samples=True, n_jobs=n_jobs)
         )
 
 
@@ -208,7 +208,7 @@ def test_engines_give_the_same_samples(monkeypatch):
         for module in modules:
             monkeypatch.setattr(flow_module, "kernels", lambda module=module: module)
             _, _, prepared, theta, alpha = build(name)
-            results.append(prepared.perturb(theta, alpha, 8, key=11, return_samples=True))
+            results.append(prepared.perturb(theta, alpha, 8, seed=11, return_samples=True))
         for other in results[1:]:
             np.testing.assert_array_equal(results[0].samples, other.samples, err_msg=name)
             np.testing.assert_allclose(results[0].values, other.values, rtol=1e-11, atol=1e-11)
@@ -222,9 +222,9 @@ def test_engines_give_the_same_samples(monkeypatch):
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_a_stream_goes_on_where_it_stopped(engine, name):
     _, _, prepared, theta, alpha = build(name)
-    whole = prepared.perturb(theta, alpha, 13, key=9, return_samples=True)
+    whole = prepared.perturb(theta, alpha, 13, seed=9, return_samples=True)
     parts = [
-        prepared.perturb(theta, alpha, count, key=9, return_samples=True, first_sample=first)
+        prepared.perturb(theta, alpha, count, seed=9, return_samples=True, first_sample=first)
         for first, count in ((0, 5), (5, 1), (6, 7))
     ]
     joined = np.concatenate([part.samples for part in parts], axis=1)
@@ -245,9 +245,9 @@ def test_the_last_samples_of_a_stream(engine):
 def test_the_batch_does_not_matter(engine, name):
     """Problem m draws stream m, however many problems there are; one row goes with many."""
     _, _, prepared, theta, alpha = build(name)
-    whole = prepared.perturb(theta, alpha, 5, key=2, return_samples=True)
+    whole = prepared.perturb(theta, alpha, 5, seed=2, return_samples=True)
     for count in (1, 2):
-        part = prepared.perturb(theta[:count], alpha[:count], 5, key=2, return_samples=True)
+        part = prepared.perturb(theta[:count], alpha[:count], 5, seed=2, return_samples=True)
         np.testing.assert_array_equal(part.samples, whole.samples[:count])
     for one, many in (
         (theta[0], alpha),
@@ -257,20 +257,20 @@ def test_the_batch_does_not_matter(engine, name):
     ):
         tiled = np.broadcast_to(one, theta.shape), np.broadcast_to(many, alpha.shape)
         assert_same(
-            prepared.perturb(one, many, 5, key=2, return_samples=True),
-            prepared.perturb(*tiled, 5, key=2, return_samples=True),
+            prepared.perturb(one, many, 5, seed=2, return_samples=True),
+            prepared.perturb(*tiled, 5, seed=2, return_samples=True),
             tol=1e-13,
         )
-    single = prepared.perturb(theta[0], alpha[0], 5, key=2)
+    single = prepared.perturb(theta[0], alpha[0], 5, seed=2)
     assert single.mean.shape == (1, prepared.n)  # always a batch
 
 
 def test_blocks_of_samples_do_not_show(engine, monkeypatch):
     """Functions with auxiliary nodes are evaluated block by block; the noise must not notice."""
     _, _, prepared, theta, alpha = build("auxiliary nodes", problems=5)
-    whole = prepared.perturb(theta, alpha, 6, key=4)
+    whole = prepared.perturb(theta, alpha, 6, seed=4)
     monkeypatch.setattr(flow_module, "_SAMPLE_BYTES", 1)
-    blocks = prepared.perturb(theta, alpha, 6, key=4)
+    blocks = prepared.perturb(theta, alpha, 6, seed=4)
     for name in ("mean", "stats", "values"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(blocks, name))
 
@@ -294,7 +294,7 @@ def test_key_may_be_a_numpy_integer(engine):
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_empty_batches(engine, name):
     _, functions, prepared, theta, alpha = build(name)
-    out = prepared.perturb(theta[:0], alpha[0], 4, key=1, return_samples=True)
+    out = prepared.perturb(theta[:0], alpha[0], 4, seed=1, return_samples=True)
     n, k = prepared.n, len(functions)
     assert (out.mean.shape, out.stats.shape) == ((0, n), (0, k))
     assert (out.values.shape, out.samples.shape) == ((0, 4), (0, 4, n))
@@ -302,7 +302,7 @@ def test_empty_batches(engine, name):
 
 def test_no_elements(engine):
     for f in (Modular(np.zeros(0)), Cut(0, [])):
-        out = prepare([f]).perturb(np.zeros((2, 0)), [1.0], 3, key=1, return_samples=True)
+        out = prepare([f]).perturb(np.zeros((2, 0)), [1.0], 3, seed=1, return_samples=True)
         assert (out.mean.shape, out.samples.shape) == ((2, 0), (2, 3, 0))
         np.testing.assert_array_equal(out.values, np.zeros((2, 3)))
         np.testing.assert_array_equal(out.stats, np.zeros((2, 1)))
@@ -347,7 +347,7 @@ def test_the_mean_value_bounds_the_log_partition_function(engine, name, seeds):
         rng = np.random.default_rng([seed, 41])
         f = 0.3 * FAMILIES[name](rng, 6)
         samples = draws(engine, 4000, 800)
-        values = prepare([f]).perturb(np.zeros(6), [1.0], samples, key=seed).values[0]
+        values = prepare([f]).perturb(np.zeros(6), [1.0], samples, seed=seed).values[0]
         assert values.mean() > brute_log_partition(f) - 4 * values.std() / np.sqrt(samples)
 
 
@@ -355,7 +355,7 @@ def test_the_mean_value_bounds_the_log_partition_function(engine, name, seeds):
 def test_strong_weights_leave_the_sum_of_the_noise(engine, strength):
     """As alpha grows, V becomes max(0, sum of theta + z), and y one label for all."""
     prepared = prepare(grid_cuts((6, 6)))
-    out = prepared.perturb(np.full(36, 0.1), [strength] * 2, 400, key=8, return_samples=True)
+    out = prepared.perturb(np.full(36, 0.1), [strength] * 2, 400, seed=8, return_samples=True)
     total = (0.1 + logistic_noise(8, 0, range(400), 36)[0]).sum(axis=1)
     np.testing.assert_allclose(out.values[0], np.maximum(total, 0), atol=1e-10)
     np.testing.assert_array_equal(out.samples[0], np.tile(total[:, None] > 0, 36))
@@ -366,10 +366,10 @@ def test_mean_of_the_stats_is_the_slope_of_the_value(engine):
     prepared = prepare(grid_cuts((6, 7)))
     rng = np.random.default_rng(42)
     theta, alpha, step = rng.normal(size=42), np.array([0.6, 0.9]), 1e-6
-    out = prepared.perturb(theta, alpha, 50, key=6)
+    out = prepared.perturb(theta, alpha, 50, seed=6)
 
     def value(theta, alpha):
-        return prepared.perturb(theta, alpha, 50, key=6).values.mean()
+        return prepared.perturb(theta, alpha, 50, seed=6).values.mean()
 
     for k in range(2):
         move = step * np.eye(2)[k]
@@ -517,18 +517,18 @@ def test_a_problem_keeps_its_noise_with_its_number(solver, seed):
     rng = np.random.default_rng(seed)
     theta, alpha = rng.standard_normal((4, 12)), np.full(len(f), 0.5)
     numbers = np.array([7, 2**63 + 1, 0, 5], dtype=np.uint64)
-    whole = prepared.perturb(theta, alpha, 6, key=3, numbers=numbers, return_samples=True)
+    whole = prepared.perturb(theta, alpha, 6, seed=3, numbers=numbers, return_samples=True)
     order = rng.permutation(4)
     mixed = prepared.perturb(
-        theta[order], alpha, 6, key=3, numbers=numbers[order], return_samples=True
+        theta[order], alpha, 6, seed=3, numbers=numbers[order], return_samples=True
     )
     assert (mixed.samples == whole.samples[order]).all()
     assert (mixed.values == whole.values[order]).all()
-    plain = prepared.perturb(theta, alpha, 6, key=3)
+    plain = prepared.perturb(theta, alpha, 6, seed=3)
     for named in (numbers.tolist(), [*map(int, numbers)], list(numbers)):
-        same = prepared.perturb(theta, alpha, 6, key=3, numbers=named, return_samples=True)
+        same = prepared.perturb(theta, alpha, 6, seed=3, numbers=named, return_samples=True)
         np.testing.assert_array_equal(same.samples, whole.samples)
-    given = prepared.perturb(theta, alpha, 6, key=3, numbers=range(4))
+    given = prepared.perturb(theta, alpha, 6, seed=3, numbers=range(4))
     assert (plain.values == given.values).all() and (plain.values != whole.values).any()
 
 

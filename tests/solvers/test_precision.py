@@ -162,7 +162,7 @@ def test_what_rounding_may_have_cost_is_reported(engine: str) -> None:
 def test_perturbed_solves_are_not_coarse_either(engine: str) -> None:
     f = ls.Coverage([[0]] * 6, [1e9])
     theta = np.array([np.inf, 0.5, -0.5, 0.0, 1.0, -1.0])
-    out = ls.prepare([f]).perturb(theta, [1.0], 400, key=3, return_samples=True)
+    out = ls.prepare([f]).perturb(theta, [1.0], 400, seed=3, return_samples=True)
     from logsuper.solvers._noise import logistic_noise
 
     noise = logistic_noise(3, np.array([0], dtype=np.uint64), np.arange(400), 6)[0]

@@ -491,7 +491,7 @@ def test_arguments_are_not_changed(engine, name):
         if array is not None:
             array.flags.writeable = False
     prepared.maximize(theta, alpha, factors, tie="max")
-    prepared.perturb(theta, alpha, samples=2, key=1, edge_weights=factors)
+    prepared.perturb(theta, alpha, n_samples=2, seed=1, edge_weights=factors)
     after = [array for array in (theta, alpha, factors) if array is not None]
     for a, b in zip(given, after, strict=True):
         np.testing.assert_array_equal(a, b)

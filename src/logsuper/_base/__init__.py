@@ -38,7 +38,7 @@ from logsuper._base._files import atomic_write, load_arrays, save_arrays
 from logsuper._base._forests import root_forest
 from logsuper._base._memory import SMALL, as_text, check_limit, require_memory
 from logsuper._base._precision import PrecisionWarning
-from logsuper._base._random import Seed, as_generator, as_key, as_keys
+from logsuper._base._random import Seed, as_generator, as_key, as_keys, stream_key
 from logsuper._base._threads import count_threads
 from logsuper._base._types import EPS, FloatArray, IntArray
 
@@ -94,6 +94,7 @@ __all__ = [
     "require_memory",
     "root_forest",
     "save_arrays",
+    "stream_key",
 ]
 
 

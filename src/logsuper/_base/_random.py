@@ -6,6 +6,8 @@ import operator
 
 import numpy as np
 
+from logsuper._base._checks import check_integer
+
 Seed = int | np.random.Generator | None
 """What users may give: an integer, a numpy Generator (which moves on), or None for fresh noise."""
 
@@ -26,6 +28,13 @@ def as_generator(seed: Seed) -> np.random.Generator:
     if number < 0:
         raise ValueError(f"seed must be at least 0, got {number}")
     return np.random.default_rng(number)
+
+
+def stream_key(seed: Seed) -> int:
+    """Return the key of a stream: an integer seed is its own, which needs no mixing."""
+    if seed is None or isinstance(seed, np.random.Generator):
+        return as_key(seed)
+    return check_integer(seed, "seed", 0, 2**64)
 
 
 def as_keys(seed: Seed, count: int) -> list[int]:

@@ -74,7 +74,7 @@ def _bracket(
     """Return the best bounds on a function whose sums do not overflow."""
     below, above = _by_parts(f, budget, n_jobs)
     if confidence is not None and above.value - below.value > _NARROW:
-        options = {"samples": _SAMPLES, "rigorous": True, "confidence": confidence}
+        options = {"n_samples": _SAMPLES, "rigorous": True, "confidence": confidence}
         sampled = _methods.log_partition(f, "logistic", **options, seed=seed, n_jobs=n_jobs)
         if sampled.value < above.value:
             return Bracket(below, sampled, confidence)
@@ -168,7 +168,7 @@ def _variational(
     if sweeps >= _SWEEPS:
         try:
             starts = _mean_field.inner_starts(f, gradients, q)
-            _, mean, solves, _ = _mean_field.search(f, max_sweeps=sweeps, inner=starts)
+            _, mean, solves, _ = _mean_field.search(f, max_iter=sweeps, inner=starts)
             value = _mean_field.certified(f, mean)
             yield Bound(value, "lower", "mean_field", certified=True, solves=solves)
         except NotApplicable:  # a term without a closed form

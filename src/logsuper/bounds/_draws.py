@@ -29,9 +29,9 @@ Design = Callable[[np.random.Generator, int, int], FloatArray]
 Transform = Callable[[FloatArray], FloatArray]
 
 
-def check_samples(samples: Any, least: int = 2) -> int:
+def check_samples(n_samples: Any, least: int = 2) -> int:
     """Return a number of draws; a standard error needs two."""
-    return check_integer(samples, "samples", least, 2**31)
+    return check_integer(n_samples, "n_samples", least, 2**31)
 
 
 def logit(u: FloatArray) -> FloatArray:

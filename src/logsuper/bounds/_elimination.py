@@ -30,7 +30,7 @@ _SCRATCH = 8
 
 
 def log_partition(
-    f: SubmodularFunction, *, budget: float = BUDGET, memory: float = MEMORY
+    f: SubmodularFunction, *, budget: float = BUDGET, memory_limit: float = MEMORY
 ) -> Bound:
     r"""Return log Z by summing out one element after the other.
 
@@ -44,7 +44,7 @@ def log_partition(
         Pairwise.
     budget : float, default 1e10
         Operations, of about a nanosecond.
-    memory : float, default 1e9
+    memory_limit : float, default 1e9
         Bytes.
 
     Returns
@@ -59,7 +59,7 @@ def log_partition(
     >>> log_partition(Cut(3, [(0, 1), (1, 2), (0, 2)]))
     <exact 1.033900134 by elimination, certified>
     """
-    pairwise, plan = _prepare(f, budget, memory, keep=False)
+    pairwise, plan = _prepare(f, budget, memory_limit, keep=False)
     core, constant, _ = _series.collapse(pairwise, plan.rounds)
     total, errors, _ = _junction.collect(plan.forest, core, keep=False)
     error = core.error + _junction.log_error(plan.forest, errors, total)
@@ -68,10 +68,10 @@ def log_partition(
 
 
 def marginals(
-    f: SubmodularFunction, *, budget: float = BUDGET, memory: float = MEMORY
+    f: SubmodularFunction, *, budget: float = BUDGET, memory_limit: float = MEMORY
 ) -> Marginals:
     """Return the exact marginals; see `log_partition` for the options."""
-    pairwise, plan = _prepare(f, budget, memory, keep=True)
+    pairwise, plan = _prepare(f, budget, memory_limit, keep=True)
     mean, _, slip = _infer(pairwise, plan)
     # probabilities of 0 are what those of 1 leave
     absolute = 4.0 * EPS * (f.n + 8.0)
@@ -79,7 +79,7 @@ def marginals(
 
 
 def pair_marginals(
-    f: SubmodularFunction, *, budget: float = BUDGET, memory: float = MEMORY
+    f: SubmodularFunction, *, budget: float = BUDGET, memory_limit: float = MEMORY
 ) -> tuple[FloatArray, IntArray, FloatArray]:
     r"""Return the marginals, the edges of f's normal form, and their :math:`P(x_i\ne x_j)`.
 
@@ -91,7 +91,7 @@ def pair_marginals(
     >>> edges, apart.round(4)
     (array([[0, 1]]), array([0.2689]))
     """
-    pairwise, plan = _prepare(f, budget, memory, keep=True)
+    pairwise, plan = _prepare(f, budget, memory_limit, keep=True)
     mean, joint, _ = _infer(pairwise, plan)
     return mean, pairwise.edges, joint[:, 0, 1] + joint[:, 1, 0]
 
@@ -177,10 +177,13 @@ def _plan(n: int, edge_bytes: bytes) -> _Plan | None:
 
 
 def _prepare(
-    f: SubmodularFunction, budget: float, memory: float, keep: bool
+    f: SubmodularFunction, budget: float, memory_limit: float, keep: bool
 ) -> tuple[Pairwise, _Plan]:
     """Return the normal form and the plan, once it is known to be affordable."""
-    budget, memory = check_number(budget, "budget"), check_number(memory, "memory")
+    budget, memory_limit = (
+        check_number(budget, "budget"),
+        check_number(memory_limit, "memory_limit"),
+    )
     pairwise = need_pairwise(f, "elimination")
     refuse_overflow(f, [pairwise.t, pairwise.weights])
     plan = _find_plan(f, pairwise)
@@ -195,12 +198,12 @@ def _prepare(
         )
     needed = _BOTH_WAYS * plan.operations if keep else plan.operations
     room = plan.bytes_kept if keep else plan.bytes_summed
-    if needed > budget or room > memory:
+    if needed > budget or room > memory_limit:
         what = "the marginals" if keep else "log Z"
         raise TooLarge(
             f"elimination would take {needed:.2g} operations and {room:.2g} bytes for {what} of "
             f"{f!r}, along an order of width {plan.width}; it may take {budget:.2g} operations "
-            f"(budget=) and {memory:.2g} bytes (memory=)",
+            f"(budget=) and {memory_limit:.2g} bytes (memory_limit=)",
             needed,
         )
     return pairwise, plan

@@ -51,7 +51,7 @@ _HELD = 1 << 22
 def log_partition(
     f: SubmodularFunction,
     *,
-    samples: int = 100,
+    n_samples: int = 100,
     variance_reduction: str = "auto",
     confidence: float = 0.95,
     rigorous: bool = False,
@@ -63,7 +63,7 @@ def log_partition(
     Parameters
     ----------
     f : SubmodularFunction
-    samples : int, default 100
+    n_samples : int, default 100
         Number of minimisations in all, at least 2.
     variance_reduction : {"auto", "none", "latin_hypercube", "regression"}
         "none" averages independent draws. "latin_hypercube" draws in blocks, each of which covers
@@ -101,11 +101,11 @@ def log_partition(
     >>> import logsuper as ls
     >>> from logsuper.bounds._logistic import log_partition
     >>> f = ls.Cut(2, [(0, 1)])
-    >>> bound = log_partition(f, samples=1000, seed=0)
+    >>> bound = log_partition(f, n_samples=1000, seed=0)
     >>> round(bound.value, 2)  # 2 log(1 + 1/e) + 2 sigma(1) - 1; log Z is 1.0064
     1.09
     """
-    count = check_samples(samples)
+    count = check_samples(n_samples)
     level = check_confidence(confidence)
     how = check_choice(variance_reduction, "variance_reduction", _REDUCTIONS)
     if rigorous:
@@ -210,7 +210,7 @@ def without(
 def marginals(
     f: SubmodularFunction,
     *,
-    samples: int = 100,
+    n_samples: int = 100,
     form: str = "plain",
     variance_reduction: str = "auto",
     seed: Seed = None,
@@ -221,7 +221,7 @@ def marginals(
     Parameters
     ----------
     f : SubmodularFunction
-    samples : int, default 100
+    n_samples : int, default 100
         Number of draws, at least 2.
     form : {"plain", "smoothed", "ratio"}
         With :math:`\Delta_d(z)` the best value with :math:`y_d=1` less the best with
@@ -250,10 +250,10 @@ def marginals(
     >>> import logsuper as ls
     >>> from logsuper.bounds._logistic import marginals
     >>> f = ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])
-    >>> marginals(f, samples=2000, form="ratio", seed=0).values.round(1)
+    >>> marginals(f, n_samples=2000, form="ratio", seed=0).values.round(1)
     array([0.7, 0.6])
     """
-    count = check_samples(samples)
+    count = check_samples(n_samples)
     check_choice(form, "form", _FORMS)
     how = check_choice(variance_reduction, "variance_reduction", _REDUCTIONS[:3])
     solves = count if form == "plain" else count * (f.n + 1)

@@ -33,7 +33,7 @@ def log_partition(
     *,
     starts: ArrayLike | str = "auto",
     tol: float = 1e-10,
-    max_sweeps: int = 1000,
+    max_iter: int = 1000,
 ) -> Bound:
     r"""Bound log Z from below by the best distribution of independent elements that is found.
 
@@ -50,7 +50,7 @@ def log_partition(
         supergradients.
     tol : float
         A start is done when a sweep improves its value by less than this, relative to 1 + value.
-    max_sweeps : int
+    max_iter : int
         Sweeps over all elements, for each start.
 
     Returns
@@ -65,7 +65,7 @@ def log_partition(
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <lower bound 0.8862943611 by mean_field, certified>
     """
-    _, logits, solves, sweeps = search(f, starts, tol, max_sweeps)
+    _, logits, solves, sweeps = search(f, starts, tol, max_iter)
     details = {"sweeps": sweeps}
     return Bound(
         certified(f, logits),
@@ -82,7 +82,7 @@ def marginals(
     *,
     starts: ArrayLike | str = "auto",
     tol: float = 1e-10,
-    max_sweeps: int = 1000,
+    max_iter: int = 1000,
 ) -> Marginals:
     """Return the probabilities of the best distribution of independent elements.
 
@@ -93,7 +93,7 @@ def marginals(
     >>> marginals(ls.Modular([0.0, 2.0])).values.round(3)
     array([0.5  , 0.119])
     """
-    _, logits, solves, sweeps = search(f, starts, tol, max_sweeps)
+    _, logits, solves, sweeps = search(f, starts, tol, max_iter)
     q = np.asarray(expit(logits))
     return Marginals(q, "mean_field", solves=solves, details={"sweeps": sweeps})
 
@@ -122,7 +122,7 @@ def search(
     f: SubmodularFunction,
     starts: ArrayLike | str = "auto",
     tol: float = 1e-10,
-    max_sweeps: int = 1000,
+    max_iter: int = 1000,
     inner: tuple[FloatArray, int] | None = None,
 ) -> tuple[float, FloatArray, int, int]:
     """Return the best value, its logits, and the number of solves and of sweeps.
@@ -131,21 +131,21 @@ def search(
     """
     if check_number(tol, "tol") < 0:
         raise ValueError(f"tol must be at least 0, got {tol!r}")
-    check_integer(max_sweeps, "max_sweeps", 1, 2**31)
+    check_integer(max_iter, "max_iter", 1, 2**31)
     given = None if isinstance(starts, str) else _as_logits(starts, f.n)
     if given is None and starts != "auto":
         raise ValueError(f'starts must be "auto" or probabilities, got {starts!r}')
     g = _closed(f)
     if given is not None:
-        values, logits, sweeps = _ascend(g, given, tol, max_sweeps)
+        values, logits, sweeps = _ascend(g, given, tol, max_iter)
         solves = 0
     else:
         # one update from all zeros and from all ones, which never needs a smaller step
-        values, logits, sweeps = _ascend(g, -np.stack(extreme_gains(f)), tol, max_sweeps)
+        values, logits, sweeps = _ascend(g, -np.stack(extreme_gains(f)), tol, max_iter)
         solves = 0
         if np.abs(np.diff(expit(logits), axis=0)).max() > _SAME:
             more, solves = inner or _inner_starts(f)
-            found = _ascend(g, more, tol, max_sweeps)
+            found = _ascend(g, more, tol, max_iter)
             values = np.concatenate([values, found[0]])
             logits, sweeps = np.concatenate([logits, found[1]]), sweeps + found[2]
     best = int(values.argmax())
@@ -219,14 +219,14 @@ def _objective(f: SubmodularFunction, logits: FloatArray) -> tuple[FloatArray, F
 
 
 def _ascend(
-    f: SubmodularFunction, logits: FloatArray, tol: float, max_sweeps: int
+    f: SubmodularFunction, logits: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray, int]:
     """Climb from every row at once; return the values, the logits and the number of sweeps."""
     native, pairs = kernels(), _pairs(f)
     if native is None or pairs is None:
-        return _ascend_together(f, logits, tol, max_sweeps)
+        return _ascend_together(f, logits, tol, max_iter)
     logits, values = np.array(logits, order="C"), np.empty(len(logits))
-    sweeps: int = native.mean_field(*pairs, max_sweeps, tol, logits, values)
+    sweeps: int = native.mean_field(*pairs, max_iter, tol, logits, values)
     return values, logits, sweeps
 
 
@@ -237,7 +237,7 @@ def _pairs(f: SubmodularFunction) -> tuple[FloatArray, IntArray, FloatArray] | N
 
 
 def _ascend_together(
-    f: SubmodularFunction, logits: FloatArray, tol: float, max_sweeps: int
+    f: SubmodularFunction, logits: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray, int]:
     """Climb like `_ascend`, for any function.
 
@@ -250,7 +250,7 @@ def _ascend_together(
     steps = np.ones(len(logits))
     active = np.arange(len(logits))
     sweeps = 0
-    while len(active) and sweeps < max_sweeps:
+    while len(active) and sweeps < max_iter:
         sweeps += 1
         old = logits[active]
         trial = old + steps[active, None] * (updates[active] - old)

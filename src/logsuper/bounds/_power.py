@@ -57,7 +57,7 @@ def log_partition(
     f: SubmodularFunction,
     *,
     a: float | None = None,
-    samples: int = 200,
+    n_samples: int = 200,
     confidence: float = 0.95,
     seed: Seed = None,
     n_jobs: int | None = None,
@@ -70,7 +70,7 @@ def log_partition(
     a : float, optional
         Between 0 and 1: the larger, the tighter and the noisier. Chosen by default in a pilot such
         that a quarter of the draws or more can be expected to be effective, and at most 0.95.
-    samples : int, default 200
+    n_samples : int, default 200
         Number of minimisations in all, pilot included; at least 20.
     confidence : float, default 0.95
     seed : int, numpy Generator or None
@@ -88,11 +88,11 @@ def log_partition(
     >>> import logsuper as ls
     >>> from logsuper.bounds._power import log_partition
     >>> f = ls.Cut(2, [(0, 1)])
-    >>> round(log_partition(f, a=0.9, samples=4000, seed=0).value, 2)  # log Z is 1.0064
+    >>> round(log_partition(f, a=0.9, n_samples=4000, seed=0).value, 2)  # log Z is 1.0064
     1.02
     """
     level = check_confidence(confidence)
-    run = _run(f, a, samples, seed, n_jobs)
+    run = _run(f, a, n_samples, seed, n_jobs)
     mean, stderr = (
         float(x) for x in mean_of_blocks(block_means(run.weights, run.sizes), run.sizes)
     )
@@ -107,7 +107,7 @@ def log_partition(
         confidence=level,
         stderr=noise / run.a,
         interval=t_interval(value, noise / run.a, units, level),
-        solves=samples,
+        solves=n_samples,
         details={"a": run.a, "effective": run.effective},
     )
 
@@ -116,7 +116,7 @@ def marginals(
     f: SubmodularFunction,
     *,
     a: float | None = None,
-    samples: int = 200,
+    n_samples: int = 200,
     seed: Seed = None,
     n_jobs: int | None = None,
 ) -> Marginals:
@@ -138,10 +138,10 @@ def marginals(
     >>> import logsuper as ls
     >>> from logsuper.bounds._power import marginals
     >>> f = ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])
-    >>> marginals(f, samples=4000, seed=0).values.round(1)
+    >>> marginals(f, n_samples=4000, seed=0).values.round(1)
     array([0.7, 0.6])
     """
-    run = _run(f, a, samples, seed, n_jobs)
+    run = _run(f, a, n_samples, seed, n_jobs)
     sums = block_means(run.weights, run.sizes)[:, None]
     ends = np.cumsum(run.sizes)[:-1]
     pairs = zip(np.split(run.weights, ends), np.split(run.y, ends), strict=True)
@@ -155,7 +155,7 @@ def marginals(
     rare = seldom(mean, run.effective)
     stderr = np.where(rare, np.maximum(stderr, frequency_error(mean, run.effective)), stderr)
     details = {"a": run.a, "effective": run.effective}
-    return Marginals(mean, "power", stderr=stderr, solves=samples, details=details)
+    return Marginals(mean, "power", stderr=stderr, solves=n_samples, details=details)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

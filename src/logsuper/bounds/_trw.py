@@ -31,7 +31,7 @@ _JUDGE = 600.0
 
 
 def log_partition(
-    f: SubmodularFunction, *, steps: int | None = None, n_jobs: int | None = None
+    f: SubmodularFunction, *, max_iter: int | None = None, n_jobs: int | None = None
 ) -> Bound:
     r"""Bound log Z from above by a mixture of trees.
 
@@ -50,7 +50,7 @@ def log_partition(
     ----------
     f : SubmodularFunction
         A pairwise function.
-    steps : int, optional
+    max_iter : int, optional
         Steps over the edge probabilities, 10 by default.
     n_jobs : int, optional
         Threads of the L-field bound, which takes over where the messages do not converge.
@@ -67,9 +67,7 @@ def log_partition(
     >>> log_partition(ls.Cut(2, [(0, 1)]))
     <upper bound 1.006408868 by trw, certified>
     """
-    if steps is not None:
-        steps = check_integer(steps, "steps", 0, 2**31)
-    most = dataclasses.replace(_FULL, steps=_FULL.steps if steps is None else steps)
+    most = _at_most(max_iter)
     bound = within(f, most)
     solves = 0
     value, slack = bound.value, bound.details["slack"]
@@ -89,6 +87,13 @@ class Effort:
 
 
 _FULL = Effort(sweeps=200, newton_steps=40, steps=10)
+
+
+def _at_most(max_iter: int | None) -> Effort:
+    """Return the full effort, with the given number of steps."""
+    if max_iter is None:
+        return _FULL
+    return dataclasses.replace(_FULL, steps=check_integer(max_iter, "max_iter", 0, 2**31))
 
 
 def effort(model: Pairwise, budget: float) -> Effort | None:
@@ -118,7 +123,7 @@ def within(f: SubmodularFunction, most: Effort) -> Bound:
     return Bound(value, "upper", "trw", certified=True, details={"slack": slack})
 
 
-def marginals(f: SubmodularFunction, *, steps: int | None = None) -> Marginals:
+def marginals(f: SubmodularFunction, *, max_iter: int | None = None) -> Marginals:
     """Return the beliefs of the tree-reweighted messages.
 
     Examples
@@ -128,9 +133,7 @@ def marginals(f: SubmodularFunction, *, steps: int | None = None) -> Marginals:
     >>> marginals(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])).values.round(3)
     array([0.731, 0.607])
     """
-    if steps is not None:
-        steps = check_integer(steps, "steps", 0, 2**31)
-    most = dataclasses.replace(_FULL, steps=_FULL.steps if steps is None else steps)
+    most = _at_most(max_iter)
     messages, u, _ = _search(capped(need_pairwise(f, "trw"))[0], most)
     return Marginals(np.asarray(expit(messages.beliefs(u))), "trw")
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, as_list, check_integer
+from logsuper._base import FloatArray, Seed, as_list, stream_key
 from logsuper.channels import Channel
 
 __all__ = ["corrupt"]
 
 
 def corrupt(
-    images: NDArray[Any] | Sequence[NDArray[Any]], channel: Channel, seed: int = 0
+    images: NDArray[Any] | Sequence[NDArray[Any]], channel: Channel, seed: Seed = 0
 ) -> FloatArray:
     """Observe images through a channel, each with its own noise.
 
@@ -23,7 +23,7 @@ def corrupt(
     ----------
     images : array-like of shape (N, ...), of 0 and 1
     channel : Channel
-    seed : int, default 0
+    seed : int, Generator or None, default 0
         The noise of image i depends on (seed, i) alone, not on the other images.
 
     Returns
@@ -40,7 +40,7 @@ def corrupt(
     """
     if not isinstance(channel, Channel):
         raise TypeError(f"channel must be a Channel, got {type(channel).__name__}")
-    number = check_integer(seed, "seed", 0, 2**63)
+    number = stream_key(seed)
     parts = [
         channel.sample(image, np.random.default_rng([number, i]))
         for i, image in enumerate(as_list(images, "images", "a stack or a list of images"))

@@ -19,7 +19,7 @@ Limb = tuple[Point, Point, float, float]  # a tapered capsule: both ends, and th
 
 
 def make_silhouettes(
-    n: int = 10, shape: tuple[int, int] = (50, 50), seed: Seed = 0
+    n_samples: int = 10, shape: tuple[int, int] = (50, 50), seed: Seed = 0
 ) -> NDArray[np.uint8]:
     """Draw silhouettes of four-legged animals, each in its own build and pose.
 
@@ -30,7 +30,7 @@ def make_silhouettes(
 
     Parameters
     ----------
-    n : int, default=10
+    n_samples : int, default=10
         Number of images.
     shape : tuple of two ints, default=(50, 50)
         Height and width in pixels, each at least 16: below that legs cannot be told apart.
@@ -39,7 +39,7 @@ def make_silhouettes(
 
     Returns
     -------
-    ndarray of uint8, shape (n, height, width)
+    ndarray of uint8, shape (n_samples, height, width)
         1 inside the animal, 0 outside. Each animal is one connected piece that touches no border.
 
     Examples
@@ -56,8 +56,8 @@ def make_silhouettes(
     check_integer(height, "shape: the height", 16, _LARGEST)
     check_integer(width, "shape: the width", 16, _LARGEST)
     # One child stream per animal: image i does not depend on n.
-    streams = as_generator(seed).spawn(check_integer(n, "n", 0, 2**31))
-    images = np.empty((n, height, width), dtype=np.uint8)
+    streams = as_generator(seed).spawn(check_integer(n_samples, "n_samples", 0, 2**31))
+    images = np.empty((n_samples, height, width), dtype=np.uint8)
     for image, rng in zip(images, streams, strict=True):
         image[...] = _draw(*_fit(*_animal(rng), height, width, rng), height, width)
     return images

@@ -38,7 +38,7 @@ def run(
     if estimator.tol is not None:
         arguments["tol"] = check_tol(estimator.tol)
     if estimator.max_iter is not None:
-        arguments[learner.limit] = check_count(estimator.max_iter, "max_iter")
+        arguments["max_iter"] = check_count(estimator.max_iter, "max_iter")
     given = {} if estimator.options is None else estimator.options
     if not isinstance(given, Mapping):
         raise TypeError(f"options must be a mapping or None, got {type(given).__name__}")

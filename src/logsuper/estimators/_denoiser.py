@@ -81,7 +81,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     marginals : {"auto", "logistic", "exact"}
         How `predict_proba` finds probabilities: by perturbations, or by (nearly) exact inference.
         "auto" is what the learner assumed; exact inference only where it is affordable.
-    samples : int, default 64
+    n_samples : int, default 64
         Perturbations per image, for "logistic".
     tol : float, optional
         Accuracy of the learner; its own default if None.
@@ -176,7 +176,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         penalty: float | dict[str, float] | None = None,
         decode: str = "auto",
         marginals: str = "auto",
-        samples: int = learning.SAMPLES,
+        n_samples: int = learning.SAMPLES,
         tol: float | None = None,
         max_iter: int | None = None,
         options: dict[str, Any] | None = None,
@@ -194,7 +194,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.penalty = penalty
         self.decode = decode
         self.marginals = marginals
-        self.samples = samples
+        self.n_samples = n_samples
         self.tol = tol
         self.max_iter = max_iter
         self.options = options

@@ -107,7 +107,7 @@ def doubt_answer(
     part = examples.subset(index).with_channel(channel)
     found = list(
         learning.means(
-            part, learned.theta, method="logistic", samples=_DRAWS, seed=key, n_jobs=n_jobs
+            part, learned.theta, method="logistic", n_samples=_DRAWS, seed=key, n_jobs=n_jobs
         )
     )
     observed = [images[i].astype(np.float64) for i in index]

@@ -30,7 +30,7 @@ class MaskDecoder:
 
     decode: str
     marginals: str
-    samples: int
+    n_samples: int
     n_jobs: int | None
     parameters_: Parameters
     channel_: Channel
@@ -146,7 +146,7 @@ class MaskDecoder:
     def _check_decoding(self) -> None:
         check_choice(self.decode, "decode", ["auto", "mean", "map"])
         check_choice(self.marginals, "marginals", learning.METHODS)
-        check_count(self.samples, "samples")
+        check_count(self.n_samples, "n_samples")
 
     def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
         """Return probabilities by the method that was asked for, or that the learner assumed."""
@@ -155,7 +155,7 @@ class MaskDecoder:
             examples,
             theta,
             method=LEARNERS[self.learner_].marginals if asked == "auto" else asked,
-            samples=self.samples,
+            n_samples=self.n_samples,
             seed=self._key,
             n_jobs=self.n_jobs,
         )

@@ -135,7 +135,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             {name: packer.unpack(value) for name, value in header[part].items()}
             for part in ("params", "fitted")
         )
-        params["options"] = without_paths(params.get("options"))
+        params = _renamed(params)
+        params["options"] = _renamed(without_paths(params.get("options")))
         estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
             if name in fitted or name not in estimator._OPTIONAL:
@@ -154,6 +155,21 @@ def without_paths(options: Any) -> Any:
     if not isinstance(options, dict):
         return options
     return {key: value for key, value in options.items() if key != "checkpoint"}
+
+
+# Parameters that had another name in earlier files.
+_RENAMED = {
+    "samples": "n_samples",
+    "prior_samples": "n_prior_samples",
+    **dict.fromkeys(("max_steps", "max_iterations", "max_rounds"), "max_iter"),
+}
+
+
+def _renamed(params: Any) -> Any:
+    """Return parameters under the names that they have now."""
+    if not isinstance(params, dict):
+        return params
+    return {_RENAMED.get(name, name): value for name, value in params.items()}
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {

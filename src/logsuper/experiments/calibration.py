@@ -115,7 +115,7 @@ def _sums(setting: Setting, noise: float, seed: int) -> FloatArray:
 def _marginals(examples: Examples, theta: FloatArray, method: str, seed: int) -> FloatArray:
     """Return the probabilities of all test pixels by a method."""
     if method in ("exact", "logistic"):
-        found = means(examples, theta, method=method, samples=SAMPLES, seed=seed, n_jobs=1)
+        found = means(examples, theta, method=method, n_samples=SAMPLES, seed=seed, n_jobs=1)
         return np.asarray(found)
     (group,) = examples.groups
     rows = np.arange(group.count)

@@ -69,7 +69,7 @@ class Curve:
             return None
         options = dict(self.options)
         if self.sampled and len(model.free):
-            options |= {"samples": samples, "seed": np.random.default_rng(seed)}
+            options |= {"n_samples": samples, "seed": np.random.default_rng(seed)}
         return model.log_partition(self.method, **options)
 
 
@@ -195,7 +195,7 @@ def compute(
     decays: Iterable[float] = (1.0, 3.0),
     counts: Sequence[int] = (),
     points: int = 50,
-    samples: int = 100,
+    n_samples: int = 100,
 ) -> Result:
     r"""Compute every bound on every conditional model.
 
@@ -212,7 +212,7 @@ def compute(
         The numbers k, each from 0 to `points`.
     points : int, default 50
         In each cluster.
-    samples : int, default 100
+    n_samples : int, default 100
         Of each sampled bound.
 
     Returns
@@ -230,7 +230,7 @@ def compute(
     True
     """
     points = check_integer(points, "points", 1, 2**31)
-    samples = check_integer(samples, "samples", 2, 2**31)
+    samples = check_integer(n_samples, "n_samples", 2, 2**31)
     rates = check_list(decays, "decays", check_number)
     given = check_list(counts or range(1, points + 1), "counts", check_natural)
     for i, decay in enumerate(rates):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, check_natural, check_number
+from logsuper._base import FloatArray, Seed, as_generator, check_natural, check_number
 from logsuper.functions._base import SubmodularFunction
 
 # Up to this size all 2^n values are looked at.
@@ -72,7 +72,7 @@ class SubmodularityReport:
 
 
 def check_submodular(
-    f: SubmodularFunction, samples: int = 2000, seed: int = 0, tol: float = 1e-9
+    f: SubmodularFunction, n_samples: int = 2000, seed: Seed = 0, tol: float = 1e-9
 ) -> SubmodularityReport:
     """Look for a violation of submodularity.
 
@@ -82,9 +82,9 @@ def check_submodular(
     ----------
     f : SubmodularFunction
         Usually a `SetFunction` or a class of your own; what the library builds is submodular.
-    samples : int, default 2000
+    n_samples : int, default 2000
         Pairs looked at when n > 12; each costs four evaluations.
-    seed : int, default 0
+    seed : int, Generator or None, default 0
         Of the random pairs.
     tol : float, default 1e-9
         Violations below this fraction of the largest absolute value are taken for rounding.
@@ -110,14 +110,14 @@ def check_submodular(
     """
     if not isinstance(f, SubmodularFunction):
         raise TypeError("f must be a function of the library; wrap a callable in SetFunction")
-    samples = check_natural(samples, "samples")
+    n_samples = check_natural(n_samples, "n_samples")
     if check_number(tol, "tol") < 0:
         raise ValueError(f"tol must be at least 0, got {tol:g}")
     if f.n < 2:
         _check_zero(f, float(np.abs(f(np.ones(f.n)))))
         return SubmodularityReport(None, True, 0)
     exhaustive = f.n <= _EXHAUSTIVE
-    X, i, j = _all_pairs(f.n) if exhaustive else _some_pairs(f.n, samples, seed)
+    X, i, j = _all_pairs(f.n) if exhaustive else _some_pairs(f.n, n_samples, seed)
     if exhaustive:
         # every point is a corner of many pairs: evaluate each once
         bits = 2 ** np.arange(f.n)
@@ -161,8 +161,8 @@ def _all_pairs(n: int) -> _Pairs:
     return X, i_, j_
 
 
-def _some_pairs(n: int, samples: int, seed: int) -> _Pairs:
-    rng = np.random.default_rng(seed)
+def _some_pairs(n: int, samples: int, seed: Seed) -> _Pairs:
+    rng = as_generator(seed)
     X = (rng.random((samples, n)) < rng.random((samples, 1))).astype(np.int64)
     i = rng.integers(n, size=samples)
     j = (i + rng.integers(1, n, size=samples)) % n

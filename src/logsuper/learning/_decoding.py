@@ -107,7 +107,7 @@ def means(
     theta: ArrayLike,
     *,
     method: str = "auto",
-    samples: int = SAMPLES,
+    n_samples: int = SAMPLES,
     seed: Seed = 0,
     n_jobs: int | None = None,
 ) -> Images:
@@ -125,7 +125,7 @@ def means(
         inference where it is cheap and certified strips on other 4-neighbour grids, as in
         `LogSupermodular.marginals`; it raises `TooLarge` elsewhere. "auto" is "exact" for each
         example for which that can be had, else "logistic".
-    samples : int, default 64
+    n_samples : int, default 64
         Perturbations of each example, for "logistic".
     seed : int, Generator or None
         Of the perturbations. Those of an example depend on what is known of it, and not on the
@@ -152,7 +152,7 @@ def means(
     check_examples(examples, n_jobs)
     theta = check_theta(examples, theta)
     check_choice(method, "method", METHODS)
-    count = check_integer(samples, "samples", 1, 2**31)
+    count = check_integer(n_samples, "n_samples", 1, 2**31)
     alpha = theta[examples.layout.blocks["alpha"]]
     key = as_key(seed)
 
@@ -197,11 +197,11 @@ def means(
 def samples(
     examples: Examples,
     theta: ArrayLike,
-    count: int = 1,
+    n_samples: int = 1,
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
-    max_sweeps: int = 2**13,
+    max_iter: int = 2**13,
 ) -> Images:
     """Draw exact samples of x given what was observed, by coupling from the past.
 
@@ -209,12 +209,12 @@ def samples(
     ----------
     examples : Examples
     theta : array-like of shape (P,)
-    count : int, default 1
+    n_samples : int, default 1
         Samples of each example.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; the result does not depend on them.
-    max_sweeps : int, default 8192
+    max_iter : int, default 8192
         Sweeps after which `NotCoalesced` is raised.
 
     Returns
@@ -234,7 +234,7 @@ def samples(
     """
     check_examples(examples, n_jobs)
     theta = check_theta(examples, theta)
-    size = check_integer(count, "count", 1, 2**31)
+    size = check_integer(n_samples, "n_samples", 1, 2**31)
     alpha = theta[examples.layout.blocks["alpha"]]
     rng = as_generator(seed)
 
@@ -246,7 +246,7 @@ def samples(
         for piece in pieces:
             f = make_function(group, int(rows[piece[0]]), alpha)
             repeated = np.repeat(_settled(f, fields[piece]), size, axis=0)
-            drawn.append(sample_fields(f, repeated, seed=rng, n_jobs=n_jobs, max_sweeps=max_sweeps))
+            drawn.append(sample_fields(f, repeated, seed=rng, n_jobs=n_jobs, max_iter=max_iter))
         return np.concatenate(drawn).reshape(len(rows), size, -1)
 
     return _collect(examples, theta, draw, copies=size)

@@ -55,7 +55,7 @@ def descend(
     seed: Seed = 0,
     callback: Callback | None = None,
     tol: float = 1e-3,
-    max_steps: int = 10_000,
+    max_iter: int = 10_000,
     batch: int | None = None,
     steps: str = "adaptive",
     rate: float = 1.0,
@@ -84,7 +84,7 @@ def descend(
         The fit has converged when the second half of all steps, which has seen every example, has
         improved the objective by no more than tol of it, or of 0.01 nats per pixel if that is
         more.
-    max_steps : int
+    max_iter : int
     batch : int, optional
         Examples of a step, each of them once in every pass over the data; by default about
         20 thousand pixels.
@@ -112,7 +112,7 @@ def descend(
     Warns
     -----
     ConvergenceWarning
-        When `max_steps` were done before.
+        When `max_iter` were done before.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def descend(
     >>> x = ls.make_silhouettes(20, shape=(16, 16), seed=0)
     >>> z = ls.Flips(0.1).sample(x, seed=1)
     >>> data = make_examples(ls.grid_cuts((16, 16)), observed=z, channel=ls.Flips(0.1))
-    >>> latent = Objective(data, FreshNoise(samples=4, key=1), latent=True)
+    >>> latent = Objective(data, FreshNoise(n_samples=4, seed=1), latent=True)
     >>> fit = descend(latent, Penalty.of(data.layout, modular=0.3), tol=1e-2)
     >>> fit.converged
     True
@@ -134,7 +134,7 @@ def descend(
         raise ValueError(f"rate = {rate:g} must be positive, from {1 / LARGEST:g} to {LARGEST:g}")
     if check_number(tol, "tol") < 0.0:
         raise ValueError(f"tol = {tol:g} must be at least 0")
-    limit = check_integer(max_steps, "max_steps", 1, ESTIMATE)
+    limit = check_integer(max_iter, "max_iter", 1, ESTIMATE)
     most = batch_size(objective) if batch is None else check_integer(batch, "batch", 1, 2**31)
     check_callback(callback)
     check_seed(checkpoint, seed)
@@ -163,7 +163,7 @@ def descend(
     state = descent.run(
         state,
         tol=tol,
-        max_steps=limit,
+        max_iter=limit,
         callback=callback,
         checkpoint=checkpoint,
         problem=problem,
@@ -172,7 +172,7 @@ def descend(
     if not done:
         warnings.warn(
             f"descent: the objective still changed by more than tol = {tol:g} of it in the second "
-            f"half of {state.step} steps; raise max_steps or tol",
+            f"half of {state.step} steps; raise max_iter or tol",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -191,8 +191,8 @@ def logistic(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float = 1e-3,
-    max_steps: int = 10_000,
-    samples: int | None = None,
+    max_iter: int = 10_000,
+    n_samples: int | None = None,
     batch: int | None = None,
     noise: str = "fresh",
     steps: str = "adaptive",
@@ -208,16 +208,16 @@ def logistic(
     examples : Examples
         With labels, all or some; conditional where there are observations.
     penalty : Penalty
-    start, callback, tol, max_steps, batch, steps, rate, average, checkpoint, warm
+    start, callback, tol, max_iter, batch, steps, rate, average, checkpoint, warm
         As in `descend`.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; it never changes the result.
-    samples : int, optional
+    n_samples : int, optional
         Perturbations of each example of a step; by default five, and more where all examples
         share them.
     noise : {"fresh", "fixed"}
-        New perturbations at every step, or a Latin hypercube of `samples` for each example, the
+        New perturbations at every step, or a Latin hypercube of `n_samples` for each example, the
         same at all steps: then the objective is a fixed convex function.
 
     Returns
@@ -242,9 +242,9 @@ def logistic(
     rng = as_generator(seed)
     keys = as_keys(rng, 2)
     objective = Objective.supervised(examples, FreshNoise(1, 0))
-    if samples is None:
-        samples = _draws(examples) if objective.together else draws_of(examples)
-    count = check_integer(samples, "samples", 1, 2**31)
+    if n_samples is None:
+        n_samples = _draws(examples) if objective.together else draws_of(examples)
+    count = check_integer(n_samples, "n_samples", 1, 2**31)
     engine: Engine = FreshNoise(count, keys[0], n_jobs)
     estimate: Engine = FreshNoise(_DRAWS if objective.together else 2, keys[1], n_jobs)
     if check_choice(noise, "noise", ("fresh", "fixed")) == "fixed":
@@ -256,7 +256,7 @@ def logistic(
         seed=rng,
         callback=callback,
         tol=tol,
-        max_steps=max_steps,
+        max_iter=max_iter,
         batch=batch,
         steps=steps,
         rate=rate,
@@ -280,7 +280,7 @@ def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
     """Return a better state to start from."""
     examples = descent.objective.examples
     most = max(1, _WARM_PIXELS // examples.largest)
-    index = np.sort(draw_order(descent.key, 0, examples.count)[:most])
+    index = np.sort(draw_order(descent.seed, 0, examples.count)[:most])
     pulse, spent = Pulse(callback), list[int]()
 
     def evaluate(theta: FloatArray) -> Loss:
@@ -294,13 +294,13 @@ def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
         descent.penalty,
         start=state.theta,
         callback=lambda line: pulse.beat(0, line.cuts),
-        max_iterations=_WARM_ITERATIONS,
+        max_iter=_WARM_ITERATIONS,
         units=units(examples),
         warn=False,
     )
     squares, cuts = np.zeros_like(found.theta), sum(spent)
     for number in range(_WARM_BATCHES):
-        batch = draw_batch(descent.key, number + 1, descent.batch, examples.count)
+        batch = draw_batch(descent.seed, number + 1, descent.batch, examples.count)
         loss = descent.objective.loss(found.theta, batch, ESTIMATE - 2 - number)
         squares += (loss.gradient + descent.penalty.gradient(found.theta)) ** 2
         cuts += loss.cuts

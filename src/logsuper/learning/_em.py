@@ -40,7 +40,7 @@ def expectation_maximization(
     learn_channel: bool,
     callback: Callback | None,
     tol: float,
-    max_iterations: int,
+    max_iter: int,
     steps: int,
     fallback: Callable[[], Objective] | None = None,
 ) -> Learned:
@@ -80,7 +80,7 @@ def expectation_maximization(
             if callback is not None:
                 callback(history[-1])
         converged = last - value <= tol * scale
-        if converged or iteration == max_iterations:
+        if converged or iteration == max_iter:
             break
         last, before, begin = value, (theta, channel), False
         # a nonsmooth objective ends a line search early, never above where it began
@@ -88,7 +88,7 @@ def expectation_maximization(
             _matching(objective, held.phi),
             penalty,
             start=theta,
-            max_iterations=steps,
+            max_iter=steps,
             curvature=curvature,
             warn=False,
         )

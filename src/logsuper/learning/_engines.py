@@ -91,14 +91,14 @@ class Perturbations:
 
     Attributes
     ----------
-    samples : int
+    n_samples : int
         Perturbations of each example.
-    key : int
+    seed : int
     n_jobs : int or None
     """
 
-    samples: int
-    key: int
+    n_samples: int
+    seed: int
     n_jobs: int | None = None
 
 
@@ -107,21 +107,21 @@ class FixedNoise(Perturbations):
 
     def draw(self, group: Group, rows: IntArray) -> FloatArray:
         """Return the noise of some examples, (B, S, n); that of an example never changes."""
-        noise = np.empty((len(rows), self.samples, group.prepared.n))
+        noise = np.empty((len(rows), self.n_samples, group.prepared.n))
         for place, i in enumerate(group.index[rows]):
-            pair = np.array([self.key, int(i)], dtype=np.uint64)  # a list may turn to floats
+            pair = np.array([self.seed, int(i)], dtype=np.uint64)  # a list may turn to floats
             rng = np.random.Generator(np.random.Philox(key=pair))
-            noise[place] = logit(latin_hypercube(rng, self.samples, group.prepared.n))
+            noise[place] = logit(latin_hypercube(rng, self.n_samples, group.prepared.n))
         return noise
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Maximise under the noise of these examples, all of it in one call of the kernel."""
         group, rows, alpha, fields, _ = batch
-        size = (len(rows), self.samples)
+        size = (len(rows), self.n_samples)
         theta = fields[:, None, :] + self.draw(group, rows)
         factors = group.factors(rows)
         if factors is not None:
-            factors = np.repeat(factors, self.samples, axis=0)
+            factors = np.repeat(factors, self.n_samples, axis=0)
         y, values, stats = group.prepared.maximize(
             theta.reshape(-1, group.prepared.n), alpha, edge_weights=factors, n_jobs=self.n_jobs
         )
@@ -132,7 +132,7 @@ class FixedNoise(Perturbations):
 class FreshNoise(Perturbations):
     """The logistic bound with new noise at every step.
 
-    The noise of a step is a function of the key, the step and the side, whatever ran before: a run
+    The noise of a step is a function of the seed, the step and the side, whatever ran before: a run
     can be resumed.
     """
 
@@ -141,8 +141,8 @@ class FreshNoise(Perturbations):
         out = batch.group.prepared.perturb(
             batch.fields,
             batch.alpha,
-            self.samples,
-            noise_key(self.key, batch.side, step),
+            self.n_samples,
+            noise_key(self.seed, batch.side, step),
             edge_weights=batch.group.factors(batch.rows),
             n_jobs=self.n_jobs,
         )

@@ -49,7 +49,7 @@ def exact(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float | None = None,
-    max_iterations: int | None = None,
+    max_iter: int | None = None,
     method: str = "auto",
     window: int | None = None,
 ) -> Learned:
@@ -75,7 +75,7 @@ def exact(
     callback : callable, optional
     tol : float, optional
         For sums as in `minimize`, 1e-4 by default; for samples as in `descend`, 1e-3 by default.
-    max_iterations : int, optional
+    max_iter : int, optional
         Of L-BFGS, 200 by default, or steps with samples, 20000 by default.
     method : {"auto", "sums", "samples"}
         "auto" takes sums where they are affordable.
@@ -125,7 +125,7 @@ def exact(
             n_jobs=n_jobs,
             callback=callback,
             tol=1e-3 if tol is None else tol,
-            max_steps=20_000 if max_iterations is None else max_iterations,
+            max_iter=20_000 if max_iter is None else max_iter,
         )
     objective = Objective.supervised(examples, engine)
     if window is None and objective.together:
@@ -136,7 +136,7 @@ def exact(
         start=start,
         callback=callback,
         tol=1e-4 if tol is None else tol,
-        max_iterations=200 if max_iterations is None else max_iterations,
+        max_iter=200 if max_iter is None else max_iter,
         widen=window is None,
         remedy="raise window, each column of which doubles the time, or take method='samples'",
     )
@@ -149,7 +149,7 @@ def fit_exactly(
     start: FloatArray | None = None,
     callback: Callback | None = None,
     tol: float = 1e-4,
-    max_iterations: int = 200,
+    max_iter: int = 200,
     widen: bool = True,
     remedy: str = "smaller images or a stronger penalty on alpha narrow it",
 ) -> Learned:
@@ -182,7 +182,7 @@ def fit_exactly(
             start=theta,
             callback=note,
             tol=tolerance,
-            max_iterations=max_iterations,
+            max_iter=max_iter,
             warn=warn,
         )
 

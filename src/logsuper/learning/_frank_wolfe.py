@@ -52,13 +52,13 @@ def saa(
     examples: Examples,
     penalty: Penalty,
     *,
-    samples: int = 10,
+    n_samples: int = 10,
     start: FloatArray | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float = 1e-3,
-    max_rounds: int = 500,
+    max_iter: int = 500,
     blocks: int = 5,
 ) -> Learned:
     r"""Maximise the sample average of the logistic likelihood, to a certified gap.
@@ -72,7 +72,7 @@ def saa(
         With a label for every pixel.
     penalty : Penalty
         With a positive weight for every parameter.
-    samples : int, default 10
+    n_samples : int, default 10
         Perturbations of each example.
     start : ndarray of shape (P,), optional
         Where to begin.
@@ -83,7 +83,7 @@ def saa(
         Called with every line of the history.
     tol : float, default 1e-3
         Certified distance to the optimum, relative to the objective.
-    max_rounds : int, default 500
+    max_iter : int, default 500
         Rounds after which a `ConvergenceWarning` is given.
     blocks : int, default 5
         Parts of the examples with planes of their own: more of them take fewer rounds, and more
@@ -114,7 +114,7 @@ def saa(
     """
     check_problem(examples, penalty)
     refuse_missing_labels(examples, "saa")
-    count = check_integer(samples, "samples", 1, 2**31)
+    count = check_integer(n_samples, "n_samples", 1, 2**31)
     engine = KeptNoise(count, as_key(seed), n_jobs)
     return minimize(
         Objective.supervised(examples, engine),
@@ -123,7 +123,7 @@ def saa(
         start=start,
         callback=callback,
         tol=tol,
-        max_rounds=max_rounds,
+        max_iter=max_iter,
         blocks=blocks,
     )
 
@@ -136,7 +136,7 @@ def minimize(
     start: FloatArray | None = None,
     callback: Callback | None = None,
     tol: float = 1e-3,
-    max_rounds: int = 500,
+    max_iter: int = 500,
     blocks: int = 5,
 ) -> Learned:
     r"""Minimise a convex, piecewise linear loss plus a strongly convex penalty.
@@ -147,7 +147,7 @@ def minimize(
     penalty : Penalty
     name : str
         Of the learner, for messages.
-    start, callback, tol, max_rounds, blocks
+    start, callback, tol, max_iter, blocks
         As for `saa`.
 
     Returns
@@ -159,7 +159,7 @@ def minimize(
     _refuse_flat(penalty, examples, name)
     accuracy = check_tol(tol)
     check_callback(callback)
-    rounds = check_integer(max_rounds, "max_rounds", 1, 2**31)
+    rounds = check_integer(max_iter, "max_iter", 1, 2**31)
     most = check_integer(blocks, "blocks", 1, 2**31)
     theta = check_start(start, examples.layout)
     parts = np.array_split(
@@ -195,7 +195,7 @@ def minimize(
     if not converged:
         warnings.warn(
             f"{name} left a gap of {history[-1].gap:.2g} to the optimum of {least:.6g} after "
-            f"{rounds} rounds; raise max_rounds, tol or the penalty",
+            f"{rounds} rounds; raise max_iter, tol or the penalty",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -42,8 +42,8 @@ def latent(
     method: str = "em",
     noise: str = "fixed",
     engine: str = "logistic",
-    samples: int = 4,
-    prior_samples: int | None = None,
+    n_samples: int = 4,
+    n_prior_samples: int | None = None,
     window: int | None = None,
     steps: int = 5,
     batch: int | None = None,
@@ -52,7 +52,7 @@ def latent(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float | None = None,
-    max_iterations: int = 200,
+    max_iter: int = 200,
 ) -> Learned:
     r"""Fit a model of x to noisy observations z, by maximum likelihood.
 
@@ -85,11 +85,11 @@ def latent(
         is exact. On larger ones A is bounded by strips, from above for the prior and from below
         for posteriors: an upper bound on the objective is minimised. Posteriors lose little by
         that, but strongly coupled priors can lose nats: see the ``width``.
-    samples : int
+    n_samples : int
         Perturbations of the posterior of each image.
-    prior_samples : int, optional
+    n_prior_samples : int, optional
         Perturbations of the prior. Where all images have the same, 400, or fewer for images above
-        20 000 pixels; else `samples` for each.
+        20 000 pixels; else `n_samples` for each.
     window : int, optional
         Columns of the strips. By default 6, and up to 12 for a prior that all images share.
     steps : int
@@ -107,7 +107,7 @@ def latent(
         "em" has converged when an iteration lowers the objective by less than this share,
         1e-5 by default; "subgradient" when the second half of all steps has changed it by less
         than this share, 1e-3 by default.
-    max_iterations : int
+    max_iter : int
 
     Returns
     -------
@@ -120,7 +120,7 @@ def latent(
     Warns
     -----
     ConvergenceWarning
-        After `max_iterations`, after an iteration that would have made the objective worse, and
+        After `max_iter`, after an iteration that would have made the objective worse, and
         when the width is above a tenth of a nat.
 
     Examples
@@ -148,8 +148,8 @@ def latent(
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
     _check_channel(examples, learn)
     tolerance = check_tol((1e-3 if stochastic else 1e-5) if tol is None else tol)
-    most = check_integer(max_iterations, "max_iterations", 0, 2**31)
-    count = check_integer(samples, "samples", 1, 2**31)
+    most = check_integer(max_iter, "max_iter", 0, 2**31)
+    count = check_integer(n_samples, "n_samples", 1, 2**31)
     inner = check_integer(steps, "steps", 1, 2**31)
     size = None if batch is None else check_integer(batch, "batch", 1, 2**31)
     theta = check_start(half_a_unit(examples) if start is None else start, examples.layout)
@@ -158,7 +158,7 @@ def latent(
         "learn_channel": learn,
         "callback": callback,
         "tol": tolerance,
-        "max_iterations": most,
+        "max_iter": most,
     }
     if exact:
         objectives = [_summed(examples, window, n_jobs)]
@@ -175,11 +175,11 @@ def latent(
         width = measure_width(dataclasses.replace(objectives[-1], examples=seen), found.theta)
         found = dataclasses.replace(found, details={**found.details, "width": width})
     else:
-        objective = _perturbed(examples, count, prior_samples, key, n_jobs)
+        objective = _perturbed(examples, count, n_prior_samples, key, n_jobs)
         if stochastic:
             options |= {
                 "batch": size,
-                "samples": count,
+                "n_samples": count,
                 "n_jobs": n_jobs,
                 "key": derive_key(key, 2),
             }
@@ -212,12 +212,12 @@ def _warn(found: Learned, most: int, tol: float) -> None:
         messages.append(
             f"latent stopped after {len(found.history) - 1} iterations, at the best parameters: "
             f"the next would have raised the objective by {rise:.3g}, as bounds that are not tight "
-            f"can; raise {'window' if 'width' in found.details else 'samples'}"
+            f"can; raise {'window' if 'width' in found.details else 'n_samples'}"
         )
     elif not found.converged:
         messages.append(
             f"latent stopped after {most} iterations while the objective still changed by more "
-            f"than tol = {tol:g} of it; raise max_iterations or tol"
+            f"than tol = {tol:g} of it; raise max_iter or tol"
         )
     if width > WIDTH:
         messages.append(
@@ -231,12 +231,12 @@ def _warn(found: Learned, most: int, tol: float) -> None:
 
 
 def _perturbed(
-    examples: Examples, samples: int, prior_samples: int | None, key: int, n_jobs: int | None
+    examples: Examples, samples: int, n_prior_samples: int | None, key: int, n_jobs: int | None
 ) -> Objective:
     """Return the two terms of the likelihood by the logistic bound, with fixed perturbations."""
     shared = samples
-    if prior_samples is not None:
-        shared = check_integer(prior_samples, "prior_samples", 1, 2**31)
+    if n_prior_samples is not None:
+        shared = check_integer(n_prior_samples, "n_prior_samples", 1, 2**31)
     elif examples.alike(observed=False):
         shared = max(samples, min(_PRIOR, _NOISE // max(1, examples.largest)))
     prior = KeptNoise(shared, derive_key(key, 0), n_jobs)

@@ -32,9 +32,9 @@ def descend_evidence(
     learn_channel: bool,
     callback: Callback | None,
     tol: float,
-    max_iterations: int,
+    max_iter: int,
     batch: int | None,
-    samples: int,
+    n_samples: int,
     key: int,
     n_jobs: int | None,
 ) -> Learned:
@@ -45,8 +45,8 @@ def descend_evidence(
     examples = objective.examples
     size = min(batch_size(objective) if batch is None else batch, examples.count)
     # as many cuts of the prior as of posteriors, where all examples share it
-    prior = FreshNoise(samples * (size if objective.alike else 1), derive_key(key, 0), n_jobs)
-    posterior = FreshNoise(samples, derive_key(key, 1), n_jobs)
+    prior = FreshNoise(n_samples * (size if objective.alike else 1), derive_key(key, 0), n_jobs)
+    posterior = FreshNoise(n_samples, derive_key(key, 1), n_jobs)
 
     def through(channel: Channel) -> Objective:
         return Objective(examples.with_channel(channel), prior, None, True, posterior)
@@ -57,7 +57,7 @@ def descend_evidence(
     state = descent.init(theta)
     between = -(-_PASSES * examples.count // size)
     estimated = 0
-    for iteration in range(max_iterations + 1):
+    for iteration in range(max_iter + 1):
         theta = descent.result(state)
         free, held = objective.free(theta), objective.held(theta, channel)
         estimated += free.cuts + held.cuts
@@ -66,7 +66,7 @@ def descend_evidence(
         state = dataclasses.replace(state, history=(*state.history, line))
         if callback is not None:
             callback(line)
-        if converged(state, tol) or iteration == max_iterations:
+        if converged(state, tol) or iteration == max_iter:
             break
         if learn_channel:
             channel = channel.refit(held.counts)

@@ -6,7 +6,6 @@ A line says what a learner needs and gives, so that callers need not know its na
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterable
 from importlib import import_module
 
@@ -74,11 +73,6 @@ class Learner:
         module = import_module(self.module, "logsuper.learning")
         found: Callable[..., Learned] = getattr(module, self.name)
         return found
-
-    @property
-    def limit(self) -> str:
-        """The argument that limits its iterations."""
-        return next(name for name in inspect.signature(self.learn).parameters if "max_" in name)
 
     def penalty(self, layout: Layout, count: int) -> Penalty:
         """Return the default regulariser for `count` examples, which share one prior."""

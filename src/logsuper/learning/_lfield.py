@@ -84,7 +84,7 @@ def lfield(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float = 1e-5,
-    max_iterations: int = 200,
+    max_iter: int = 200,
 ) -> Learned:
     r"""Minimise the L-field bound on :math:`-\log p(x)` or :math:`-\log p(x\mid z)` by L-BFGS.
 
@@ -105,7 +105,7 @@ def lfield(
     n_jobs : int, optional
         Threads over the examples.
     callback : callable, optional
-    tol, max_iterations
+    tol, max_iter
         As in `minimize`.
 
     Returns
@@ -128,7 +128,7 @@ def lfield(
         start=start,
         callback=callback,
         tol=tol,
-        max_iterations=max_iterations,
+        max_iter=max_iter,
     )
 
 

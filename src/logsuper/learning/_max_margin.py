@@ -37,7 +37,7 @@ def max_margin(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float = 1e-3,
-    max_rounds: int = 500,
+    max_iter: int = 500,
     blocks: int = 5,
 ) -> Learned:
     r"""Train a structured support vector machine, to a certified gap.
@@ -63,7 +63,7 @@ def max_margin(
         Called with every line of the history.
     tol : float, default 1e-3
         Certified distance to the optimum, relative to the objective.
-    max_rounds : int, default 500
+    max_iter : int, default 500
         Rounds after which a `ConvergenceWarning` is given.
     blocks : int, default 5
         Parts of the examples with planes of their own; see `saa`.
@@ -96,7 +96,7 @@ def max_margin(
         start=start,
         callback=callback,
         tol=tol,
-        max_rounds=max_rounds,
+        max_iter=max_iter,
         blocks=blocks,
     )
 

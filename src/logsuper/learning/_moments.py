@@ -221,9 +221,9 @@ def moments(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float = 1e-3,
-    max_steps: int = 10_000,
+    max_iter: int = 10_000,
     method: str = "logistic",
-    samples: int | None = None,
+    n_samples: int | None = None,
     batch: int | None = None,
     checkpoint: Path | None = None,
 ) -> Learned:
@@ -240,15 +240,15 @@ def moments(
         may be 0 where they provably are not: for cuts, with at most one modular term for all
         pixels, if the estimates allow it. Estimates are noisier than labels: a penalty of the
         modular term of 30 over the number of images does where 3 would with labels.
-    start, callback, tol, max_steps
-        As in `descend`; for "exact" as in `exact`, with at most `max_steps` iterations.
+    start, callback, tol, max_iter
+        As in `descend`; for "exact" as in `exact`, with at most `max_iter` iterations.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; it never changes the result.
     method : {"logistic", "exact"}
         The log-partition function of the model: its logistic bound, by stochastic descent; or what
         `exact` takes, by L-BFGS.
-    samples : int, optional
+    n_samples : int, optional
         Perturbations of each example of a step, for "logistic"; by default five of small images,
         one of large ones.
     batch, checkpoint
@@ -276,7 +276,9 @@ def moments(
     if checkpoint is not None and method == "exact":
         raise ValueError("checkpoint is for method='logistic'; L-BFGS keeps none")
     check_seed(checkpoint, seed)
-    count = check_integer(draws_of(examples) if samples is None else samples, "samples", 1, 2**31)
+    count = check_integer(
+        draws_of(examples) if n_samples is None else n_samples, "n_samples", 1, 2**31
+    )
     rng = as_generator(seed)
     keys = as_keys(rng, 2)
     targets = moment_targets(examples)
@@ -288,7 +290,7 @@ def moments(
             start=start,
             callback=callback,
             tol=tol,
-            max_iterations=max_steps,
+            max_iter=max_iter,
         )
     found = descend(
         Objective(examples, FreshNoise(count, keys[0], n_jobs), targets),
@@ -297,7 +299,7 @@ def moments(
         seed=rng,
         callback=callback,
         tol=tol,
-        max_steps=max_steps,
+        max_iter=max_iter,
         batch=batch,
         estimate=FreshNoise(2, keys[1], n_jobs),
         checkpoint=checkpoint,

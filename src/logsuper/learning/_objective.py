@@ -234,7 +234,7 @@ class Objective:
         if side == "free" and self.alike:
             return self.examples.parts()
         engine = self._engine(side)
-        return self.examples.pieces(engine.samples if isinstance(engine, FixedNoise) else 1)
+        return self.examples.pieces(engine.n_samples if isinstance(engine, FixedNoise) else 1)
 
     def _total(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> Term:
         """Return one side, averaged over all examples."""

@@ -94,7 +94,7 @@ def pseudo(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float = 1e-6,
-    max_iterations: int = 500,
+    max_iter: int = 500,
 ) -> Learned:
     r"""Maximise the pseudo-likelihood :math:`\prod_d p(x_d\mid x_{-d})` by L-BFGS.
 
@@ -111,7 +111,7 @@ def pseudo(
     seed, n_jobs
         Not used: nothing is random, and NumPy does the work.
     callback : callable, optional
-    tol, max_iterations
+    tol, max_iter
         As in `minimize`.
 
     Returns
@@ -135,5 +135,5 @@ def pseudo(
         start=start,
         callback=callback,
         tol=tol,
-        max_iterations=max_iterations,
+        max_iter=max_iter,
     )

@@ -78,9 +78,9 @@ def resample(
     n_jobs: int | None = None,
     callback: Callback | None = None,
     tol: float = 1e-3,
-    max_steps: int = 10_000,
+    max_iter: int = 10_000,
     rounds: int = 3,
-    samples: int | None = None,
+    n_samples: int | None = None,
     batch: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Learned:
@@ -104,7 +104,7 @@ def resample(
         second.
     tol, samples, batch
         As in `logistic`, for each round.
-    max_steps : int
+    max_iter : int
         In all.
     rounds : int
         Each takes about as long as learning from labels. The last one learns from a draw, those
@@ -122,7 +122,7 @@ def resample(
     Warns
     -----
     ConvergenceWarning
-        When `max_steps` were done before, or weights were still moving by a quarter.
+        When `max_iter` were done before, or weights were still moving by a quarter.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def resample(
     check_seed(checkpoint, seed)
     refuse_certainty(examples)
     count = check_integer(rounds, "rounds", 1, 1000)
-    limit = check_integer(max_steps, "max_steps", 1, 2**40)
+    limit = check_integer(max_iter, "max_iter", 1, 2**40)
     rng = as_generator(seed)
     history: list[Record] = []
     pulse = Pulse(callback)
@@ -169,8 +169,8 @@ def resample(
                 n_jobs=n_jobs,
                 callback=_later(pulse, steps, cuts),
                 tol=tol if number + 2 >= count else max(tol, _ROUGH_TOL),
-                max_steps=max(1, limit - steps),
-                samples=samples,
+                max_iter=max(1, limit - steps),
+                n_samples=n_samples,
                 batch=batch,
                 checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}.{number}",
             )
@@ -181,8 +181,8 @@ def resample(
         if steps >= limit and not last:
             done = False
             warnings.warn(
-                f"resample: max_steps = {limit} were done in round {number + 1} of {count}; raise "
-                "max_steps or tol",
+                f"resample: max_iter = {limit} were done in round {number + 1} of {count}; raise "
+                "max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -283,7 +283,7 @@ def _first(
             # another objective than that of the rounds, so that its lines are signs of life only
             callback=lambda line: pulse.beat(0, line.cuts),
             tol=_FIRST_TOL,
-            max_steps=_FIRST_STEPS,
+            max_iter=_FIRST_STEPS,
         ).theta
 
 
@@ -294,7 +294,9 @@ def _scores(
     (key,) = as_keys(rng, 1)
     part = examples.some(_SCORED, key)
     return [
-        score(part, theta, patterns=_PATTERNS, samples=_SCORE_DRAWS, seed=key, n_jobs=n_jobs).value
+        score(
+            part, theta, patterns=_PATTERNS, n_samples=_SCORE_DRAWS, seed=key, n_jobs=n_jobs
+        ).value
         for theta in path
     ]
 

@@ -49,14 +49,14 @@ class Samples:
     draws : int
         Samples of each example.
     n_jobs : int, optional
-    max_sweeps : int
+    max_iter : int
         How far coupling from the past goes.
     """
 
     def __init__(
-        self, key: int, draws: int = 1, n_jobs: int | None = None, max_sweeps: int = 2**10
+        self, key: int, draws: int = 1, n_jobs: int | None = None, max_iter: int = 2**10
     ) -> None:
-        self.key, self.draws, self.n_jobs, self.max_sweeps = key, draws, n_jobs, max_sweeps
+        self.key, self.draws, self.n_jobs, self.max_iter = key, draws, n_jobs, max_iter
         self._chains: dict[tuple[Group, Side, int], NDArray[np.uint8]] = {}
         self._slow: set[tuple[Group, Side]] = set()
 
@@ -120,7 +120,7 @@ class Samples:
                 np.repeat(theta[part], self.draws, axis=0),
                 seed=rng,
                 n_jobs=self.n_jobs,
-                max_sweeps=self.max_sweeps,
+                max_iter=self.max_iter,
             )
             for part in parts
         ]
@@ -156,7 +156,7 @@ def fit_samples(
     n_jobs: int | None,
     callback: Callback | None,
     tol: float,
-    max_steps: int,
+    max_iter: int,
 ) -> Learned:
     """Follow unbiased gradients of the likelihood by averaged, projected, adaptive steps.
 
@@ -175,7 +175,7 @@ def fit_samples(
         seed=rng,
         callback=callback,
         tol=tol,
-        max_steps=max_steps,
+        max_iter=max_iter,
         estimate=FixedNoise(_SHARED if objective.together else _DRAWS, as_key(rng), n_jobs),
     )
     return dataclasses.replace(found, details={**found.details, "method": "samples"})

@@ -68,7 +68,7 @@ def score(
     theta: FloatArray,
     *,
     patterns: int = 4,
-    samples: int = _SAMPLES,
+    n_samples: int = _SAMPLES,
     seed: Seed = 0,
     n_jobs: int | None = None,
 ) -> Score:
@@ -83,7 +83,7 @@ def score(
         The parameters.
     patterns : int, 1 to 16
         How often other pixels are hidden, one in 16 each time; with 16, each pixel once.
-    samples : int
+    n_samples : int
         Perturbations behind each prediction.
     seed : int, Generator or None
         Which pixels are hidden, and the perturbations. With the same seed, differences between
@@ -107,7 +107,7 @@ def score(
     >>> bool(better > 3 * error)
     True
     """
-    found = hidden_means(examples, theta, patterns, samples, seed, n_jobs)
+    found = hidden_means(examples, theta, patterns, n_samples, seed, n_jobs)
     return Score(
         tuple(
             np.concatenate(
@@ -122,7 +122,7 @@ def hidden_means(
     examples: Examples,
     theta: FloatArray,
     patterns: int,
-    samples: int,
+    n_samples: int,
     seed: Seed,
     n_jobs: int | None,
 ) -> list[FloatArray]:
@@ -133,7 +133,7 @@ def hidden_means(
     check_observed(examples, "a score without labels needs")
     theta = check_start(theta, examples.layout)
     count = check_integer(patterns, "patterns", 1, PART + 1)
-    draws = check_integer(samples, "samples", 1, 2**31)
+    draws = check_integer(n_samples, "n_samples", 1, 2**31)
     places, key = as_keys(as_generator(seed), 2)
     turns = [
         np.random.default_rng([places, g]).integers(PART, size=(group.count, group.prepared.n))

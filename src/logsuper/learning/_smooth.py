@@ -56,7 +56,7 @@ def minimize(
     start: FloatArray | None = None,
     callback: Callback | None = None,
     tol: float = 1e-6,
-    max_iterations: int = 500,
+    max_iter: int = 500,
     curvature: FloatArray | None = None,
     units: FloatArray | None = None,
     warn: bool = True,
@@ -80,7 +80,7 @@ def minimize(
         The fit has converged when no entry of the projected gradient is larger than
         :math:`\mathrm{tol}\,\max(1,\sqrt{h_j})`: for likelihoods, when expected and observed
         statistics differ by at most tol, or by tol standard deviations where these are larger.
-    max_iterations : int
+    max_iter : int
     curvature : ndarray of shape (P,), optional
         The :math:`h_j` of an earlier, similar fit, to save measuring them.
     units : ndarray of shape (P,), optional
@@ -109,7 +109,7 @@ def minimize(
     >>> import numpy as np, logsuper as ls
     >>> from logsuper.learning import FixedNoise, Objective, Penalty, make_examples, minimize
     >>> data = make_examples([ls.Modular([0.0])], labels=[[1], [1], [1], [0]])
-    >>> objective = Objective.supervised(data, FixedNoise(1001, key=0))
+    >>> objective = Objective.supervised(data, FixedNoise(1001, seed=0))
     >>> penalty = Penalty.of(data.layout, alpha=1.0)
     >>> found = minimize(objective, penalty, tol=1e-3)
     >>> np.round(found.parameters.modular, 2)  # log 3
@@ -118,7 +118,7 @@ def minimize(
     check_problem(objective.examples, penalty)
     layout = objective.examples.layout
     tolerance = check_tol(tol)
-    most = check_integer(max_iterations, "max_iterations", 0, 2**31)
+    most = check_integer(max_iter, "max_iter", 0, 2**31)
     run = _Run(objective, penalty, callback)
     first = run.evaluate(check_start(start, layout))
     broken = int(np.sum(~np.isfinite(first.gradient)))
@@ -171,7 +171,7 @@ def minimize(
     if not converged and warn:
         warnings.warn(
             f"L-BFGS stopped after {run.history[-1].step} iterations with a projected gradient of "
-            f"{left:.3g}, above {tolerance:g}; raise max_iterations or tol, or add a penalty",
+            f"{left:.3g}, above {tolerance:g}; raise max_iter or tol, or add a penalty",
             ConvergenceWarning,
             stacklevel=2,
         )

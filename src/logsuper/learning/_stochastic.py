@@ -60,7 +60,7 @@ class Descent:
     steps : Steps
     batch : int
         Examples of a step.
-    key : int
+    seed : int
         Of the stream of batches.
     average : bool
         Whether the average of the iterates is the result, or the last of them.
@@ -72,9 +72,9 @@ class Descent:
     >>> from logsuper.learning import make_examples, make_steps
     >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
     >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
-    >>> objective = Objective.supervised(data, FreshNoise(samples=8, key=1))
+    >>> objective = Objective.supervised(data, FreshNoise(n_samples=8, seed=1))
     >>> steps = make_steps("adaptive", data, rate=1.0)
-    >>> descent = Descent(objective, Penalty.of(data.layout), objective, steps, batch=3, key=2)
+    >>> descent = Descent(objective, Penalty.of(data.layout), objective, steps, batch=3, seed=2)
     >>> state = descent.init(data.layout.fill(alpha=0.5))
     >>> for _ in range(20):
     ...     state = descent.update(state)
@@ -87,7 +87,7 @@ class Descent:
     estimate: Objective
     steps: Steps
     batch: int
-    key: int
+    seed: int
     average: bool = True
 
     def init(self, start: FloatArray) -> State:
@@ -98,7 +98,7 @@ class Descent:
         """Return the state after one more step."""
         step, theta = state.step + 1, state.theta
         examples = self.objective.examples
-        index = draw_batch(self.key, step, self.batch, examples.count)
+        index = draw_batch(self.seed, step, self.batch, examples.count)
         loss = self.objective.loss(theta, index, step)
         gradient = loss.gradient + self.penalty.gradient(theta)
         squares = self.steps.average(state.squares, gradient, step)
@@ -156,12 +156,12 @@ class Descent:
         state: State,
         *,
         tol: float,
-        max_steps: int,
+        max_iter: int,
         callback: Callback | None = None,
         checkpoint: Path | None = None,
         problem: str = "",
     ) -> State:
-        """Take steps until `converged`, or `max_steps` are done."""
+        """Take steps until `converged`, or `max_iter` are done."""
         saved, pulse = time.monotonic(), Pulse(callback)
         try:
             while not self.converged(state, tol):
@@ -169,7 +169,7 @@ class Descent:
                     state = self.record(state)
                     pulse(state.history[-1])
                     continue
-                if state.step >= max_steps:
+                if state.step >= max_iter:
                     break
                 state = self.update(state)
                 pulse.beat(state.step, state.cuts)
@@ -202,7 +202,7 @@ class Descent:
         if self._shares_draws:
             return np.arange(examples.count)
         most = max(2, min(_EXAMPLES, _PIXELS // max(1, examples.largest)))
-        return np.sort(draw_order(self.key, 0, examples.count)[-most:])
+        return np.sort(draw_order(self.seed, 0, examples.count)[-most:])
 
     @functools.cached_property
     def _shares_draws(self) -> bool:

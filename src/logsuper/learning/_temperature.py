@@ -66,7 +66,7 @@ def best_temperature(
     theta: ArrayLike,
     *,
     method: str = "logistic",
-    samples: int = SAMPLES,
+    n_samples: int = SAMPLES,
     seed: Seed = 0,
     n_jobs: int | None = None,
 ) -> float:
@@ -101,8 +101,8 @@ def best_temperature(
     """
     check_examples(examples, n_jobs)
     if not examples.has_labels:
-        return _least(_hidden(examples, theta, samples, seed, n_jobs))
-    p = means(examples, theta, method=method, samples=samples, seed=seed, n_jobs=n_jobs)
+        return _least(_hidden(examples, theta, n_samples, seed, n_jobs))
+    p = means(examples, theta, method=method, n_samples=n_samples, seed=seed, n_jobs=n_jobs)
     margins = np.concatenate([logit(own) * (2.0 * x - 1.0) for x, own in examples.compare(p)])
     # what is certain stays so at any temperature
     margins = margins[np.isfinite(margins)]

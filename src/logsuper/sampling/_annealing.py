@@ -24,9 +24,9 @@ def log_partition(
     f: SubmodularFunction,
     meter: Meter,
     *,
-    samples: int = 100,
+    n_samples: int = 100,
     steps: int = 500,
-    max_sweeps: int = 2**13,
+    max_iter: int = 2**13,
     seed: Seed = None,
     n_jobs: int | None = None,
     confidence: float = 0.95,
@@ -43,11 +43,11 @@ def log_partition(
     ----------
     f : SubmodularFunction
     meter : Meter
-    samples : int
+    n_samples : int
         Independent chains each way.
     steps : int
         The more, the closer the two averages.
-    max_sweeps : int
+    max_iter : int
         Of coupling from the past, which gives the chains on the way back their start.
     seed : int, Generator or None
     n_jobs : int, optional
@@ -69,9 +69,9 @@ def log_partition(
     >>> found.interval[0] < 1.0064 < found.interval[1]  # log 2 + log(1 + 1/e)
     True
     """
-    total = check_count(samples, "samples", 2)
+    total = check_count(n_samples, "n_samples", 2)
     points = np.linspace(0.0, 1.0, check_count(steps, "steps", 1) + 1)
-    cap = check_count(max_sweeps, "max_sweeps", 1)
+    cap = check_count(max_iter, "max_iter", 1)
     level = check_confidence(confidence)
     threads = count_threads(n_jobs)
     scan = make_scan(check_function(f))

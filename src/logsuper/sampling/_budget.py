@@ -39,10 +39,10 @@ class Progress:
     planned : float
         Known to be needed so far. Where nobody knows how many it will take, as in coupling from the
         past, it grows.
-    samples : int
-        Finished so far.
-    count : int
-        Samples in all.
+    finished : int
+        Samples so far.
+    n_samples : int
+        In all.
 
     Examples
     --------
@@ -50,14 +50,14 @@ class Progress:
     >>> m = ls.LogSupermodular(ls.Cut(3, [(0, 1), (1, 2)], 1.0))
     >>> seen = []
     >>> X = m.sample(100, seed=0, callback=seen.append)
-    >>> seen[-1].samples, seen[-1].count
+    >>> seen[-1].finished, seen[-1].n_samples
     (100, 100)
     """
 
     operations: float
     planned: float
-    samples: int
-    count: int
+    finished: int
+    n_samples: int
 
 
 Callback = Callable[[Progress], object]

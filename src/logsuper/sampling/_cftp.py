@@ -32,7 +32,7 @@ def sample(
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
-    max_sweeps: int = 2**13,
+    max_iter: int = 2**13,
 ) -> Bits:
     r"""Draw independent exact samples of :math:`p(x)\propto e^{-f(x)}`.
 
@@ -51,7 +51,7 @@ def sample(
     seed : int, Generator or None
     n_jobs : int, optional
         Threads over the samples; callables take one.
-    max_sweeps : int
+    max_iter : int
         How far to go into the past before giving up.
 
     Returns
@@ -75,7 +75,7 @@ def sample(
     >>> bool(abs(both - 4 / 13) < 0.03)
     True
     """
-    total, cap = check_count(count), check_count(max_sweeps, "max_sweeps", 1)
+    total, cap = check_count(count), check_count(max_iter, "max_iter", 1)
     scan = make_scan(check_function(f))
     threads = count_threads(n_jobs)
     return couple(scan, scan.modular[None], as_key(seed), total, cap, threads, meter)
@@ -87,7 +87,7 @@ def sample_fields(
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
-    max_sweeps: int = 2**13,
+    max_iter: int = 2**13,
     budget: float = BUDGET,
     callback: Callback | None = None,
 ) -> Bits:
@@ -98,7 +98,7 @@ def sample_fields(
     f : SubmodularFunction
     theta : array-like of shape (M, n)
         Finite fields: the posteriors of many images under one prior, for instance.
-    seed, n_jobs, max_sweeps, budget, callback
+    seed, n_jobs, max_iter, budget, callback
         As for the sampler "cftp".
 
     Returns
@@ -118,7 +118,7 @@ def sample_fields(
     """
     fields, _ = check_theta(theta, check_function(f).n)
     refuse(np.isinf(fields), fields, "theta", "fix an element with f.condition instead")
-    cap = check_count(max_sweeps, "max_sweeps", 1)
+    cap = check_count(max_iter, "max_iter", 1)
     threads = count_threads(n_jobs)
     meter = Meter("cftp", budget, callback, len(fields))
     key = as_key(seed)
@@ -135,13 +135,13 @@ def couple(
     theta: FloatArray,
     key: int,
     count: int,
-    max_sweeps: int,
+    max_iter: int,
     threads: int,
     meter: Meter,
 ) -> Bits:
     """Return one exact sample for each problem 0, ..., count - 1, with one field or as many."""
     meter.require(scan.operations(count, 2, 1), f"{count} samples of {scan.n} elements")
-    coupling = _Coupling(scan, theta, key, max_sweeps, threads, meter)
+    coupling = _Coupling(scan, theta, key, max_iter, threads, meter)
     out = np.empty((count, scan.n), dtype=np.uint8)
     step = max(threads, _HELD // scan.n)
     for first in range(0, count, step):
@@ -157,7 +157,7 @@ class _Coupling:
     scan: Scan
     theta: FloatArray
     key: int
-    max_sweeps: int
+    max_iter: int
     threads: int
     meter: Meter
 
@@ -172,7 +172,7 @@ class _Coupling:
             if sweeps == _HARD and len(problems) > 1:
                 self.finish(problems[:1], reached, differing, out)
                 problems = problems[1:]
-            sweeps = min(sweeps, self.max_sweeps)
+            sweeps = min(sweeps, self.max_iter)
             cost = scan.operations(len(problems), 2, sweeps)
             if not meter.affords(cost):
                 raise NotCoalesced(reached, differing, scan.n, meter.budget)
@@ -182,7 +182,7 @@ class _Coupling:
             out[problems[apart == 0]] = states[apart == 0, 0]
             meter.spend(0.0, samples=int((apart == 0).sum()))
             problems, differing, reached = problems[apart > 0], int(apart.max()), sweeps
-            if len(problems) and sweeps == self.max_sweeps:
+            if len(problems) and sweeps == self.max_iter:
                 raise NotCoalesced(sweeps, differing, scan.n)
 
 

@@ -18,14 +18,14 @@ class NotCoalesced(RuntimeError):
     >>> import logsuper as ls
     >>> from logsuper.sampling import NotCoalesced, sample
     >>> try:
-    ...     sample(ls.Cut(2, [(0, 1)], 40.0), 1, "cftp", seed=0, max_sweeps=64)
+    ...     sample(ls.Cut(2, [(0, 1)], 40.0), 1, "cftp", seed=0, max_iter=64)
     ... except NotCoalesced as error:
     ...     print(error.sweeps, error.differing)
     64 2
     """
 
     def __init__(self, sweeps: int, differing: int, n: int, budget: float | None = None) -> None:
-        limit = "max_sweeps" if budget is None else "budget"
+        limit = "max_iter" if budget is None else "budget"
         cap = f"{sweeps}" if budget is None else f"{budget:.2g} operations, after {sweeps} sweeps"
         super().__init__(
             f"coupling from the past did not coalesce within {limit} = {cap}: {differing} of "

@@ -13,7 +13,7 @@ Bits = NDArray[np.uint8]
 MOST = 2**31
 
 
-def check_count(value: object, name: str = "count", least: int = 0) -> int:
+def check_count(value: object, name: str = "n_samples", least: int = 0) -> int:
     """Return a number of samples, sweeps or chains."""
     return check_integer(value, name, least, MOST)
 

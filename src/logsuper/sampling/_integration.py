@@ -19,7 +19,7 @@ def log_partition(
     f: SubmodularFunction,
     meter: Meter,
     *,
-    samples: int = 200,
+    n_samples: int = 200,
     steps: int = 32,
     sampler: str = "cftp",
     seed: Seed = None,
@@ -39,7 +39,7 @@ def log_partition(
     f : SubmodularFunction
     meter : Meter
         Of all samples together.
-    samples : int
+    n_samples : int
         At each of the steps + 1 points of the path.
     steps : int
     sampler : str
@@ -66,7 +66,7 @@ def log_partition(
     >>> found.interval[0] < 1.0064 < found.interval[1]  # log 2 + log(1 + 1/e)
     True
     """
-    total = check_count(samples, "samples", 2)
+    total = check_count(n_samples, "n_samples", 2)
     points = np.linspace(0.0, 1.0, check_count(steps, "steps", 1) + 1)
     level = check_confidence(confidence)
     g, t = split_modular(check_function(f))

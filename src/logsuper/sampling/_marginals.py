@@ -22,7 +22,7 @@ _BLOCK = 1 << 24
 def marginals(
     f: SubmodularFunction,
     *,
-    samples: int = 1000,
+    n_samples: int = 1000,
     sampler: str = "cftp",
     seed: Seed = None,
     n_jobs: int | None = None,
@@ -38,7 +38,7 @@ def marginals(
     Parameters
     ----------
     f : SubmodularFunction
-    samples : int
+    n_samples : int
     sampler : str
         One of `SAMPLERS`. With an exact one, such as "cftp", the values are unbiased.
     seed : int, Generator or None
@@ -60,11 +60,11 @@ def marginals(
     >>> import logsuper as ls
     >>> from logsuper.sampling import marginals
     >>> f = ls.Cut(3, [(0, 1), (1, 2)], 1.0) - ls.Modular([2.0, 0.0, 0.0])
-    >>> found = marginals(f, samples=2000, seed=0, confidence=0.99)
+    >>> found = marginals(f, n_samples=2000, seed=0, confidence=0.99)
     >>> found
     <3 marginals by sampling, known to 0.0654, standard error up to 0.011>
     """
-    total = check_count(samples, "samples", 1)
+    total = check_count(n_samples, "n_samples", 1)
     level = None if confidence is None else check_confidence(confidence)
     if level is not None and sampler in SAMPLERS and not SAMPLERS[sampler].exact:
         exact = ", ".join(name for name, entry in SAMPLERS.items() if entry.exact)
@@ -86,7 +86,7 @@ def marginals(
         upper=upper,
         stderr=frequency_error(ones / total, total),
         confidence=level,
-        details={"samples": total, "sampler": sampler},
+        details={"n_samples": total, "sampler": sampler},
     )
 
 
@@ -103,7 +103,7 @@ def coupled_marginals(
     f: SubmodularFunction,
     *,
     sweeps: int = 100,
-    samples: int = 100,
+    n_samples: int = 100,
     seed: Seed = None,
     n_jobs: int | None = None,
     confidence: float = 0.95,
@@ -118,7 +118,7 @@ def coupled_marginals(
     f : SubmodularFunction
     sweeps : int
         The more, the narrower.
-    samples : int
+    n_samples : int
         Independent pairs of chains.
     seed : int, Generator or None
     n_jobs : int, optional
@@ -138,11 +138,11 @@ def coupled_marginals(
     >>> from logsuper.sampling import coupled_marginals
     >>> fh, fv = ls.grid_cuts((8, 8))
     >>> f = 0.5 * fh + 0.5 * fv - ls.Modular([2.0] * 64)
-    >>> found = coupled_marginals(f, sweeps=5, samples=2000, seed=0)
+    >>> found = coupled_marginals(f, sweeps=5, n_samples=2000, seed=0)
     >>> bool(found.lower.min() > 0.92), bool((found.upper - found.lower).max() < 0.05)
     (True, True)
     """
-    length, total = check_count(sweeps, "sweeps", 1), check_count(samples, "samples", 1)
+    length, total = check_count(sweeps, "sweeps", 1), check_count(n_samples, "n_samples", 1)
     level = check_confidence(confidence)
     threads = count_threads(n_jobs)
     key = as_key(seed)
@@ -164,7 +164,7 @@ def coupled_marginals(
         lower=lower,
         upper=upper,
         confidence=level,
-        details={"samples": total, "sweeps": length, "coalesced": met / total},
+        details={"n_samples": total, "sweeps": length, "coalesced": met / total},
     )
 
 

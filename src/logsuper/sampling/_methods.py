@@ -56,7 +56,7 @@ ESTIMATORS: dict[str, str] = {"ti": "_integration", "ais": "_annealing"}
 
 def sample(
     f: SubmodularFunction,
-    count: int,
+    n_samples: int,
     method: str = "cftp",
     *,
     seed: Seed = None,
@@ -69,7 +69,7 @@ def sample(
     Parameters
     ----------
     f : SubmodularFunction
-    count : int
+    n_samples : int
     method : {"cftp", "ancestral", "rejection", "gibbs", "swendsen_wang", "perturb"}
         The first three are exact.
     seed : int, Generator or None
@@ -81,18 +81,18 @@ def sample(
     callback : callable, optional
         Called with a `Progress` at least each second, and at the end; what it raises ends the run.
     **options
-        Those of the method: ``n_jobs``, ``max_sweeps``, ``burn_in``, ...
+        Those of the method: ``n_jobs``, ``max_iter``, ``burn_in``, ...
 
     Returns
     -------
-    ndarray of shape (count, n), uint8
+    ndarray of shape (n_samples, n), uint8
 
     Raises
     ------
     TooLarge
         If the least that the method can take is beyond the budget.
     NotCoalesced
-        If "cftp" does not finish within its budget and `max_sweeps`.
+        If "cftp" does not finish within its budget and `max_iter`.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def sample(
            [1, 0]], dtype=uint8)
     """
     meter = Meter(method, budget, callback)
-    samples = draw(f, count, method, meter, {"seed": as_generator(seed), **options})
+    samples = draw(f, n_samples, method, meter, {"seed": as_generator(seed), **options})
     meter.report()
     return samples
 

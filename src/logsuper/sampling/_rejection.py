@@ -30,7 +30,7 @@ def sample(
     *,
     seed: Seed = None,
     n_jobs: int | None = None,
-    max_tries: int = 10**6,
+    max_iter: int = 10**6,
 ) -> Bits:
     r"""Draw independent exact samples of :math:`p(x)\propto e^{-f(x)}` by rejection.
 
@@ -44,7 +44,7 @@ def sample(
     seed : int, Generator or None
     n_jobs : int, optional
         Threads of the min-norm point.
-    max_tries : int
+    max_iter : int
         How many to draw before giving up.
 
     Returns
@@ -54,7 +54,7 @@ def sample(
     Raises
     ------
     TooLarge
-        If too few are accepted within `max_tries`, or the budget.
+        If too few are accepted within `max_iter`, or the budget.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def sample(
     >>> bool(abs((X[:, 0] != X[:, 1]).mean() - 0.269) < 0.03)
     True
     """
-    total, cap = check_count(count), check_count(max_tries, "max_tries", 1)
+    total, cap = check_count(count), check_count(max_iter, "max_iter", 1)
     key = as_key(seed)
     cost = _NUMBER * (check_function(f).n + f._row_cost())
     meter.require(total * cost, f"{total} samples of {f!r}")
@@ -75,7 +75,7 @@ def sample(
         if tries == cap:
             raise TooLarge(
                 f"rejection accepted {have} of {tries} tries, and {total} samples were asked for; "
-                "raise max_tries, or use 'cftp'",
+                "raise max_iter, or use 'cftp'",
                 tries * total / max(1, have),
             )
         size = max(1, min(cap - tries, 2 * total, _BLOCK // (f.n + 1), int(PIECE / cost)))

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._base import (
     FloatArray,
+    Seed,
     as_list,
     check_flag,
     check_integer,
     check_limit,
     count_threads,
+    stream_key,
 )
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._conditional import ROUNDS, adder, average
@@ -183,8 +185,8 @@ class Prepared:
         self,
         theta: ArrayLike,
         alpha: ArrayLike,
-        samples: int,
-        key: int,
+        n_samples: int,
+        seed: Seed,
         return_samples: bool = False,
         edge_weights: ArrayLike | None = None,
         first_sample: int = 0,
@@ -195,7 +197,7 @@ class Prepared:
         r"""Solve every problem under fresh logistic noise, and average.
 
         The noise is drawn inside the kernel from a counter: the draw for element d of sample s of
-        problem m depends on (`key`, m, s, d) alone, hence on no number of threads, and is never
+        problem m depends on (`seed`, m, s, d) alone, hence on no number of threads, and is never
         stored.
 
         Parameters
@@ -203,10 +205,10 @@ class Prepared:
         theta : array-like of shape (n,) or (M, n)
             Fields, to which the noise is added.
         alpha : array-like of shape (K,) or (M, K)
-        samples : int
+        n_samples : int
             Perturbations of each problem.
-        key : int
-            Stream key, at least 0 and below 2**64. The same key gives the same noise.
+        seed : int, Generator or None
+            An integer below 2**64 is the key of the noise: the same gives the same.
         return_samples : bool
             Whether to return the maximisers themselves.
         edge_weights : array-like, optional
@@ -232,15 +234,15 @@ class Prepared:
         >>> import numpy as np
         >>> import logsuper as ls
         >>> s = ls.prepare([ls.Cut(2, [(0, 1)])])
-        >>> out = s.perturb(np.zeros(2), alpha=[1.0], samples=100_000, key=1)
+        >>> out = s.perturb(np.zeros(2), alpha=[1.0], n_samples=100_000, seed=1)
         >>> abs(out.stats[0, 0] - 2 / (1 + np.e) ** 2) < 0.01  # 2 sigma(-alpha)^2
         np.True_
         """
         field, _ = check_theta(theta, self.n, allow_nan=True)
         weights = check_alpha(alpha, len(self.functions))
         factors = self._check_factors(edge_weights)
-        count = check_integer(samples, "samples", 1, 2**31)
-        seed = check_integer(key, "key", 0, 2**64)
+        count = check_integer(n_samples, "n_samples", 1, 2**31)
+        key = stream_key(seed)
         start = check_integer(first_sample, "first_sample", 0, 2**32 - count + 1)
         threads = count_threads(n_jobs)
         limit = check_limit(memory_limit)
@@ -260,7 +262,7 @@ class Prepared:
                     factors,
                     names,
                     count,
-                    seed,
+                    key,
                     start,
                     return_samples,
                     threads,
@@ -272,14 +274,14 @@ class Prepared:
             limit,
         )
         self._refuse_unfit(theta)
-        return self._direct.perturb(field, weights, names, count, seed, start, return_samples)
+        return self._direct.perturb(field, weights, names, count, key, start, return_samples)
 
     def conditional_means(
         self,
         theta: ArrayLike,
         alpha: ArrayLike,
-        samples: int,
-        key: int,
+        n_samples: int,
+        seed: Seed,
         rounds: int = ROUNDS,
         edge_weights: ArrayLike | None = None,
         numbers: ArrayLike | None = None,
@@ -295,7 +297,7 @@ class Prepared:
 
         Parameters
         ----------
-        theta, alpha, samples, key, edge_weights, numbers, n_jobs
+        theta, alpha, n_samples, seed, edge_weights, numbers, n_jobs
             As in `perturb`, with the same noise.
         rounds : int, default 2
             The more, the nearer to the law of the maximisers; exact on trees with enough of them.
@@ -309,18 +311,18 @@ class Prepared:
         >>> import logsuper as ls
         >>> s = ls.prepare([ls.Cut(3, [(0, 1), (1, 2)])])
         >>> theta, alpha = [4.0, 3.0, 3.0], [2.0]
-        >>> s.perturb(theta, alpha, samples=20, key=0).mean  # frequencies
+        >>> s.perturb(theta, alpha, n_samples=20, seed=0).mean  # frequencies
         array([[1., 1., 1.]])
-        >>> s.conditional_means(theta, alpha, samples=20, key=0).round(3)
+        >>> s.conditional_means(theta, alpha, n_samples=20, seed=0).round(3)
         array([[0.997, 0.997, 0.993]])
-        >>> s.perturb(theta, alpha, samples=1_000_000, key=1).mean.round(3)
+        >>> s.perturb(theta, alpha, n_samples=1_000_000, seed=1).mean.round(3)
         array([[0.997, 0.997, 0.992]])
         """
         field, _ = check_theta(theta, self.n, allow_nan=True)
         weights = check_alpha(alpha, len(self.functions))
         factors = self._check_factors(edge_weights)
-        count = check_integer(samples, "samples", 1, 2**31)
-        seed = check_integer(key, "key", 0, 2**64)
+        count = check_integer(n_samples, "n_samples", 1, 2**31)
+        key = stream_key(seed)
         depth = check_integer(rounds, "rounds", 0, 2**20)
         threads = count_threads(n_jobs)
         names = check_numbers(numbers, self._count(field, weights, factors))
@@ -329,12 +331,12 @@ class Prepared:
             return sums
 
         def draw(first: int, size: int) -> NDArray[np.uint8]:
-            found = self.perturb(field, weights, size, seed, True, factors, first, names, n_jobs)
+            found = self.perturb(field, weights, size, key, True, factors, first, names, n_jobs)
             assert found.samples is not None
             return found.samples
 
         add = adder(
-            self._flow, self.functions, field, weights, factors, names, seed, depth, threads, sums
+            self._flow, self.functions, field, weights, factors, names, key, depth, threads, sums
         )
         return average(draw, add, sums, count, field)
 

@@ -30,7 +30,7 @@ class Perturbed:
     --------
     >>> import logsuper as ls
     >>> s = ls.prepare([ls.Cut(3, [(0, 1), (1, 2)])])
-    >>> out = s.perturb([1.0, 0.0, -1.0], alpha=[1.0], samples=50, key=3)
+    >>> out = s.perturb([1.0, 0.0, -1.0], alpha=[1.0], n_samples=50, seed=3)
     >>> out.mean.shape, out.stats.shape, out.values.shape, out.samples
     ((1, 3), (1, 1), (1, 50), None)
     """
