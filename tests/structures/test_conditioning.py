@@ -290,8 +290,8 @@ def test_perturbed_and_smoothed(shape: Shape, neighbors: int, style: str, seed: 
     plain = ls.prepare([rebuilt(f) for f in functions])
     theta, alpha = rng.normal(size=(2, s.n)), rng.uniform(0.2, 1.0, (2, len(functions)))
     theta[0, :2] = np.inf, -np.inf
-    found = s.perturb(theta, alpha, 5, key=7, return_samples=True, first_sample=3)
-    other = plain.perturb(theta, alpha, 5, key=7, return_samples=True, first_sample=3)
+    found = s.perturb(theta, alpha, 5, seed=7, return_samples=True, first_sample=3)
+    other = plain.perturb(theta, alpha, 5, seed=7, return_samples=True, first_sample=3)
     assert np.array_equal(found.samples, other.samples)
     assert np.allclose(found.values, other.values, atol=1e-10)
     assert np.allclose(found.stats, other.stats, atol=1e-10)
@@ -303,8 +303,8 @@ def test_perturbed_and_smoothed(shape: Shape, neighbors: int, style: str, seed: 
     factors = rng.exponential(size=(2, len(s.edges)))
     assert np.array_equal(s.edges, plain.edges)
     for edge_weights in (None, factors):
-        one = s.conditional_means(theta, alpha, 4, key=1, edge_weights=edge_weights)
-        two = plain.conditional_means(theta, alpha, 4, key=1, edge_weights=edge_weights)
+        one = s.conditional_means(theta, alpha, 4, seed=1, edge_weights=edge_weights)
+        two = plain.conditional_means(theta, alpha, 4, seed=1, edge_weights=edge_weights)
         assert np.allclose(one, two, rtol=0, atol=1e-6)
         assert one[0, 0] == 1.0 and one[0, 1] == 0.0
 
@@ -323,13 +323,13 @@ def test_the_noise_of_the_whole_grid(shape: Shape, neighbors: int, seed: int) ->
     theta = rng.normal(size=(2, free))
     ends = np.where(np.array([fixed[d] for d in range(free, n)]) == 1, np.inf, -np.inf)
     held = np.concatenate([theta, np.tile(ends, (2, 1))], axis=1)
-    here = s.perturb(theta, alpha, 6, key=3, return_samples=True)
-    there = ls.prepare(whole).perturb(held, alpha, 6, key=3, return_samples=True)
+    here = s.perturb(theta, alpha, 6, seed=3, return_samples=True)
+    there = ls.prepare(whole).perturb(held, alpha, 6, seed=3, return_samples=True)
     assert np.array_equal(here.samples, there.samples[..., :free])
     assert np.allclose(here.values, there.values + alpha @ constants, rtol=0, atol=1e-10)
     assert np.allclose(here.stats + constants, there.stats, rtol=0, atol=1e-10)
-    one = s.conditional_means(theta, alpha, 6, key=3)
-    two = ls.prepare(whole).conditional_means(held, alpha, 6, key=3)
+    one = s.conditional_means(theta, alpha, 6, seed=3)
+    two = ls.prepare(whole).conditional_means(held, alpha, 6, seed=3)
     assert np.allclose(one, two[:, :free], rtol=0, atol=1e-5)
 
 
