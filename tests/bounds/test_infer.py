@@ -382,3 +382,14 @@ def test_methods_refuse_what_they_cannot_do() -> None:
               choice=Choice("enumeration"))  # fmt: skip
     with pytest.raises(ValueError, match="method must be one of enumeration, elimination, card"):
         infer(logdet, np.ones(1), np.zeros((1, 12)), choice=Choice("transfer"))
+
+
+def test_no_models_and_widths_of_what_is_not_an_image() -> None:
+    s = ls.prepare(ls.grid_cuts((3, 4), neighbors=8))
+    alpha, none = np.ones(4), np.empty((0, 12))
+    found = infer(s, alpha, none, choice=choose(s))
+    assert (
+        found.values.shape == (0,) and found.stats.shape == (0, 4) and found.mean.shape == (0, 12)
+    )
+    with pytest.raises(NotApplicable, match="strips needs 4-neighbour cuts"):
+        strip_widths(s, alpha, np.zeros((1, 12)), None, 3, np.zeros((1, 12), dtype=np.uint8))

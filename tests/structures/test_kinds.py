@@ -248,3 +248,11 @@ def test_the_solver_follows_from_the_kind(seed: int) -> None:
                 assert ls.prepare([f]).solver == expected, family
     functions = make_functions(rng, (3, 4), 4, "sum")
     assert ls.prepare(functions).solver == ("graph" if kernels() is None else "grid")
+
+
+def test_several_functions_that_nobody_else_holds() -> None:
+    def made() -> list[ls.SubmodularFunction]:
+        return [ls.Cut(3, [(0, 1)]) - ls.Modular([1.0, 0.0, 0.0]), ls.Cut(3, [(1, 2)])]
+
+    structure = find_structure(made())
+    assert len(structure.functions) == 2 and len(structure.pairwise) == 2

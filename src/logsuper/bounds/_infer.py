@@ -95,6 +95,8 @@ def infer(
     True
     """
     method = check_choice(choice.method, "method", _METHODS)
+    if not len(theta):
+        return Inferred(np.empty(0), np.empty((0, len(alpha))), np.empty(theta.shape))
     if method == "strips":
         return _strips(prepared, alpha, theta, factors, choice.window, side, references, n_jobs)
     return _METHODS[method](prepared, alpha, theta, factors)
@@ -110,7 +112,7 @@ def strip_widths(
     n_jobs: int | None = None,
 ) -> FloatArray:
     """Return how far log Z can be from the bounds that strips of so many columns give, (M,)."""
-    pairs = need_pairs(prepared, factors is not None, "strips")
+    pairs = _pairs_of_image(prepared, factors)
 
     def one(m: int) -> float:
         free = pairs.free(pairs.scaled(_row(factors, m)), alpha, theta[m])
@@ -237,12 +239,7 @@ def _strips(
     n_jobs: int | None,
 ) -> Inferred:
     """Bound log Z of each image by windows, with its derivatives."""
-    pairs = need_pairs(prepared, factors is not None, "strips")
-    if prepared.structure.image_shape is None or not prepared.structure.is_whole:
-        raise NotApplicable(
-            "strips needs 4-neighbour cuts of one image (grid_cuts) without fixed pixels, got "
-            f"{list(prepared.functions)!r}"
-        )
+    pairs = _pairs_of_image(prepared, factors)
     if references is None:
         references = prepared.maximize(theta, alpha, edge_weights=factors, n_jobs=n_jobs)[0]
     known = references
@@ -267,6 +264,17 @@ _METHODS: dict[str, Callable[..., Inferred]] = {
 }
 
 # ------------------------------------------------------------------------------------------ inside
+
+
+def _pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
+    """Return the functions on common edges; refuse what is not on a whole image."""
+    pairs = need_pairs(prepared, factors is not None, "strips")
+    if prepared.structure.image_shape is None or not prepared.structure.is_whole:
+        raise NotApplicable(
+            "strips needs 4-neighbour cuts of one image (grid_cuts) without fixed pixels, got "
+            f"{list(prepared.functions)!r}"
+        )
+    return pairs
 
 
 def _row(factors: FloatArray | None, m: int) -> FloatArray | None:

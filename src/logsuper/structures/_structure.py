@@ -3,8 +3,8 @@ r"""What functions :math:`f_1,\dots,f_K` are to a computer, found once and kept 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -68,8 +68,12 @@ class Structure:
     """
 
     def __init__(self, functions: Sequence[SubmodularFunction]) -> None:
-        # weakly, for the structure is kept with a single function, which its callers hold
-        self._functions = tuple(weakref.ref(f) for f in functions)
+        # a single function weakly: the structure is kept with it, and its callers hold it
+        self._functions: tuple[Callable[[], SubmodularFunction | None], ...]
+        if len(functions) == 1:
+            self._functions = (weakref.ref(functions[0]),)
+        else:
+            self._functions = tuple(partial(_same, f) for f in functions)
         self.n = functions[0].n
         self.cuts: list[tuple[int, float, Cut]] = []
         self.tilts: dict[int, FloatArray] = {}
@@ -136,7 +140,8 @@ class Structure:
     @cached_property
     def image(self) -> Image | None:
         """The sum of the functions on the 4-neighbour grid of an image, or None."""
-        if self.grid is None and self.others and self.count == 1 and self.pairwise is not None:
+        few = bool(self.others) and self.count == 1 and self.counts is None
+        if few and self.pairwise is not None:
             # other terms that are no more than edges and fields
             [form] = self.pairwise
             grid = find_grid(self.n, [(0, 1.0, Cut(self.n, form.edges, form.weights))])
@@ -254,6 +259,10 @@ class Structure:
         for members, _ in tables.values():
             times[members] += 1
         return None if (times > 1).any() else list(tables.values())
+
+
+def _same(f: SubmodularFunction) -> SubmodularFunction:
+    return f
 
 
 def counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
