@@ -19,6 +19,8 @@ def values(m: ls.LogSupermodular, seed: int) -> dict[str, float]:
     """Return the value of every method that is valid, with its noise on the safe side."""
     found = {}
     for name, method in METHODS.items():
+        if method.find("log_partition") is None:
+            continue  # it has marginals only
         options = {"seed": seed} if name in SAMPLED else {}
         try:
             bound = m.log_partition(name, **options)
@@ -72,6 +74,6 @@ def test_all_methods_agree_on_modular_functions(seed):
     f = ls.Modular(np.random.default_rng(seed).normal(size=12) * 3)
     exact = float(np.logaddexp(0.0, -f.t).sum())
     for name in METHODS:
-        if name not in ("transfer", "strips"):  # a Modular is no grid
+        if name not in ("transfer", "strips") and METHODS[name].find("log_partition"):
             value = ls.LogSupermodular(f).log_partition(name).value
             assert value == pytest.approx(exact, abs=1e-8), name

@@ -112,7 +112,7 @@ class Meter:
             raise TooLarge(
                 f"{self.method} would take at least {least:.2g} operations (of about a nanosecond) "
                 f"for {what}, but budget = {self.budget:.2g}. Raise budget, draw fewer samples, "
-                f"{_REMEDIES[self.method]}",
+                f"{_REMEDIES.get(self.method, 'or use another sampler')}",
                 least,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from logsuper.solvers._min_norm import maximize_generic
 from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._precision import report
 from logsuper.solvers._results import Perturbed
+from logsuper.structures import Structure
 
 
 class Direct:
@@ -77,8 +79,36 @@ class Direct:
                 kept[m] = y
         return Perturbed(mean, stats, values, kept)
 
+    @property
+    def edges(self) -> NDArray[np.int64]:
+        """No edge has a weight of its own."""
+        return np.empty((0, 2), dtype=np.int64)
+
     def _statistics(self, y: NDArray[np.uint8]) -> FloatArray:
         return np.stack([f(y) for f in self.functions], axis=1)
+
+
+class Sorting(Direct):
+    """Modular terms and at most one concave function of a count or of a modular function."""
+
+    name = "sorting"
+
+    @classmethod
+    def build(cls, structure: Structure, memory_limit: int | None = None) -> Self | None:
+        """Return the solver of the functions, None if it is not for them."""
+        functions = structure.functions
+        return cls(functions) if Direct.has_closed_form(functions) else None
+
+
+class MinNorm(Direct):
+    """Any functions, by the min-norm point of their sum."""
+
+    name = "min_norm"
+
+    @classmethod
+    def build(cls, structure: Structure, memory_limit: int | None = None) -> Self | None:
+        """Return the solver of the functions."""
+        return cls(structure.functions)
 
 
 def _rounding(f: SubmodularFunction) -> float:

@@ -67,12 +67,19 @@ class Flow:
     @classmethod
     def build(cls, structure: Structure, memory_limit: int | None = None) -> Flow | None:
         """Return the graph of the functions, None if one of them is not graph-representable."""
+        if structure.n == 0:
+            return None
         cuts = [cut for _, _, cut in structure.cuts]
         require_edges(sum(cut.weights.size for cut in cuts if cut.offset is None), memory_limit)
         if kernels() is not None and structure.grid is not None:
             return cls(structure)
         require_edges(sum(cut.weights.size for cut in cuts), memory_limit)
         return None if structure.graphs is None else cls(structure, on_grid=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the solver."""
+        return "graph" if self.grid is None else "grid"
 
     @property
     def edges(self) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from logsuper._base import (
 )
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._conditional import ROUNDS, adder, average
-from logsuper.solvers._direct import Direct
+from logsuper.solvers._direct import MinNorm, Sorting
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._inputs import (
     check_alpha,
@@ -39,6 +39,10 @@ from logsuper.structures import find_structure
 
 # Sums of n numbers stay finite while each is below this over n.
 _LARGEST = float(np.finfo(np.float64).max) / 8
+
+
+SOLVERS: tuple[type[Sorting] | type[Flow] | type[MinNorm], ...] = (Sorting, Flow, MinNorm)
+"""Solvers in the order in which they are asked whether they can take some functions."""
 
 
 class Prepared:
@@ -90,24 +94,20 @@ class Prepared:
                 )
         self.n = self.functions[0].n
         self.structure = find_structure(self.functions)
-        self._flow: Flow | None = None
-        if self.n and not Direct.has_closed_form(self.functions):
-            self._flow = Flow.build(self.structure, check_limit(memory_limit))
-        self._direct = Direct(self.functions)
+        limit = check_limit(memory_limit)
+        built = (solver.build(self.structure, limit) for solver in SOLVERS)
+        self._solver = next(solver for solver in built if solver is not None)
+        self._flow = self._solver if isinstance(self._solver, Flow) else None
 
     @property
     def solver(self) -> str:
         """The name of the solver that was chosen."""
-        if self._flow is not None:
-            return "graph" if self._flow.grid is None else "grid"
-        return "sorting" if Direct.has_closed_form(self.functions) else "min_norm"
+        return self._solver.name
 
     @property
     def edges(self) -> NDArray[np.int64]:
         """The edges (E, 2) of all cuts, in the order that ``edge_weights`` refers to."""
-        if self._flow is None:
-            return np.empty((0, 2), dtype=np.int64)
-        return self._flow.edges
+        return self._solver.edges
 
     def maximize(
         self,
@@ -176,7 +176,8 @@ class Prepared:
         else:
             require_arrays("maximize", 18.0 * problems * self.n, limit)
             self._refuse_unfit(theta)
-            y, values, stats = self._direct.maximize(field, weights, problems, tie)
+            assert not isinstance(self._solver, Flow)
+            y, values, stats = self._solver.maximize(field, weights, problems, tie)
         if not np.isfinite(values).all():
             self._refuse_unfit(theta)
         return (y[0], float(values[0]), stats[0]) if single else (y, values, stats)
@@ -274,7 +275,8 @@ class Prepared:
             limit,
         )
         self._refuse_unfit(theta)
-        return self._direct.perturb(field, weights, names, count, key, start, return_samples)
+        assert not isinstance(self._solver, Flow)
+        return self._solver.perturb(field, weights, names, count, key, start, return_samples)
 
     def conditional_means(
         self,
@@ -349,12 +351,12 @@ class Prepared:
     def _check_factors(self, edge_weights: ArrayLike | None) -> FloatArray | None:
         if edge_weights is None:
             return None
-        if self._flow is None or not len(self._flow.edges):
+        if not len(self.edges):
             raise ValueError(
                 f"edge_weights was given, but the solver {self.solver!r} of these functions has no "
                 "edges to weigh; it takes cuts, and no function without a graph"
             )
-        return check_edge_weights(edge_weights, len(self.functions), len(self._flow.edges))
+        return check_edge_weights(edge_weights, len(self.functions), len(self.edges))
 
     @staticmethod
     def _count(theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> int:
