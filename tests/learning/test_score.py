@@ -8,7 +8,7 @@ from objective_oracles import long
 from oracles import enumerate_x
 
 import logsuper as ls
-from logsuper.learning import make_examples, score
+from logsuper.learning import best_temperature, make_examples, score
 from logsuper.learning._layout import Parameters
 
 SHAPE = (3, 3)
@@ -165,3 +165,80 @@ def test_bad_calls_are_refused():
     examples = make_examples(ls.grid_cuts((16, 16)), observed=x, channel=ls.Flips(0.1))
     with pytest.raises(ValueError, match="patterns"):
         score(examples, examples.layout.fill(), patterns=17)
+
+
+def with_arrays(z, **given):
+    return make_examples(
+        ls.grid_cuts(z[0].shape) if isinstance(z, np.ndarray) else ls.grid_cuts,
+        observed=z, channel=ls.Flips(0.1), modular="none", **given,
+    )  # fmt: skip
+
+
+def signs(z):
+    """Return one feature, what was observed as -1 or 1, and 0 where nothing was."""
+    return np.nan_to_num(2.0 * z - 1.0)[..., None]
+
+
+def test_features_that_may_see_hidden_pixels_are_refused():
+    """No honest score is above minus the entropy of a flip, -.325; a leak would be far above."""
+    z = ls.Flips(0.1).sample(ls.make_silhouettes(4, shape=(24, 24), seed=0), seed=1)
+    edges = len(ls.prepare(ls.grid_cuts((24, 24))).edges)
+    leak = with_arrays(z, features=signs(z))
+    theta = leak.layout.fill(alpha=1.0)
+    theta[leak.layout.blocks["beta"]] = 5.0
+    with pytest.raises(ValueError, match=r"features=callable.*NaN at hidden"):
+        score(leak, theta)
+    with pytest.raises(ValueError, match="features=callable"):
+        best_temperature(leak, theta)
+    factors = with_arrays(z, edge_weights=np.ones((4, edges)))
+    with pytest.raises(ValueError, match="edge_weights=callable"):
+        score(factors, factors.layout.fill(alpha=1.0))
+    # made again for each pattern, the feature of a hidden pixel is 0: the score is honest
+    honest = score(leak, theta, features=signs, patterns=2, samples=8)
+    dishonest = score(leak, theta, features=lambda _: signs(z), patterns=2, samples=8)
+    assert honest.value < -0.33 < -0.2 < dishonest.value
+
+
+def test_callables_get_the_images_without_hidden_pixels():
+    x = ls.make_silhouettes(3, shape=(16, 18), seed=0)
+    z = [x[0], x[1].T, x[2]]  # two shapes: lists in the order of the images
+    edges = [len(ls.prepare(ls.grid_cuts(image.shape)).edges) for image in z]
+    ones = [np.ones(k) for k in edges]
+    given = with_arrays(z, features=[signs(image) for image in z], edge_weights=ones)
+    seen = []
+
+    def features(images):
+        seen.append(images)
+        return [signs(image) for image in images]
+
+    found = score(
+        given, given.layout.fill(alpha=1.0), features=features, edge_weights=lambda _: ones,
+        patterns=16, samples=2,
+    )  # fmt: skip
+    assert len(seen) == 16
+    hidden = [sum(np.isnan(images[i]).astype(int) for images in seen) for i in range(3)]
+    assert all((count == 1).all() for count in hidden)  # each pixel once
+    for images in seen:
+        for image, own in zip(images, z, strict=True):
+            np.testing.assert_array_equal(image[~np.isnan(image)], own[~np.isnan(image)])
+    plain = with_arrays(z)
+    without = score(plain, plain.layout.fill(alpha=1.0), patterns=16, samples=2)
+    for a, b in zip(found.pixels, without.pixels, strict=True):
+        np.testing.assert_array_equal(a, b)  # a weight of 0, and factors of 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"features": np.zeros((2, 16, 16, 1))}, TypeError, "features must be a callable"),
+        ({"features": lambda z: signs(z)[:1]}, ValueError, "features is for 1 images"),
+        ({"features": lambda z: np.tile(signs(z), 2)}, ValueError, "features has 2 columns"),
+        ({"features": lambda z: z[..., None]}, ValueError, r"features\[0\]"),  # NaN
+        ({"features": signs, "edge_weights": signs}, ValueError, "edge_weights is given, but"),
+    ],
+)
+def test_bad_callables_are_refused(arguments, error, match):
+    z = ls.make_silhouettes(2, shape=(16, 16), seed=0)
+    examples = with_arrays(z, features=signs(z))
+    with pytest.raises(error, match=match):
+        score(examples, examples.layout.fill(alpha=1.0), **arguments)

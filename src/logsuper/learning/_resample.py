@@ -49,7 +49,7 @@ from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._moments import moments
 from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._score import score
+from logsuper.learning._score import score_hidden
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import half_a_unit, units
 
@@ -293,10 +293,7 @@ def _scores(
     """Return how well each of some parameters predicts hidden pixels, on part of the examples."""
     (key,) = as_keys(rng, 1)
     part = examples.some(_SCORED, key)
-    return [
-        score(part, theta, patterns=_PATTERNS, samples=_SCORE_DRAWS, seed=key, n_jobs=n_jobs).value
-        for theta in path
-    ]
+    return [score_hidden(part, theta, _PATTERNS, _SCORE_DRAWS, key, n_jobs).value for theta in path]
 
 
 def _moved(examples: Examples, path: list[FloatArray]) -> float:

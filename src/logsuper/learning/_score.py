@@ -14,15 +14,19 @@ features and its approximations, because a hidden pixel is never seen (T. Gneiti
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_integer
 from logsuper.learning._examples import Examples, Group, check_observed
+from logsuper.learning._features import Dense
+from logsuper.learning._make_examples import with_inputs
 from logsuper.learning._smooth import check_start
 
-__all__ = ["PART", "Score", "hidden_means", "log_predictive", "score"]
+__all__ = ["PART", "Score", "blind", "hidden_means", "log_predictive", "score", "score_hidden"]
 
 PART = 16
 """One pixel in so many is hidden at a time: enough others are left to predict it from."""
@@ -67,6 +71,8 @@ def score(
     examples: Examples,
     theta: FloatArray,
     *,
+    features: Callable[[Any], Any] | None = None,
+    edge_weights: Callable[[Any], Any] | None = None,
     patterns: int = 4,
     samples: int = _SAMPLES,
     seed: Seed = 0,
@@ -77,10 +83,14 @@ def score(
     Parameters
     ----------
     examples : Examples
-        With observations; labels are not looked at. Features must not be made from the
-        observations, except for ``context``.
+        With observations; labels are not looked at.
     theta : ndarray of shape (P,)
         The parameters.
+    features, edge_weights : callable, optional
+        Needed where `examples` have arrays of that name, which might know the hidden pixels. Called
+        for each pattern with the observed images, NaN at hidden pixels: an array (N, ...), or a
+        list where shapes differ. Returns the array or list that `make_examples` takes. What is
+        not made from the observations may be returned as it is. ``context`` needs no callable.
     patterns : int, 1 to 16
         How often other pixels are hidden, one in 16 each time; with 16, each pixel once.
     samples : int
@@ -107,7 +117,21 @@ def score(
     >>> bool(better > 3 * error)
     True
     """
-    found = hidden_means(examples, theta, patterns, samples, seed, n_jobs)
+    made = blind(examples, features, edge_weights)
+    return score_hidden(examples, theta, patterns, samples, seed, n_jobs, made)
+
+
+def score_hidden(
+    examples: Examples,
+    theta: FloatArray,
+    patterns: int,
+    samples: int,
+    seed: Seed,
+    n_jobs: int | None,
+    made: Callable[[Examples], Examples] | None = None,
+) -> Score:
+    """Return the score of examples whose features, unless they are `made`, do not see z."""
+    found = hidden_means(examples, theta, patterns, samples, seed, n_jobs, made)
     return Score(
         tuple(
             np.concatenate(
@@ -118,6 +142,42 @@ def score(
     )
 
 
+def blind(
+    examples: Examples,
+    features: Callable[[Any], Any] | None,
+    edge_weights: Callable[[Any], Any] | None,
+) -> Callable[[Examples], Examples]:
+    """Return what gives examples with hidden pixels the features made without these pixels.
+
+    Arrays that may have been made with them are refused.
+    """
+    check_observed(examples, "a score without labels needs")
+    there = {
+        "features": any(isinstance(group.features, Dense) for group in examples.groups),
+        "edge_weights": any(group.edge_weights is not None for group in examples.groups),
+    }
+    makers = {"features": features, "edge_weights": edge_weights}
+    for name, maker in makers.items():
+        if maker is not None and not callable(maker):
+            raise TypeError(
+                f"{name} must be a callable of the observed images, got a {type(maker).__name__}"
+            )
+        if there[name] and maker is None:
+            raise ValueError(
+                f"examples have {name} as an array, which may know the pixels that are to be "
+                f"hidden: give {name}=callable, which gets the observed images with NaN at hidden "
+                f"pixels and returns the array (lambda z: array, if it was not made from them)"
+            )
+        if maker is not None and not there[name]:
+            raise ValueError(f"{name} is given, but the examples have none to be replaced")
+
+    def made(seen: Examples) -> Examples:
+        images = _images(seen)
+        return with_inputs(seen, *(maker and maker(images) for maker in makers.values()))
+
+    return made
+
+
 def hidden_means(
     examples: Examples,
     theta: FloatArray,
@@ -125,6 +185,7 @@ def hidden_means(
     samples: int,
     seed: Seed,
     n_jobs: int | None,
+    made: Callable[[Examples], Examples] | None = None,
 ) -> list[FloatArray]:
     """Return, of each group, the probability of a one behind each pixel while it is hidden.
 
@@ -147,6 +208,8 @@ def hidden_means(
         seen = examples.with_observed(
             [np.where(h, np.nan, z) for h, z in zip(hidden, observed, strict=True)]
         )
+        if made is not None:
+            seen = made(seen)
         for g, group in enumerate(seen.groups):
             for rows in group.pieces():
                 mean = group.prepared.conditional_means(
@@ -176,6 +239,18 @@ def log_predictive(
 
 
 # ------------------------------------------------------------------------------------------ inside
+
+
+def _images(examples: Examples) -> Any:
+    """Return the observed images in the user's order, a list where shapes differ."""
+    stacks = [group.images(np.arange(group.count)) for group in examples.groups]
+    if len(stacks) == 1:
+        return stacks[0]
+    images: list[Any] = [None] * examples.count
+    for group, stack in zip(examples.groups, stacks, strict=True):
+        for i, image in zip(group.index, stack, strict=True):
+            images[i] = image
+    return images
 
 
 def _mean(pixels: tuple[FloatArray, ...]) -> tuple[float, float]:
