@@ -38,6 +38,22 @@ def test_a_score_without_labels_chooses(pairs):
     assert (found < 0).all() and (found > np.log(0.5)).all()
 
 
+def test_a_score_is_of_the_probabilities_that_users_get():
+    noisy = make_pairs(3)[0][:, 4:12, 4:13]
+    found = {}
+    for way in ("exact", "logistic"):
+        model = quick(0.1, marginals=way).fit(noisy)
+        examples = ls.learning.make_examples(
+            ls.grid_cuts((8, 9)), observed=noisy, channel=model.channel_, modular="shared",
+            scale=True,
+        )  # fmt: skip
+        theta = examples.layout.pack(model.parameters_)
+        expected = ls.learning.score(examples, theta, method=way, patterns=16, seed=model._key)
+        found[way] = model.score(noisy)
+        assert found[way] == pytest.approx(expected.value, rel=1e-12)
+    assert found["exact"] != found["logistic"]
+
+
 @pytest.mark.parametrize("name", ["accuracy", "neg_log_loss", "neg_brier_score", "roc_auc", "f1"])
 def test_scores_of_scikit_learn(pairs, fitted, name):
     noisy, clean = pairs

@@ -76,25 +76,28 @@ def exact_predictions(theta, layout, z, hidden, rate):
 
 
 def test_no_other_weights_score_above_the_truth():
-    """In expectation, by enumeration of all clean and noisy images of nine pixels."""
-    rate, alpha = 0.15, (0.7, 0.4)
-    x = enumerate_x(9)
-    weight = -sum(a * f(x) for a, f in zip(alpha, CUTS, strict=True))
-    prior = np.exp(weight - weight.max())
-    prior /= prior.sum()
-    examples = data(np.zeros((1, *SHAPE)), ls.Flips(rate))
-    layout = examples.layout
-    hidden = np.zeros(9, dtype=bool)
-    hidden[[1, 6]] = True
+    """The expectation of `score`, by enumeration of all clean and noisy images of six pixels."""
+    shape, rate, alpha = (2, 3), 0.15, (0.7, 0.4)
+    cuts, x = ls.grid_cuts(shape), enumerate_x(6)
+    weight = -sum(a * f(x) for a, f in zip(alpha, cuts, strict=True))
+    prior = np.exp(weight) / np.exp(weight).sum()
+    apart = (x[:, None] != x[None]).sum(axis=2)  # of each clean image from each noisy one
+    mass = prior @ (rate**apart * (1 - rate) ** (6 - apart))
+    # each noisy image on its own, so that the same pixels are hidden in all of them
+    each = [data(z.reshape(1, *shape), ls.Flips(rate), cuts=cuts) for z in x]
+    layout = each[0].layout
 
     def expected(theta, assumed=rate):
-        total = 0.0
-        for z in x:
-            apart = (x != z).sum(axis=1)
-            mass = float(prior @ (rate**apart * (1 - rate) ** (9 - apart)))
-            logs = np.log(exact_predictions(theta, layout, z, hidden, assumed))
-            total += mass * logs[hidden].sum()
-        return total
+        logs = [
+            score(
+                one if assumed == rate else one.with_channel(ls.Flips(assumed)),
+                theta, method="exact", patterns=2, seed=6,
+            ).pixels[0][0]
+            for one in each
+        ]  # fmt: skip
+        hidden = ~np.isnan(logs)
+        assert (hidden == hidden[0]).all() and hidden[0].sum() == 2
+        return mass @ np.nansum(logs, axis=1)
 
     truth = layout.fill(scale=1.0)
     truth[:2] = alpha
@@ -111,20 +114,23 @@ def test_no_other_weights_score_above_the_truth():
         assert expected(truth, assumed) < best
 
 
-def test_against_enumeration(seed):
+@pytest.mark.parametrize(
+    ("method", "coupling", "slack"),
+    # perturbations have the law of the model where nothing is coupled
+    [("logistic", 0.0, 1e-6), ("logistic", 0.1, 0.02), ("exact", 0.8, 1e-9), ("auto", 0.8, 1e-9)],
+)
+def test_against_enumeration(method, coupling, slack, seed):
     rng = np.random.default_rng(seed)
     z = rng.integers(0, 2, (20, *SHAPE)).astype(float)
     examples = data(z, ls.Flips(0.2))
     theta = some_theta(examples.layout, rng)
-    # perturbations have the law of the model where nothing is coupled
-    for coupling, slack in ((0.0, 1e-6), (0.1, 0.02)):
-        theta[:2] = coupling
-        found = score(examples, theta, patterns=1, samples=2000, seed=seed).pixels[0]
-        hidden = ~np.isnan(found)
-        assert hidden.any()
-        for image, row, logs in zip(z.reshape(20, 9), hidden, found, strict=True):
-            p = exact_predictions(theta, examples.layout, image, row, 0.2)
-            np.testing.assert_allclose(logs[row], np.log(p)[row], atol=slack)
+    theta[:2] = coupling
+    found = score(examples, theta, method=method, patterns=1, samples=2000, seed=seed).pixels[0]
+    hidden = ~np.isnan(found)
+    assert hidden.any()
+    for image, row, logs in zip(z.reshape(20, 9), hidden, found, strict=True):
+        p = exact_predictions(theta, examples.layout, image, row, 0.2)
+        np.testing.assert_allclose(logs[row], np.log(p)[row], atol=slack)
 
 
 @long
@@ -163,6 +169,8 @@ def test_bad_calls_are_refused():
     with pytest.raises(ValueError, match="needs observations"):
         score(labelled, labelled.layout.fill())
     examples = make_examples(ls.grid_cuts((16, 16)), observed=x, channel=ls.Flips(0.1))
+    with pytest.raises(ValueError, match="method"):
+        score(examples, examples.layout.fill(), method="bethe")
     with pytest.raises(ValueError, match="patterns"):
         score(examples, examples.layout.fill(), patterns=17)
 

@@ -107,7 +107,8 @@ class MaskDecoder:
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         clean : the same, optional
             Without it, every observed pixel is hidden once, among others, and predicted from those
-            that were not: a proper score of noisy images, which needs no clean one.
+            that were not, by probabilities as `marginals` says: a proper score of noisy images,
+            which needs no clean one.
 
         Returns
         -------
@@ -129,7 +130,12 @@ class MaskDecoder:
         if clean is None:
             for _, examples, theta in self._examples(images):
                 found = learning.score(
-                    examples, theta, patterns=learning.PART, seed=self._key, n_jobs=self.n_jobs
+                    examples,
+                    theta,
+                    method=self._method,
+                    patterns=learning.PART,
+                    seed=self._key,
+                    n_jobs=self.n_jobs,
                 )
                 for part in found.pixels:
                     total += float(np.nansum(part))
@@ -148,13 +154,17 @@ class MaskDecoder:
         check_choice(self.marginals, "marginals", learning.METHODS)
         check_count(self.samples, "samples")
 
-    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
-        """Return probabilities by the method that was asked for, or that the learner assumed."""
+    @property
+    def _method(self) -> str:
+        """The inference that was asked for, or that the learner assumed."""
         asked = self.marginals
+        return LEARNERS[self.learner_].marginals if asked == "auto" else asked
+
+    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
         return learning.means(
             examples,
             theta,
-            method=LEARNERS[self.learner_].marginals if asked == "auto" else asked,
+            method=self._method,
             samples=self.samples,
             seed=self._key,
             n_jobs=self.n_jobs,

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_integer
+from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_choice, check_integer
+from logsuper.learning._decoding import METHODS, MeanFinder
 from logsuper.learning._examples import Examples, Group, check_observed
 from logsuper.learning._features import Dense
 from logsuper.learning._make_examples import with_inputs
@@ -73,6 +74,7 @@ def score(
     *,
     features: Callable[[Any], Any] | None = None,
     edge_weights: Callable[[Any], Any] | None = None,
+    method: str = "logistic",
     patterns: int = 4,
     samples: int = _SAMPLES,
     seed: Seed = 0,
@@ -91,10 +93,12 @@ def score(
         for each pattern with the observed images, NaN at hidden pixels: an array (N, ...), or a
         list where shapes differ. Returns the array or list that `make_examples` takes. What is
         not made from the observations may be returned as it is. ``context`` needs no callable.
+    method : {"logistic", "exact", "auto"}
+        How predictions are found, as in `means`: score the probabilities that will be used.
     patterns : int, 1 to 16
         How often other pixels are hidden, one in 16 each time; with 16, each pixel once.
     samples : int
-        Perturbations behind each prediction.
+        Perturbations behind each prediction, for "logistic".
     seed : int, Generator or None
         Which pixels are hidden, and the perturbations. With the same seed, differences between
         models have little noise.
@@ -118,7 +122,7 @@ def score(
     True
     """
     made = blind(examples, features, edge_weights)
-    return score_hidden(examples, theta, patterns, samples, seed, n_jobs, made)
+    return score_hidden(examples, theta, patterns, samples, seed, n_jobs, method, made)
 
 
 def score_hidden(
@@ -128,10 +132,11 @@ def score_hidden(
     samples: int,
     seed: Seed,
     n_jobs: int | None,
+    method: str = "logistic",
     made: Callable[[Examples], Examples] | None = None,
 ) -> Score:
     """Return the score of examples whose features, unless they are `made`, do not see z."""
-    found = hidden_means(examples, theta, patterns, samples, seed, n_jobs, made)
+    found = hidden_means(examples, theta, patterns, samples, seed, n_jobs, method, made)
     return Score(
         tuple(
             np.concatenate(
@@ -185,6 +190,7 @@ def hidden_means(
     samples: int,
     seed: Seed,
     n_jobs: int | None,
+    method: str = "logistic",
     made: Callable[[Examples], Examples] | None = None,
 ) -> list[FloatArray]:
     """Return, of each group, the probability of a one behind each pixel while it is hidden.
@@ -195,13 +201,14 @@ def hidden_means(
     theta = check_start(theta, examples.layout)
     count = check_integer(patterns, "patterns", 1, PART + 1)
     draws = check_integer(samples, "samples", 1, 2**31)
+    check_choice(method, "method", METHODS)
     places, key = as_keys(as_generator(seed), 2)
     turns = [
         np.random.default_rng([places, g]).integers(PART, size=(group.count, group.prepared.n))
         for g, group in enumerate(examples.groups)
     ]
     found = [np.full(turn.shape, np.nan) for turn in turns]
-    alpha = examples.layout.unpack(theta).alpha
+    find = MeanFinder(examples.layout.unpack(theta).alpha, method, draws, key, n_jobs)
     observed = [group.read_observed(np.arange(group.count)) for group in examples.groups]
     for number in range(count):
         hidden = [turn == number for turn in turns]
@@ -212,16 +219,9 @@ def hidden_means(
             seen = made(seen)
         for g, group in enumerate(seen.groups):
             for rows in group.pieces():
-                mean = group.prepared.conditional_means(
-                    seen.fields(theta, group, rows),
-                    alpha,
-                    draws,
-                    key,
-                    edge_weights=group.factors(rows),
-                    numbers=group.index[rows],
-                    n_jobs=n_jobs,
-                )
+                mean = find(group, rows, seen.fields(theta, group, rows), group.index[rows])
                 found[g][rows] = np.where(hidden[g][rows], mean, found[g][rows])
+    find.widths.warn(stacklevel=5)
     return found
 
 

@@ -107,7 +107,7 @@ def best_temperature(
     check_examples(examples, n_jobs)
     if not examples.has_labels:
         made = blind(examples, features, edge_weights)
-        return _least(_hidden(examples, theta, samples, seed, n_jobs, made))
+        return _least(_hidden(examples, theta, samples, seed, n_jobs, method, made))
     p = means(examples, theta, method=method, samples=samples, seed=seed, n_jobs=n_jobs)
     margins = np.concatenate([logit(own) * (2.0 * x - 1.0) for x, own in examples.compare(p)])
     # what is certain stays so at any temperature
@@ -126,10 +126,11 @@ def _hidden(
     samples: int,
     seed: Seed,
     n_jobs: int | None,
+    method: str,
     made: Callable[[Examples], Examples],
 ) -> Callable[[float], float]:
     """Return minus the score of hidden pixels as a function of the temperature."""
-    found = hidden_means(examples, np.asarray(theta), 4, samples, seed, n_jobs, made)
+    found = hidden_means(examples, np.asarray(theta), 4, samples, seed, n_jobs, method, made)
 
     def loss(t: float) -> float:
         total, known = 0.0, 0
