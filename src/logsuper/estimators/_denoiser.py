@@ -240,29 +240,32 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
-        channel, said = find_channel(self.noise, images, labels)
-        given = not isinstance(self.noise, str)
-        learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
-        doubted = labels is None and given and not learned_too and doubt(channel, images)
-        progress.say(f"noise: {channel!r}")
-        parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
-        if windows:
-            progress.say(f"learning looks at {len(parts)} windows of them")
-        examples = gather(design, parts, channel, marked)
-        learned = run(self, learner, examples, key, progress.callback)
-        if not doubted:
-            doubt_answer(
-                examples,
-                learned,
-                parts,
-                places,
-                labelled=labels is not None,
-                estimated=labels is None and not given,
-                residuals=labels is None and not has_places(channel),
-                said=said,
-                key=key,
-                n_jobs=self.n_jobs,
+        with progress.listening():
+            channel, said = find_channel(self.noise, images, labels)
+            given = not isinstance(self.noise, str)
+            learned_too = (
+                isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
             )
+            doubted = labels is None and given and not learned_too and doubt(channel, images)
+            progress.say(f"noise: {channel!r}")
+            parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
+            if windows:
+                progress.say(f"learning looks at {len(parts)} windows of them")
+            examples = gather(design, parts, channel, marked)
+            learned = run(self, learner, examples, key, progress.callback)
+            if not doubted:
+                doubt_answer(
+                    examples,
+                    learned,
+                    parts,
+                    places,
+                    labelled=labels is not None,
+                    estimated=labels is None and not given,
+                    residuals=labels is None and not has_places(channel),
+                    said=said,
+                    key=key,
+                    n_jobs=self.n_jobs,
+                )
         progress.say(f"{learner.name}: {'converged' if learned.converged else 'not converged'}")
         with whole(self):
             self._design, self._key, self.learner_ = design, key, learner.name

@@ -21,6 +21,7 @@ from logsuper._base import (
     as_generator,
     as_key,
     as_vector,
+    beat,
     check_choice,
     check_integer,
     check_number,
@@ -198,6 +199,7 @@ class MeanFinder:
         alike = group.edge_weights is None and not np.isinf(fields).any()
         found, dear = np.empty(fields.shape), []
         for place, field in enumerate(fields):
+            beat()
             model = make_model(group, int(rows[place]), self.alpha, field)
             best = marginal_method(model.f)
             if best == "strips":

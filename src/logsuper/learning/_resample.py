@@ -156,8 +156,9 @@ def resample(
         keys = as_keys(rng, 3)
         last = number + 1 == count
         pulse.beat(steps, cuts)
-        clean = clean_images(examples, theta, keys[0], last and count > 1, n_jobs)
-        with warnings.catch_warnings():
+        with pulse.listening():
+            clean = clean_images(examples, theta, keys[0], last and count > 1, n_jobs)
+        with warnings.catch_warnings(), pulse.listening():
             if not last:
                 warnings.simplefilter("ignore", ConvergenceWarning)
             found = logistic(
@@ -187,7 +188,8 @@ def resample(
                 stacklevel=2,
             )
             break
-    scores = _scores(examples, path[-2:] if len(path) > 2 else path[-1:], rng, n_jobs)
+    with pulse.listening():
+        scores = _scores(examples, path[-2:] if len(path) > 2 else path[-1:], rng, n_jobs)
     theta = path[len(path) - len(scores) + int(np.argmax(scores))]
     moved = _moved(examples, path[-3:-1])
     if done and moved > _SETTLED:
@@ -273,7 +275,7 @@ def _first(
     # per unit of each function, whatever its own size is
     where = layout.blocks["alpha"]
     firm.weights[where] /= units(examples)[where] ** 2
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pulse.listening():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return moments(
             examples,
