@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from logsuper import learning
 from logsuper._base import FloatArray, as_key, check_callback, check_choice
-from logsuper.estimators._common import as_seed, check_count, run, whole
+from logsuper.estimators._common import as_seed, check_count, refuse_weights, run, whole
 from logsuper.estimators._crops import crop, is_large
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
@@ -203,7 +203,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, noisy: Any, clean: Any = None) -> Self:
+    def fit(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> Self:
         """Learn from noisy images, and from clean ones where they are given.
 
         Parameters
@@ -211,11 +211,15 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         clean : the same, optional
             0 or 1; NaN, or masked, where there is no label.
+        sample_weight : None
+            Images have no weights: leave images out, or give pixels that shall not count the label
+            NaN.
 
         Returns
         -------
         self
         """
+        refuse_weights(sample_weight)
         check_choice(self.learner, "learner", ["auto", *LEARNERS])
         check_choice(self.modular, "modular", ["auto", "pixel", "shared", "none"])
         for option in ("scale", "verbose"):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from logsuper import learning
 from logsuper._base import FloatArray, as_key, check_choice
 from logsuper.channels import Channel
-from logsuper.estimators._common import as_seed, check_count
+from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
@@ -99,7 +99,7 @@ class MaskDecoder:
 
         return self._decode(noisy, find, np.uint8, copies=(count,))
 
-    def score(self, noisy: Any, clean: Any = None) -> float:
+    def score(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> float:
         """Return the share of labelled pixels that `predict` gets right; or a score without labels.
 
         Parameters
@@ -109,6 +109,8 @@ class MaskDecoder:
             Without it, every observed pixel is hidden once, among others, and predicted from those
             that were not, by probabilities as `marginals` says: a proper score of noisy images,
             which needs no clean one.
+        sample_weight : None
+            As in `fit`.
 
         Returns
         -------
@@ -125,6 +127,7 @@ class MaskDecoder:
         >>> good.score(noisy[6:]) > bad.score(noisy[6:])
         True
         """
+        refuse_weights(sample_weight)
         images = read_images(noisy, "noisy")
         total, known = 0.0, 0
         if clean is None:
