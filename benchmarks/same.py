@@ -36,6 +36,7 @@ EXPECTED: dict[str, str] = {
     "*, certain/*": "a grid with pixels that an observation fixes stays a grid",
     # modular terms are summed in one place, in another order: the last digits
     "*directed cut/*": "an undirected cut and a modular term, by one structure",
+    "learners/edge weights/score": "arrays that may know hidden pixels are refused",
 }
 
 GROUPS: dict[str, Callable[[], Iterator[Case]]] = {**same_cases.GROUPS, **same_learning.GROUPS}

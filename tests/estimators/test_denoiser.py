@@ -10,7 +10,9 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 import logsuper as ls
-from logsuper.learning import LEARNERS, Record, _learned
+from logsuper.estimators import _images
+from logsuper.learning import LEARNERS, Record, _learned, _neighbourhoods, _noise_level
+from logsuper.solvers import Prepared
 
 pytestmark = pytest.mark.usefixtures("stopped_early")
 
@@ -36,6 +38,22 @@ def test_a_score_without_labels_chooses(pairs):
     assert search.best_params_ == {"penalty": 1e-2}
     found = cross_val_score(quick(), noisy, cv=3)
     assert (found < 0).all() and (found > np.log(0.5)).all()
+
+
+def test_a_score_is_of_the_probabilities_that_users_get():
+    noisy = make_pairs(3)[0][:, 4:12, 4:13]
+    found = {}
+    for way in ("exact", "logistic"):
+        model = quick(0.1, marginals=way).fit(noisy)
+        examples = ls.learning.make_examples(
+            ls.grid_cuts((8, 9)), observed=noisy, channel=model.channel_, modular="shared",
+            scale=True,
+        )  # fmt: skip
+        theta = examples.layout.pack(model.parameters_)
+        expected = ls.learning.score(examples, theta, method=way, patterns=16, seed=model._key)
+        found[way] = model.score(noisy)
+        assert found[way] == pytest.approx(expected.value, rel=1e-12)
+    assert found["exact"] != found["logistic"]
 
 
 @pytest.mark.parametrize("name", ["accuracy", "neg_log_loss", "neg_brier_score", "roc_auc", "f1"])
@@ -249,6 +267,37 @@ def test_signs_of_life_come_each_second(pairs, monkeypatch):
     alive = [line for line in lines if np.isnan(line.objective)]
     assert len(alive) > 20
     assert all(line not in alive for line in lines if line.objective == line.objective)
+
+
+def test_no_second_of_work_is_silent(monkeypatch):
+    """By a clock that advances with work alone: pixels that are read, and pixels that are solved.
+
+    At its pace the noise of these masks takes some seconds to estimate, and so does the score.
+    """
+    clock = [0.0]
+
+    def at_pace(owner, name, seconds):
+        """Let a function advance the clock by what it is given."""
+        real = getattr(owner, name)
+
+        def slow(*args, **options):
+            clock[0] += seconds(*args)
+            return real(*args, **options)
+
+        monkeypatch.setattr(owner, name, slow)
+
+    read, solve = 0.4 / 2**17, 0.4 / 2**23
+    at_pace(_images, "_neither", lambda image: read * image.size)
+    at_pace(_noise_level, "as_codes", lambda image, *_: read * image.size)
+    at_pace(_neighbourhoods, "_encode", lambda images, _: read * images.size)
+    for name in ("conditional_means", "perturb"):
+        at_pace(Prepared, name, lambda _, theta, alpha, n, *__: solve * np.size(theta) * n)
+    monkeypatch.setattr(_learned.time, "monotonic", lambda: clock[0])
+    heard = []
+    noisy = ls.Flips(0.1).sample(ls.make_silhouettes(40, shape=(128, 128), seed=0), seed=1)
+    quick(callback=lambda line: heard.append(clock[0])).fit(noisy.astype(np.uint8))
+    assert heard[0] == 0.0 and clock[0] > 10.0
+    assert np.diff([*heard, clock[0]]).max() < 1.5  # a second, and a part of the work
 
 
 def test_callback_sees_the_history(pairs):

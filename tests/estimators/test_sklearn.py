@@ -98,6 +98,33 @@ def test_grid_search_over_denoisers():
     assert search.score(NOISY, CLEAN) > 0.9
 
 
+def test_weights_of_images_are_refused():
+    """With what to do instead; None, which scikit-learn's tools may pass, is fine."""
+    model = ls.MaskDenoiser(noise=0.1, context=0, n_samples=20, max_iter=50)
+    model.fit(NOISY, CLEAN, sample_weight=None)
+    assert model.score(NOISY, CLEAN, sample_weight=None) > 0.9
+    told = "sample_weight must be None: leave images out, or give pixels .* the label NaN"
+    for call in (model.fit, model.score):
+        with pytest.raises(ValueError, match=told):
+            call(NOISY, CLEAN, sample_weight=np.ones(len(NOISY)))
+    with pytest.raises(ValueError, match=told):
+        cross_val_score(
+            model, NOISY, CLEAN, cv=2, error_score="raise",
+            params={"sample_weight": np.ones(len(NOISY))},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["accuracy", "neg_log_loss"])
+def test_scores_by_name_are_for_rows(name):
+    """They compare one label per row and raise; `pixel_scorer` is what the docs name instead."""
+    model = ls.MaskDenoiser(noise=0.1, context=0, n_samples=20, max_iter=50)
+    with pytest.raises(ValueError):
+        cross_val_score(model, NOISY, CLEAN, cv=2, scoring=name, error_score="raise")
+    scorer = ls.pixel_scorer(name)
+    found = cross_val_score(model, NOISY, CLEAN, cv=2, scoring=scorer, error_score="raise")
+    assert np.isfinite(found).all()
+
+
 def test_cross_validation_of_lists():
     images = [image[:, : 14 + i % 3] for i, image in enumerate(NOISY)]
     labels = [image[:, : 14 + i % 3] for i, image in enumerate(CLEAN)]

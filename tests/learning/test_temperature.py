@@ -73,6 +73,20 @@ def test_without_labels_hidden_pixels_decide():
     assert best_temperature(examples, fitting) < hot
 
 
+def test_hidden_pixels_are_predicted_by_the_method_asked_for():
+    """Exact marginals of the true model need no softening."""
+    cuts, alpha = ls.grid_cuts((5, 5)), 0.6
+    x = ls.LogSupermodular(alpha * cuts[0] + alpha * cuts[1]).sample(400, seed=0)
+    z = ls.Flips(0.2).sample(x.reshape(-1, 5, 5), seed=1)
+    examples = make_examples(cuts, observed=z, channel=ls.Flips(0.2), modular="none")
+    found = {
+        method: best_temperature(examples, [alpha, alpha], method=method)
+        for method in ("exact", "auto", "logistic")
+    }
+    assert found["exact"] == found["auto"] == pytest.approx(1.0, abs=0.2)
+    assert found["logistic"] != found["exact"]
+
+
 def test_pixels_without_a_label_do_not_count():
     x, _ = claimed(0.2, 0.05)
     labels = x.astype(float)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from logsuper._base._beat import beat, listening
 from logsuper._base._checks import (
     add_up,
     arrays_in,
@@ -69,6 +70,7 @@ __all__ = [
     "as_text",
     "as_vector",
     "atomic_write",
+    "beat",
     "check_binary",
     "check_callback",
     "check_choice",
@@ -88,6 +90,7 @@ __all__ = [
     "frozen",
     "is_bit",
     "is_single",
+    "listening",
     "load_arrays",
     "refuse",
     "refuse_negative",

@@ -21,7 +21,7 @@ from logsuper.bounds._methods import check_options as check_options
 from logsuper.bounds._methods import log_partition as log_partition
 from logsuper.bounds._methods import marginals as marginals
 from logsuper.bounds._needs import need_pairwise as need_pairwise
-from logsuper.bounds._phases import warn_wide as warn_wide
+from logsuper.bounds._phases import Widths as Widths
 from logsuper.bounds._results import Bound, Bracket, Marginals
 
 __all__ = ["Bound", "Bracket", "Marginals", "NotApplicable", "TooLarge"]

@@ -13,7 +13,7 @@ import numpy as np
 from logsuper._base import check_choice
 from logsuper.bounds._choose import marginal_method
 from logsuper.bounds._heavy import lighten
-from logsuper.bounds._phases import settle, warn_wide
+from logsuper.bounds._phases import Widths, settle
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 
@@ -111,7 +111,7 @@ def marginals(f: SubmodularFunction, method: str, **options: Any) -> Marginals:
     """
     if method == "auto":
         found = settle(f, marginals(f, marginal_method(f), **options))
-        warn_wide([found], stacklevel=4)
+        Widths().add(found).warn(stacklevel=4)
         return found
     function = find("marginals", method, options)
     if f.n == 0:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -80,16 +79,29 @@ def settle(f: SubmodularFunction, found: Marginals) -> Marginals:
     return dataclasses.replace(found, values=values, details=details)
 
 
-def warn_wide(found: Sequence[Marginals], stacklevel: int = 3) -> None:
-    """Say how much of some marginals is an estimate, and how little is known for certain."""
-    count = sum(part.details.get("wide", 0) for part in found)
-    if count:
-        widest = max(part.details.get("width", 0.0) for part in found)
-        warnings.warn(
-            f"{count} of {sum(part.values.size for part in found)} marginals are certified only "
-            f"within an interval wider than {_WIDE:g} (the widest: {widest:.3f}); their values "
-            "mix two phases of belief propagation. Samples, m.marginals('sampling'), have "
-            "standard errors",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
+@dataclasses.dataclass
+class Widths:
+    """How much of some marginals is an estimate, and how little is known for certain."""
+
+    total: int = 0
+    wide: int = 0
+    widest: float = 0.0
+
+    def add(self, found: Marginals) -> Widths:
+        """Count the marginals of one more model."""
+        self.total += found.values.size
+        self.wide += found.details.get("wide", 0)
+        self.widest = max(self.widest, found.details.get("width", 0.0))
+        return self
+
+    def warn(self, stacklevel: int = 3) -> None:
+        """Say so, if there is anything to say."""
+        if self.wide:
+            warnings.warn(
+                f"{self.wide} of {self.total} marginals are certified only within an interval "
+                f"wider than {_WIDE:g} (the widest: {self.widest:.3f}); their values mix two "
+                "phases of belief propagation. Samples, m.marginals('sampling'), have standard "
+                "errors",
+                UserWarning,
+                stacklevel=stacklevel,
+            )

@@ -12,7 +12,15 @@ from logsuper._base import Seed, check_number
 from logsuper.functions import SubmodularFunction
 from logsuper.learning import Callback, Examples, Learned, Learner, Penalty
 
-__all__ = ["as_seed", "check_count", "check_functions", "check_tol", "run", "whole"]
+__all__ = [
+    "as_seed",
+    "check_count",
+    "check_functions",
+    "check_tol",
+    "refuse_weights",
+    "run",
+    "whole",
+]
 
 # The kinds of parameters, as users and as layouts call them.
 _KINDS = {"alpha": "alpha", "modular": "modular", "filter": "beta", "scale": "scale"}
@@ -79,6 +87,15 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
         bound = f"at least {least}" if value < least else "below 2**31"
         raise ValueError(f"{name} must be {bound}, got {value}")
     return int(value)
+
+
+def refuse_weights(sample_weight: object) -> None:
+    """Refuse the weights of images that scikit-learn's tools can pass on."""
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight must be None: leave images out, or give pixels that shall not count the "
+            "label NaN"
+        )
 
 
 def check_tol(value: Any) -> float:

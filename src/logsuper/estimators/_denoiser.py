@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from logsuper import learning
 from logsuper._base import FloatArray, as_key, check_callback, check_choice
-from logsuper.estimators._common import as_seed, check_count, run, whole
+from logsuper.estimators._common import as_seed, check_count, refuse_weights, run, whole
 from logsuper.estimators._crops import crop, is_large
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
@@ -203,7 +203,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, noisy: Any, clean: Any = None) -> Self:
+    def fit(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> Self:
         """Learn from noisy images, and from clean ones where they are given.
 
         Parameters
@@ -211,11 +211,15 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         clean : the same, optional
             0 or 1; NaN, or masked, where there is no label.
+        sample_weight : None
+            Images have no weights: leave images out, or give pixels that shall not count the label
+            NaN.
 
         Returns
         -------
         self
         """
+        refuse_weights(sample_weight)
         check_choice(self.learner, "learner", ["auto", *LEARNERS])
         check_choice(self.modular, "modular", ["auto", "pixel", "shared", "none"])
         for option in ("scale", "verbose"):
@@ -240,29 +244,32 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
-        channel, said = find_channel(self.noise, images, labels)
-        given = not isinstance(self.noise, str)
-        learned_too = isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
-        doubted = labels is None and given and not learned_too and doubt(channel, images)
-        progress.say(f"noise: {channel!r}")
-        parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
-        if windows:
-            progress.say(f"learning looks at {len(parts)} windows of them")
-        examples = gather(design, parts, channel, marked)
-        learned = run(self, learner, examples, key, progress.callback)
-        if not doubted:
-            doubt_answer(
-                examples,
-                learned,
-                parts,
-                places,
-                labelled=labels is not None,
-                estimated=labels is None and not given,
-                residuals=labels is None and not has_places(channel),
-                said=said,
-                key=key,
-                n_jobs=self.n_jobs,
+        with progress.listening():
+            channel, said = find_channel(self.noise, images, labels)
+            given = not isinstance(self.noise, str)
+            learned_too = (
+                isinstance(self.options, Mapping) and self.options.get("noise") == "learned"
             )
+            doubted = labels is None and given and not learned_too and doubt(channel, images)
+            progress.say(f"noise: {channel!r}")
+            parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
+            if windows:
+                progress.say(f"learning looks at {len(parts)} windows of them")
+            examples = gather(design, parts, channel, marked)
+            learned = run(self, learner, examples, key, progress.callback)
+            if not doubted:
+                doubt_answer(
+                    examples,
+                    learned,
+                    parts,
+                    places,
+                    labelled=labels is not None,
+                    estimated=labels is None and not given,
+                    residuals=labels is None and not has_places(channel),
+                    said=said,
+                    key=key,
+                    n_jobs=self.n_jobs,
+                )
         progress.say(f"{learner.name}: {'converged' if learned.converged else 'not converged'}")
         with whole(self):
             self._design, self._key, self.learner_ = design, key, learner.name

@@ -18,7 +18,7 @@ from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import expit
 
 from logsuper import learning
-from logsuper._base import FloatArray
+from logsuper._base import FloatArray, beat
 from logsuper.channels import Channel
 from logsuper.estimators._images import Image
 from logsuper.learning import Examples, Learned, Place, Residuals, choose_learner
@@ -131,6 +131,7 @@ def doubt_answer(
 def _gather(channel: Channel, observed: list[FloatArray], found: list[FloatArray]) -> _Seen:
     rows = []
     for z, p in zip(observed, found, strict=True):
+        beat()
         mask, there = (p > 0.5).astype(np.uint8), ~np.isnan(z)
         border = maximum_filter(mask, 3) != minimum_filter(mask, 3)
         doubt = expit(-np.abs(channel.log_odds(z)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import as_array, entry, first_index
+from logsuper._base import as_array, beat, entry, first_index
 
 __all__ = ["Image", "Images", "check_bits", "is_binary", "is_blank", "read_images", "read_labels"]
 
@@ -140,4 +140,5 @@ def check_bits(images: list[Image], name: str, remedy: str) -> None:
 
 
 def _neither(image: Image) -> NDArray[np.bool_]:
+    beat()
     return np.asarray((image != 0) & (image != 1) & (image == image))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from logsuper import learning
 from logsuper._base import FloatArray, as_key, check_choice
 from logsuper.channels import Channel
-from logsuper.estimators._common import as_seed, check_count
+from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
@@ -99,7 +99,7 @@ class MaskDecoder:
 
         return self._decode(noisy, find, np.uint8, copies=(count,))
 
-    def score(self, noisy: Any, clean: Any = None) -> float:
+    def score(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> float:
         """Return the share of labelled pixels that `predict` gets right; or a score without labels.
 
         Parameters
@@ -107,7 +107,10 @@ class MaskDecoder:
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         clean : the same, optional
             Without it, every observed pixel is hidden once, among others, and predicted from those
-            that were not: a proper score of noisy images, which needs no clean one.
+            that were not, by probabilities as `marginals` says: a proper score of noisy images,
+            which needs no clean one.
+        sample_weight : None
+            As in `fit`.
 
         Returns
         -------
@@ -124,12 +127,18 @@ class MaskDecoder:
         >>> good.score(noisy[6:]) > bad.score(noisy[6:])
         True
         """
+        refuse_weights(sample_weight)
         images = read_images(noisy, "noisy")
         total, known = 0.0, 0
         if clean is None:
             for _, examples, theta in self._examples(images):
                 found = learning.score(
-                    examples, theta, patterns=learning.PART, seed=self._key, n_jobs=self.n_jobs
+                    examples,
+                    theta,
+                    method=self._method,
+                    patterns=learning.PART,
+                    seed=self._key,
+                    n_jobs=self.n_jobs,
                 )
                 for part in found.pixels:
                     total += float(np.nansum(part))
@@ -148,13 +157,17 @@ class MaskDecoder:
         check_choice(self.marginals, "marginals", learning.METHODS)
         check_count(self.n_samples, "n_samples")
 
-    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
-        """Return probabilities by the method that was asked for, or that the learner assumed."""
+    @property
+    def _method(self) -> str:
+        """The inference that was asked for, or that the learner assumed."""
         asked = self.marginals
+        return LEARNERS[self.learner_].marginals if asked == "auto" else asked
+
+    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
         return learning.means(
             examples,
             theta,
-            method=LEARNERS[self.learner_].marginals if asked == "auto" else asked,
+            method=self._method,
             n_samples=self.n_samples,
             seed=self._key,
             n_jobs=self.n_jobs,

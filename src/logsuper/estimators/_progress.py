@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import AbstractContextManager
 
-from logsuper.learning import Callback, Record
+from logsuper.learning import Callback, Pulse, Record
 
 __all__ = ["Progress"]
 
@@ -22,13 +23,18 @@ class Progress:
     def __init__(self, callback: Callback | None, verbose: bool) -> None:
         self._given, self._verbose = callback, verbose
         self._begun = time.monotonic()
-        self.callback: Callback | None = self._line if callback or verbose else None
+        self._pulse = Pulse(self._line if callback or verbose else None)
+        self.callback: Callback | None = self._pulse if callback or verbose else None
 
     def begin(self, what: str) -> None:
         """Report the data before any work is done."""
         self.say(what)
         if self._given is not None:
             self._given(Record(0, 0, math.nan))
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Report that the fit is alive, at least each second, whatever it does inside."""
+        return self._pulse.listening()
 
     def say(self, what: str) -> None:
         """Print a sentence with the seconds since the beginning."""

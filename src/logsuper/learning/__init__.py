@@ -23,6 +23,7 @@ from logsuper.learning._latent import latent
 from logsuper.learning._layout import Layout, Parameters
 from logsuper.learning._learned import Callback as Callback
 from logsuper.learning._learned import Learned, Record
+from logsuper.learning._learned import Pulse as Pulse
 from logsuper.learning._learners import LEARNERS, Learner, choose_exact, choose_learner
 from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place

@@ -5,6 +5,7 @@ Everything runs group by group, in pieces of bounded memory, each one call of a 
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
@@ -20,11 +21,12 @@ from logsuper._base import (
     as_generator,
     as_key,
     as_vector,
+    beat,
     check_choice,
     check_integer,
     check_number,
 )
-from logsuper.bounds import marginal_method, warn_wide
+from logsuper.bounds import Widths, marginal_method
 from logsuper.functions import Cut, Modular, SubmodularFunction, Sum
 from logsuper.learning._examples import Examples, Group, check_examples
 from logsuper.learning._features import Dense
@@ -35,6 +37,7 @@ __all__ = [
     "FACTORS",
     "METHODS",
     "SAMPLES",
+    "MeanFinder",
     "best_factor",
     "check_theta",
     "make_model",
@@ -153,45 +156,80 @@ def means(
     theta = check_theta(examples, theta)
     check_choice(method, "method", METHODS)
     count = check_integer(n_samples, "n_samples", 1, 2**31)
-    alpha = theta[examples.layout.blocks["alpha"]]
-    key = as_key(seed)
+    find = MeanFinder(theta[examples.layout.blocks["alpha"]], method, count, as_key(seed), n_jobs)
 
-    def perturb(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
+    def decode(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
         # numbered by what is known of it, so that an example has the same noise in any company
-        return group.prepared.conditional_means(
-            fields,
-            alpha,
-            count,
-            key,
-            edge_weights=group.factors(rows),
-            numbers=[_checksum(group, row) for row in rows[:, None]],
-            n_jobs=n_jobs,
-        )
+        return find(group, rows, fields, _checksums(group, rows))
 
-    def infer(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
+    found = _collect(examples, theta, decode)
+    find.widths.warn(stacklevel=3)
+    return found
+
+
+@dataclasses.dataclass(eq=False)
+class MeanFinder:
+    """Finds the probabilities of pieces of examples, by one of `METHODS`.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (K,)
+    method : str
+    count, key : int
+        Number and seed of the perturbations.
+    n_jobs : int or None
+    widths : Widths
+        Of what was found by strips so far.
+    """
+
+    alpha: FloatArray
+    method: str
+    count: int
+    key: int
+    n_jobs: int | None
+    widths: Widths = dataclasses.field(default_factory=Widths)
+
+    def __call__(
+        self, group: Group, rows: IntArray, fields: FloatArray, numbers: IntArray
+    ) -> FloatArray:
+        """Return the probabilities of some examples, (B, n); each has the noise of its number."""
+        if self.method == "logistic":
+            return self._perturb(group, rows, fields, numbers)
         # what is cheap depends on the pixels beyond doubt and on the weights of edges, if any
         alike = group.edge_weights is None and not np.isinf(fields).any()
-        found, dear, wide = np.empty(fields.shape), [], []
+        found, dear = np.empty(fields.shape), []
         for place, field in enumerate(fields):
-            model = make_model(group, int(rows[place]), alpha, field)
+            beat()
+            model = make_model(group, int(rows[place]), self.alpha, field)
             best = marginal_method(model.f)
             if best == "strips":
                 with warnings.catch_warnings():  # all images are spoken of at once
                     warnings.simplefilter("ignore", UserWarning)
-                    wide.append(model.marginals(n_jobs=n_jobs))
-                found[place] = _open(wide[-1].values, field)
-            elif best == "exact" or method == "exact":
+                    marginals = model.marginals(n_jobs=self.n_jobs)
+                self.widths.add(marginals)
+                found[place] = _open(marginals.values, field)
+            elif best == "exact" or self.method == "exact":
                 found[place] = _open(model.marginals("exact").values, field)
             elif alike:
-                return perturb(group, rows, fields)
+                return self._perturb(group, rows, fields, numbers)
             else:
                 dear.append(place)
-        warn_wide(wide, stacklevel=6)
         if dear:
-            found[dear] = perturb(group, rows[dear], fields[dear])
+            found[dear] = self._perturb(group, rows[dear], fields[dear], numbers[dear])
         return found
 
-    return _collect(examples, theta, perturb if method == "logistic" else infer)
+    def _perturb(
+        self, group: Group, rows: IntArray, fields: FloatArray, numbers: IntArray
+    ) -> FloatArray:
+        return group.prepared.conditional_means(
+            fields,
+            self.alpha,
+            self.count,
+            self.key,
+            edge_weights=group.factors(rows),
+            numbers=numbers,
+            n_jobs=self.n_jobs,
+        )
 
 
 def samples(
@@ -341,15 +379,18 @@ def _collect(
     return found
 
 
-def _checksum(group: Group, row: IntArray) -> int:
-    """Return a number that stands for what is known of an example, in whatever type."""
-    number = 0
-    if group.observed is not None:
-        seen = group.read_observed(row) + 0.0  # no negative zeros
-        number = zlib.crc32(np.where(np.isnan(seen), np.nan, seen).tobytes())
-    if isinstance(group.features, Dense):
-        number = zlib.crc32((group.features.values[row] + 0.0).tobytes(), number)
-    return number
+def _checksums(group: Group, rows: IntArray) -> IntArray:
+    """Return numbers that stand for what is known of each example, in whatever type."""
+    numbers = np.zeros(len(rows), dtype=np.int64)
+    for place, row in enumerate(rows[:, None]):
+        number = 0
+        if group.observed is not None:
+            seen = group.read_observed(row) + 0.0  # no negative zeros
+            number = zlib.crc32(np.where(np.isnan(seen), np.nan, seen).tobytes())
+        if isinstance(group.features, Dense):
+            number = zlib.crc32((group.features.values[row] + 0.0).tobytes(), number)
+        numbers[place] = number
+    return numbers
 
 
 def make_function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray, count_threads, entry, first_index
+from logsuper._base import FloatArray, IntArray, beat, count_threads, entry, first_index
 from logsuper.channels import Channel
 from logsuper.learning._features import Context, Features
 from logsuper.learning._layout import LARGEST, Layout
@@ -359,6 +359,7 @@ def in_pieces(rows: IntArray, width: int) -> Iterator[IntArray]:
     """Split rows of so many numbers each such that a piece fits into memory."""
     size = max(1, _PIECE // max(1, width))
     for first in range(0, len(rows), size):
+        beat()
         yield rows[first : first + size]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from logsuper._base import FloatArray
+from logsuper._base import FloatArray, listening
 from logsuper.channels import Channel
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Parameters
@@ -57,18 +58,30 @@ class Pulse:
     """
 
     def __init__(self, callback: Callback | None) -> None:
-        self._callback, self._last = callback, time.monotonic()
+        self._callback = callback
+        # what calls another pulse has been silent as long as that one
+        self._last: float = callback._last if isinstance(callback, Pulse) else time.monotonic()
+        self._step, self._cuts = 0, 0
 
     def __call__(self, line: Record) -> None:
         """Pass on a line of the history."""
         if self._callback is not None:
+            self._step, self._cuts = line.step, line.cuts
             self._callback(line)
             self._last = time.monotonic()
 
-    def beat(self, step: int, cuts: int) -> None:
-        """Call back with a line without an objective, if the last call was a second ago."""
+    def beat(self, step: int | None = None, cuts: int | None = None) -> None:
+        """Call back with a line without an objective, if the last call was a second ago.
+
+        By default with the steps and cuts of the last one.
+        """
         if self._callback is not None and time.monotonic() - self._last >= _SECOND:
-            self(Record(step, cuts, math.nan))
+            at = (self._step if step is None else step, self._cuts if cuts is None else cuts)
+            self(Record(*at, math.nan))
+
+    def listening(self) -> contextlib.AbstractContextManager[None]:
+        """Call back at each `beat` of a loop inside, if there is a callback."""
+        return contextlib.nullcontext() if self._callback is None else listening(self.beat)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

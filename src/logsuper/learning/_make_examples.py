@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from logsuper.learning._features import Context, Dense, Features
 from logsuper.learning._layout import Layout
 from logsuper.solvers import Prepared, prepare
 
-__all__ = ["as_codes", "as_images", "make_examples"]
+__all__ = ["as_codes", "as_images", "make_examples", "with_inputs"]
 
 Functions = Sequence[SubmodularFunction]
 
@@ -144,6 +145,35 @@ def make_examples(
     size = {"pixel": groups[0].prepared.n, "shared": 1, "none": 0}[modular]
     layout = Layout(counts.pop(), size, widths.pop(), scale)
     return Examples(tuple(groups), layout, None).with_channel(channel)
+
+
+def with_inputs(examples: Examples, features: Any = None, edge_weights: Any = None) -> Examples:
+    """Return the same examples with other features and factors on edges; None keeps what is there.
+
+    Both are given as to `make_examples`, and checked in the same way.
+    """
+    phi, factors = (
+        None if given is None else _per_image(given, name)
+        for given, name in ((features, "features"), (edge_weights, "edge_weights"))
+    )
+    for rows, name in ((phi, "features"), (factors, "edge_weights")):
+        if rows is not None and len(rows) != examples.count:
+            raise ValueError(f"{name} is for {len(rows)} images, but there are {examples.count}")
+    groups = []
+    for group in examples.groups:
+        if phi is not None:
+            made = _features(phi, group.index, group.shape, 0)
+            if made is not None and made.size != examples.layout.features:
+                raise ValueError(
+                    f"features has {made.size} columns, but the examples have "
+                    f"{examples.layout.features}"
+                )
+            group = dataclasses.replace(group, features=made)
+        if factors is not None:
+            own = _edge_factors(factors, group.index, group.prepared)
+            group = dataclasses.replace(group, edge_weights=own)
+        groups.append(group)
+    return dataclasses.replace(examples, groups=tuple(groups))
 
 
 # ------------------------------------------------------------------------------------------ inside

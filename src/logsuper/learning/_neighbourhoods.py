@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray, beat
 from logsuper.learning._examples import UNKNOWN, Codes
 
 __all__ = ["Neighbourhood", "choose", "count", "variance"]
@@ -73,8 +73,10 @@ def choose(images: Codes) -> Neighbourhood | None:
     if len(units) == 1 and shape[axes[0]] > 4:
         fitting.append(Neighbourhood("chain", (units[0], tuple(2 * step for step in units[0]))))
     fitting += [Neighbourhood("chain", (unit,)) for unit in units]
-    if not fitting or not (images == UNKNOWN).any():
-        return fitting[0] if fitting else None
+    if not fitting:
+        return None
+    if not any((piece == UNKNOWN).any() for piece in _pieces(images, fitting[0])):
+        return fitting[0]
     seen = [int(count(images, each).sum()) for each in fitting]
     best = 0
     for k in range(1, len(fitting)):
@@ -103,6 +105,7 @@ def variance(images: Codes, around: Neighbourhood, scores: FloatArray) -> FloatA
     padded = np.concatenate([scores, np.zeros((len(scores), 1))], axis=1).astype(np.float32)
     total = np.zeros((len(scores), len(scores)))
     for piece in used:
+        beat()
         fields = padded[:, _encode(piece, around)]
         total += _products(fields, fields)
         for lag in _overlaps(around):
@@ -134,12 +137,15 @@ def _pieces(images: Codes, around: Neighbourhood) -> Iterator[Codes]:
     size = max(1, images[0].size) if len(images) else 1
     if size <= _PIECE:
         step = max(1, _PIECE // size)
-        yield from (images[k : k + step] for k in range(0, len(images), step))
+        for k in range(0, len(images), step):
+            beat()
+            yield images[k : k + step]
         return
     reach = around.reach[0]
     rows = max(1, _PIECE // max(1, images[0, :1].size))
     for k in range(len(images)):
         for first in range(0, images.shape[1] - 2 * reach, rows):
+            beat()
             yield images[k : k + 1, first : first + rows + 2 * reach]
 
 

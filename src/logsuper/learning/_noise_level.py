@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base import FloatArray, IntArray, as_array, check_choice
+from logsuper._base import FloatArray, IntArray, as_array, beat, check_choice
 from logsuper.channels import AsymmetricFlips, Channel, Flips
 from logsuper.learning._examples import UNKNOWN, Codes
 from logsuper.learning._flip_rates import LARGEST, Fit, fit_rates, flat_pixels
@@ -194,9 +194,19 @@ def _stack(images: list[NDArray[Any]]) -> list[Codes]:
     """Return the images of each shape as one array (N, ...), a byte per pixel."""
     stacks: dict[tuple[int, ...], list[Codes]] = {}
     for i, image in enumerate(images):
+        beat()
         codes = np.atleast_1d(as_codes(image, f"observed[{i}]", "grey levels need kind='gaussian'"))
         stacks.setdefault(image.shape, []).append(codes)
-    return [np.stack(stack) for stack in stacks.values()]
+    return [_join(stack) for stack in stacks.values()]
+
+
+def _join(images: list[Codes]) -> Codes:
+    """Return one array of images of one shape."""
+    stack = np.empty((len(images), *images[0].shape), dtype=np.uint8)
+    for place, image in zip(stack, images, strict=True):
+        beat()
+        place[...] = image
+    return stack
 
 
 def _settle(found: _Rates | None, smooth: bool) -> _Rates:

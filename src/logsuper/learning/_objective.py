@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from logsuper._base import FloatArray, IntArray, entry, first_index
+from logsuper._base import FloatArray, IntArray, beat, entry, first_index
 from logsuper.channels import Channel
 from logsuper.learning._engines import Batch, Engine, FixedNoise, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
@@ -161,6 +161,7 @@ class Objective:
         gradient = np.zeros(self.examples.layout.size)
         count = self.examples.count if index is None else len(index)
         for group, rows in self.examples.parts(index):
+            beat()
             free = self._term(theta, group, rows, "free", step)
             held = self._term(theta, group, rows, "held", step)
             share = len(rows) / count

@@ -49,7 +49,7 @@ from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._moments import moments
 from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._score import score
+from logsuper.learning._score import score_hidden
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import half_a_unit, units
 
@@ -156,8 +156,9 @@ def resample(
         keys = as_keys(rng, 3)
         last = number + 1 == count
         pulse.beat(steps, cuts)
-        clean = clean_images(examples, theta, keys[0], last and count > 1, n_jobs)
-        with warnings.catch_warnings():
+        with pulse.listening():
+            clean = clean_images(examples, theta, keys[0], last and count > 1, n_jobs)
+        with warnings.catch_warnings(), pulse.listening():
             if not last:
                 warnings.simplefilter("ignore", ConvergenceWarning)
             found = logistic(
@@ -187,7 +188,8 @@ def resample(
                 stacklevel=2,
             )
             break
-    scores = _scores(examples, path[-2:] if len(path) > 2 else path[-1:], rng, n_jobs)
+    with pulse.listening():
+        scores = _scores(examples, path[-2:] if len(path) > 2 else path[-1:], rng, n_jobs)
     theta = path[len(path) - len(scores) + int(np.argmax(scores))]
     moved = _moved(examples, path[-3:-1])
     if done and moved > _SETTLED:
@@ -273,7 +275,7 @@ def _first(
     # per unit of each function, whatever its own size is
     where = layout.blocks["alpha"]
     firm.weights[where] /= units(examples)[where] ** 2
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pulse.listening():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return moments(
             examples,
@@ -293,12 +295,7 @@ def _scores(
     """Return how well each of some parameters predicts hidden pixels, on part of the examples."""
     (key,) = as_keys(rng, 1)
     part = examples.some(_SCORED, key)
-    return [
-        score(
-            part, theta, patterns=_PATTERNS, n_samples=_SCORE_DRAWS, seed=key, n_jobs=n_jobs
-        ).value
-        for theta in path
-    ]
+    return [score_hidden(part, theta, _PATTERNS, _SCORE_DRAWS, key, n_jobs).value for theta in path]
 
 
 def _moved(examples: Examples, path: list[FloatArray]) -> float:

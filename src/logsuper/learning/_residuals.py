@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import ndtr, ndtri
 
-from logsuper._base import FloatArray, entry, first_index
+from logsuper._base import FloatArray, beat, entry, first_index
 from logsuper.learning._light import Extreme, Place, find_light
 from logsuper.learning._make_examples import as_images
 
@@ -181,6 +181,7 @@ def _check(observed: Any, cleaned: Any) -> tuple[list[NDArray[Any]], list[NDArra
     if len(z) != len(x):
         raise ValueError(f"observed has {len(z)} images, cleaned {len(x)}")
     for i, (image, mask) in enumerate(zip(z, x, strict=True)):
+        beat()
         if image.shape != mask.shape or not image.ndim:
             raise ValueError(
                 f"observed[{i}] has shape {image.shape}, cleaned[{i}] {mask.shape}; both must be "
@@ -230,6 +231,7 @@ def _lagged(residuals: list[FloatArray], axis: int, lag: int) -> tuple[float, fl
     """Return the correlation at a distance along an axis, and its error under independence."""
     product, square, pairs = 0.0, 0.0, 0
     for r in residuals:
+        beat()
         one, other = (np.moveaxis(r, axis, 0)[part] for part in (slice(lag, None), slice(-lag)))
         both = ~(np.isnan(one) | np.isnan(other))
         product += float((one * other)[both].sum())

@@ -14,15 +14,20 @@ features and its approximations, because a hidden pixel is never seen (T. Gneiti
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_integer
+from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_choice, check_integer
+from logsuper.learning._decoding import METHODS, MeanFinder
 from logsuper.learning._examples import Examples, Group, check_observed
+from logsuper.learning._features import Dense
+from logsuper.learning._make_examples import with_inputs
 from logsuper.learning._smooth import check_start
 
-__all__ = ["PART", "Score", "hidden_means", "log_predictive", "score"]
+__all__ = ["PART", "Score", "blind", "hidden_means", "log_predictive", "score", "score_hidden"]
 
 PART = 16
 """One pixel in so many is hidden at a time: enough others are left to predict it from."""
@@ -67,6 +72,9 @@ def score(
     examples: Examples,
     theta: FloatArray,
     *,
+    features: Callable[[Any], Any] | None = None,
+    edge_weights: Callable[[Any], Any] | None = None,
+    method: str = "logistic",
     patterns: int = 4,
     n_samples: int = _SAMPLES,
     seed: Seed = 0,
@@ -77,14 +85,20 @@ def score(
     Parameters
     ----------
     examples : Examples
-        With observations; labels are not looked at. Features must not be made from the
-        observations, except for ``context``.
+        With observations; labels are not looked at.
     theta : ndarray of shape (P,)
         The parameters.
+    features, edge_weights : callable, optional
+        Needed where `examples` have arrays of that name, which might know the hidden pixels. Called
+        for each pattern with the observed images, NaN at hidden pixels: an array (N, ...), or a
+        list where shapes differ. Returns the array or list that `make_examples` takes. What is
+        not made from the observations may be returned as it is. ``context`` needs no callable.
+    method : {"logistic", "exact", "auto"}
+        How predictions are found, as in `means`: score the probabilities that will be used.
     patterns : int, 1 to 16
         How often other pixels are hidden, one in 16 each time; with 16, each pixel once.
     n_samples : int
-        Perturbations behind each prediction.
+        Perturbations behind each prediction, for "logistic".
     seed : int, Generator or None
         Which pixels are hidden, and the perturbations. With the same seed, differences between
         models have little noise.
@@ -107,7 +121,22 @@ def score(
     >>> bool(better > 3 * error)
     True
     """
-    found = hidden_means(examples, theta, patterns, n_samples, seed, n_jobs)
+    made = blind(examples, features, edge_weights)
+    return score_hidden(examples, theta, patterns, n_samples, seed, n_jobs, method, made)
+
+
+def score_hidden(
+    examples: Examples,
+    theta: FloatArray,
+    patterns: int,
+    n_samples: int,
+    seed: Seed,
+    n_jobs: int | None,
+    method: str = "logistic",
+    made: Callable[[Examples], Examples] | None = None,
+) -> Score:
+    """Return the score of examples whose features, unless they are `made`, do not see z."""
+    found = hidden_means(examples, theta, patterns, n_samples, seed, n_jobs, method, made)
     return Score(
         tuple(
             np.concatenate(
@@ -118,6 +147,42 @@ def score(
     )
 
 
+def blind(
+    examples: Examples,
+    features: Callable[[Any], Any] | None,
+    edge_weights: Callable[[Any], Any] | None,
+) -> Callable[[Examples], Examples]:
+    """Return what gives examples with hidden pixels the features made without these pixels.
+
+    Arrays that may have been made with them are refused.
+    """
+    check_observed(examples, "a score without labels needs")
+    there = {
+        "features": any(isinstance(group.features, Dense) for group in examples.groups),
+        "edge_weights": any(group.edge_weights is not None for group in examples.groups),
+    }
+    makers = {"features": features, "edge_weights": edge_weights}
+    for name, maker in makers.items():
+        if maker is not None and not callable(maker):
+            raise TypeError(
+                f"{name} must be a callable of the observed images, got a {type(maker).__name__}"
+            )
+        if there[name] and maker is None:
+            raise ValueError(
+                f"examples have {name} as an array, which may know the pixels that are to be "
+                f"hidden: give {name}=callable, which gets the observed images with NaN at hidden "
+                f"pixels and returns the array (lambda z: array, if it was not made from them)"
+            )
+        if maker is not None and not there[name]:
+            raise ValueError(f"{name} is given, but the examples have none to be replaced")
+
+    def made(seen: Examples) -> Examples:
+        images = _images(seen)
+        return with_inputs(seen, *(maker and maker(images) for maker in makers.values()))
+
+    return made
+
+
 def hidden_means(
     examples: Examples,
     theta: FloatArray,
@@ -125,6 +190,8 @@ def hidden_means(
     n_samples: int,
     seed: Seed,
     n_jobs: int | None,
+    method: str = "logistic",
+    made: Callable[[Examples], Examples] | None = None,
 ) -> list[FloatArray]:
     """Return, of each group, the probability of a one behind each pixel while it is hidden.
 
@@ -134,31 +201,27 @@ def hidden_means(
     theta = check_start(theta, examples.layout)
     count = check_integer(patterns, "patterns", 1, PART + 1)
     draws = check_integer(n_samples, "n_samples", 1, 2**31)
+    check_choice(method, "method", METHODS)
     places, key = as_keys(as_generator(seed), 2)
     turns = [
         np.random.default_rng([places, g]).integers(PART, size=(group.count, group.prepared.n))
         for g, group in enumerate(examples.groups)
     ]
     found = [np.full(turn.shape, np.nan) for turn in turns]
-    alpha = examples.layout.unpack(theta).alpha
+    find = MeanFinder(examples.layout.unpack(theta).alpha, method, draws, key, n_jobs)
     observed = [group.read_observed(np.arange(group.count)) for group in examples.groups]
     for number in range(count):
         hidden = [turn == number for turn in turns]
         seen = examples.with_observed(
             [np.where(h, np.nan, z) for h, z in zip(hidden, observed, strict=True)]
         )
+        if made is not None:
+            seen = made(seen)
         for g, group in enumerate(seen.groups):
             for rows in group.pieces():
-                mean = group.prepared.conditional_means(
-                    seen.fields(theta, group, rows),
-                    alpha,
-                    draws,
-                    key,
-                    edge_weights=group.factors(rows),
-                    numbers=group.index[rows],
-                    n_jobs=n_jobs,
-                )
+                mean = find(group, rows, seen.fields(theta, group, rows), group.index[rows])
                 found[g][rows] = np.where(hidden[g][rows], mean, found[g][rows])
+    find.widths.warn(stacklevel=5)
     return found
 
 
@@ -176,6 +239,18 @@ def log_predictive(
 
 
 # ------------------------------------------------------------------------------------------ inside
+
+
+def _images(examples: Examples) -> Any:
+    """Return the observed images in the user's order, a list where shapes differ."""
+    stacks = [group.images(np.arange(group.count)) for group in examples.groups]
+    if len(stacks) == 1:
+        return stacks[0]
+    images: list[Any] = [None] * examples.count
+    for group, stack in zip(examples.groups, stacks, strict=True):
+        for i, image in zip(group.index, stack, strict=True):
+            images[i] = image
+    return images
 
 
 def _mean(pixels: tuple[FloatArray, ...]) -> tuple[float, float]:

@@ -15,6 +15,7 @@ takes its place.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +25,7 @@ from scipy.special import expit, logit
 from logsuper._base import FloatArray, Seed, check_number
 from logsuper.learning._decoding import SAMPLES, means
 from logsuper.learning._examples import Examples, check_examples
-from logsuper.learning._score import hidden_means, log_predictive
+from logsuper.learning._score import blind, hidden_means, log_predictive
 
 __all__ = ["best_temperature", "soften"]
 
@@ -65,6 +66,8 @@ def best_temperature(
     examples: Examples,
     theta: ArrayLike,
     *,
+    features: Callable[[Any], Any] | None = None,
+    edge_weights: Callable[[Any], Any] | None = None,
     method: str = "logistic",
     n_samples: int = SAMPLES,
     seed: Seed = 0,
@@ -79,6 +82,8 @@ def best_temperature(
         these images. Without labels, observed pixels are hidden and predicted, see `score`.
     theta : array-like of shape (P,)
         The parameters.
+    features, edge_weights : callable, optional
+        As in `score`, for examples without labels.
     method, samples, seed, n_jobs
         As in `means`.
 
@@ -101,7 +106,8 @@ def best_temperature(
     """
     check_examples(examples, n_jobs)
     if not examples.has_labels:
-        return _least(_hidden(examples, theta, n_samples, seed, n_jobs))
+        made = blind(examples, features, edge_weights)
+        return _least(_hidden(examples, theta, n_samples, seed, n_jobs, method, made))
     p = means(examples, theta, method=method, n_samples=n_samples, seed=seed, n_jobs=n_jobs)
     margins = np.concatenate([logit(own) * (2.0 * x - 1.0) for x, own in examples.compare(p)])
     # what is certain stays so at any temperature
@@ -115,10 +121,16 @@ def best_temperature(
 
 
 def _hidden(
-    examples: Examples, theta: ArrayLike, samples: int, seed: Seed, n_jobs: int | None
+    examples: Examples,
+    theta: ArrayLike,
+    samples: int,
+    seed: Seed,
+    n_jobs: int | None,
+    method: str,
+    made: Callable[[Examples], Examples],
 ) -> Callable[[float], float]:
     """Return minus the score of hidden pixels as a function of the temperature."""
-    found = hidden_means(examples, np.asarray(theta), 4, samples, seed, n_jobs)
+    found = hidden_means(examples, np.asarray(theta), 4, samples, seed, n_jobs, method, made)
 
     def loss(t: float) -> float:
         total, known = 0.0, 0

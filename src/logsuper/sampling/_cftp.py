@@ -16,7 +16,7 @@ from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import BUDGET, Callback, Meter
 from logsuper.sampling._errors import NotCoalesced
 from logsuper.sampling._inputs import Bits, check_count
-from logsuper.sampling._scan import Problems, Scan, make_scan
+from logsuper.sampling._scan import GenericScan, Problems, Scan, make_scan
 from logsuper.solvers import check_theta
 
 # From here on a sample is hard, and one goes ahead alone: if it fails, the others need not try.
@@ -175,7 +175,7 @@ class _Coupling:
             sweeps = min(sweeps, self.max_iter)
             cost = scan.operations(len(problems), 2, sweeps)
             if not meter.affords(cost):
-                raise NotCoalesced(reached, differing, scan.n, meter.budget)
+                raise self._stuck(reached, differing, meter.budget)
             meter.plan(cost)
             states = bracket(scan, self.theta, self.key, problems, sweeps, self.threads, meter)
             apart = (states[:, 0] != states[:, 1]).sum(axis=1)
@@ -183,7 +183,11 @@ class _Coupling:
             meter.spend(0.0, samples=int((apart == 0).sum()))
             problems, differing, reached = problems[apart > 0], int(apart.max()), sweeps
             if len(problems) and sweeps == self.max_iter:
-                raise NotCoalesced(sweeps, differing, scan.n)
+                raise self._stuck(sweeps, differing)
+
+    def _stuck(self, sweeps: int, differing: int, budget: float | None = None) -> NotCoalesced:
+        pairwise = not isinstance(self.scan, GenericScan)
+        return NotCoalesced(sweeps, differing, self.scan.n, budget, pairwise=pairwise)
 
 
 def bracket(

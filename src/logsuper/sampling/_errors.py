@@ -24,15 +24,21 @@ class NotCoalesced(RuntimeError):
     64 2
     """
 
-    def __init__(self, sweeps: int, differing: int, n: int, budget: float | None = None) -> None:
+    def __init__(
+        self, sweeps: int, differing: int, n: int, budget: float | None = None, *, pairwise: bool
+    ) -> None:
         limit = "max_iter" if budget is None else "budget"
         cap = f"{sweeps}" if budget is None else f"{budget:.2g} operations, after {sweeps} sweeps"
+        instead = (
+            "the approximate samplers 'swendsen_wang' or 'gibbs', or ask for marginals: by "
+            "'strips' on a grid, or coupled_marginals"
+            if pairwise
+            else "the approximate sampler 'gibbs', or ask for marginals: coupled_marginals"
+        )
         super().__init__(
             f"coupling from the past did not coalesce within {limit} = {cap}: {differing} of "
             f"{n} elements still differ. Raise {limit} and keep the seed (retrying with others "
-            "until one succeeds favours easy samples), take the approximate samplers "
-            "'swendsen_wang' or 'gibbs', or ask for marginals: by 'strips' on a grid, or "
-            "coupled_marginals, which needs no coalescence"
+            f"until one succeeds favours easy samples), take {instead}, which needs no coalescence"
         )
         self.sweeps = sweeps
         self.differing = differing
