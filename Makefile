@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(V),--verbose,--qu
 BUILD := --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel_tag}
 # Test files share the processors; one file stays in one process, for the sake of its fixtures.
 SIDE_BY_SIDE := -n auto --dist loadfile
+# Rewriting the assertions of all files takes longer than collecting them: keep what was compiled.
+test test-fallback: export PYTHONDONTWRITEBYTECODE :=
 CPP = $(wildcard src/kernels/*.[ch]pp tests/kernels/*.[ch]pp)
 # Folders too: they change when a file is removed.
 SOURCES := pyproject.toml README.md LICENSE $(wildcard CMakeLists.txt) \

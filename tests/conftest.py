@@ -7,6 +7,10 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+# Tests run side by side: threads of BLAS would only wait for each other. Before NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -48,6 +48,8 @@ class FallbackKernel:
         stats: FloatArray,
         memory: int | None = None,
         precision: FloatArray | None = None,
+        shifted: None = None,  # terms on few elements come added to the field
+        shift: None = None,
     ) -> None:
         problems = len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
