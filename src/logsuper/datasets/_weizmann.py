@@ -106,7 +106,6 @@ def load_weizmann(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    from typing import NamedTuple
     >>> from PIL import Image
     >>> from logsuper.datasets import load_weizmann
     >>> with tempfile.TemporaryDirectory() as folder:
