@@ -40,7 +40,7 @@ def _model(work: Workload) -> Callable[[Floats], Any]:
     ls = importlib.import_module("logsuper")
     terms = [float(a) * f for a, f in zip(work.alpha, work.functions(), strict=True)]
     cut = reduce(operator.add, terms)
-    return lambda theta: ls.LogSupermodular(cut - ls.Modular(theta))
+    return lambda theta: ls.LogSupermodular(cut - ls.Modular(theta), shape=(cut.n,))
 
 
 def run_approximate(method: str, work: Workload, settings: Settings, outcome: Outcome) -> None:

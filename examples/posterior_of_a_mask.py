@@ -22,10 +22,10 @@ def main() -> None:
     mu = posterior.marginals()
     print(f"marginals known to {np.max(mu.upper - mu.lower):.1e}, by {mu.method}")
     X = posterior.sample(10, seed=0)
-    print(f"{len(X)} exact samples, of {X.sum(axis=1).mean():.0f} pixels on average")
+    print(f"{len(X)} exact samples, of {X.sum(axis=(1, 2)).mean():.0f} pixels on average")
     print(f"expected number of pixels: {np.sum(mu):.1f}")
     for name, decoded in {"mode": posterior.mode(), "marginals > 1/2": mu > 0.5}.items():
-        wrong = np.mean(decoded != image.ravel())
+        wrong = np.mean(decoded != image)
         print(f"{name}: {100 * wrong:.2f} % of the pixels are wrong")
 
 

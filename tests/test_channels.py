@@ -136,7 +136,7 @@ def test_posterior_equals_enumeration(name, missing, seed):
     log_p = posterior.log_partition("enumeration").value - m.log_partition("enumeration").value
     assert log_p == pytest.approx(log_z - prior, abs=1e-10)
     np.testing.assert_allclose(
-        posterior.marginals("enumeration"), np.exp(joint - log_z) @ X, atol=1e-12
+        posterior.marginals("enumeration").values.ravel(), np.exp(joint - log_z) @ X, atol=1e-12
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from oracles import FAMILIES, brute_log_partition, enumerate_x
 
 import logsuper as ls
+from logsuper.bounds import METHODS
 
 N = 7
 
@@ -44,7 +45,7 @@ def test_conditioning_splits_the_sum(family, seed):
     for d in (0, N - 1):
         parts = [m.condition({d: value}).log_partition().value for value in (0, 1)]
         assert np.logaddexp(*parts) == pytest.approx(whole, rel=1e-10, abs=1e-9)
-        odds = m.marginals("exact")[d]
+        odds = m.marginals("exact").values.flat[d]
         assert np.exp(parts[1] - whole) == pytest.approx(odds, abs=1e-9)
 
 
@@ -60,7 +61,8 @@ def test_conditioning_twice_is_conditioning_once():
 
 
 def test_marginals_samples_and_mode_keep_the_length():
-    m = random_model("grid", 1).condition({0: 1, 3: 0})
+    m = random_model("grid", 1)
+    m = ls.LogSupermodular(m.f, shape=(N,)).condition({0: 1, 3: 0})
     values = m.marginals()
     assert values.shape == (N,) and values[0] == 1 and values[3] == 0
     assert values.lower is None or (values.lower[0], values.upper[3]) == (1, 0)
@@ -164,7 +166,7 @@ def test_repr_and_pickle():
     [
         (lambda m: ls.LogSupermodular(3), TypeError, "f must be a submodular function"),
         (lambda m: ls.LogSupermodular(m.f, np.nan), ValueError, "constant must be finite"),
-        (lambda m: m.log_partition("bete"), ValueError, "method must be one of exact, enum"),
+        (lambda m: m.log_partition("bete"), ValueError, "method must be one of auto, exact, enum"),
         (lambda m: m.marginals("bete"), ValueError, "method must be one of"),
         (lambda m: m.sample(1, "bete"), ValueError, "method must be one of"),
         (lambda m: m.log_partition("lfield", sample=3), TypeError, "lfield has no option 'sample'"),
@@ -239,3 +241,89 @@ def test_bracket_refuses_what_is_no_number(arguments):
 def test_bracket_takes_numbers_of_numpy():
     m = random_model("cut", 0)
     assert m.bracket(np.int64(10**9)) == m.bracket(1e9)
+
+
+def test_models_on_a_grid_are_images():
+    fh, fv = ls.grid_cuts((3, 4))
+    t = np.random.default_rng(0).normal(size=12)
+    m = ls.LogSupermodular(0.5 * fh + 0.8 * fv - ls.Modular(t), constant=1.0)
+    flat = ls.LogSupermodular(m.f, constant=1.0, shape=(12,))
+    assert (m.shape, flat.shape) == ((3, 4), (12,))
+    for fixed in ({}, {(1, 2): 1, 0: 0}):
+        a, b = m.condition(fixed), flat.condition({6: 1, 0: 0} if fixed else {})
+        assert a.shape == (3, 4) and a.fixed == b.fixed
+        np.testing.assert_array_equal(a.mode(), b.mode().reshape(3, 4))
+        mine, other = (model.marginals("sampling", seed=0, confidence=0.9) for model in (a, b))
+        for name in ("values", "lower", "upper", "stderr"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(other, name).reshape(3, 4))
+        X = a.sample(5, seed=0)
+        np.testing.assert_array_equal(X, b.sample(5, seed=0).reshape(5, 3, 4))
+        for images in (X, X[0], X.reshape(1, 5, 3, 4)):
+            rows = images.reshape(*images.shape[:-2], 12)
+            expected = b.log_prob(rows)
+            np.testing.assert_array_equal(a.log_prob(images), expected)
+            np.testing.assert_array_equal(a.log_prob(rows), expected)
+        start = a.sample(2, "gibbs", seed=1, burn_in=0, chains=2, start=X[:2])
+        rows = b.sample(2, "gibbs", seed=1, burn_in=0, chains=2, start=X[:2].reshape(2, 12))
+        np.testing.assert_array_equal(start, rows.reshape(2, 3, 4))
+    posterior = m.observe(ls.Flips(0.1), np.ones((3, 4)))
+    assert posterior.shape == (3, 4) and posterior.mode().shape == (3, 4)
+    with pytest.raises(ValueError, match=r"observed has shape \(4, 3\), but the model has shape"):
+        m.observe(ls.Flips(0.1), np.ones((4, 3)))
+
+
+def test_what_is_not_made_as_a_grid_is_a_vector():
+    fh, fv = ls.grid_cuts((2, 6))
+    assert ls.LogSupermodular(ls.Cut(12, fh.edges)).shape == (12,)
+    assert ls.LogSupermodular(fh + ls.grid_cuts((3, 4))[0]).shape == (12,)
+    assert ls.LogSupermodular(ls.Cut(12, fh.edges), shape=(2, 6)).mode().shape == (2, 6)
+    assert ls.LogSupermodular(2.0 * fv).condition({i: 0 for i in range(12)}).shape == (2, 6)
+    for shape, message in [((2, 5), "has 10 elements, but f has 12"), ((2.0, 6), "shape")]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            ls.LogSupermodular(fh, shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "message"),
+    [
+        ({(2, 0): 1}, r"the key \(2, 0\), which is not a place in \(2, 6\)"),
+        ({(0,): 1}, "which is not a place"),
+        ({(0, -1): 1}, "which is not a place"),
+        ({(0, 0.5): 1}, "which is not a place"),
+        ({(1, 0): 1, 6: 0}, "the element 6 twice"),
+    ],
+)
+def test_bad_places_are_named(fixed, message):
+    with pytest.raises(ValueError, match=message):
+        ls.LogSupermodular(ls.grid_cuts((2, 6))[0]).condition(fixed)
+
+
+def test_log_partition_is_never_too_large_by_default():
+    fh, fv = ls.grid_cuts((40, 40))
+    m = ls.LogSupermodular(0.4 * fh + 0.4 * fv, constant=2.0)
+    bound, bracket = m.log_partition(), m.bracket()
+    assert bound.interval == (bracket.lower, bracket.upper)
+    assert bracket.lower < bound.value < bracket.upper
+    assert (bound.target, bound.certified, bound.confidence) == ("estimate", True, None)
+    x = np.zeros((2, 40, 40))
+    assert (m.log_prob(x) == 2.0 - bound.value).all()
+    for ask in (lambda: m.log_partition("exact"), lambda: m.log_prob(x, side="exact")):
+        with pytest.raises(ls.TooLarge):
+            ask()
+    narrow = m.observe(ls.Flips(0.01), x[0]).log_partition()
+    assert narrow.target == "exact" and np.ptp(narrow.interval) <= 1e-6
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "cardinality"])
+def test_bounds_are_functions(name):
+    fh, fv = ls.grid_cuts((2, 3))
+    m = ls.LogSupermodular(fh + 0.5 * fv - ls.Modular([0.2] * 6), constant=3.0)
+    options = {"seed": 0} if name in ("logistic", "power") else {}
+    function = getattr(ls.bounds, name)
+    assert function(m, **options) == m.log_partition(name, **options)
+    assert function(m.f, **options).shifted(3.0) == m.log_partition(name, **options)
+    assert function.__name__ == name and "Examples" in function.__doc__
+    with pytest.raises(TypeError, match="has no option 'neighbours'"):
+        function(m, neighbours=3)
+    with pytest.raises(TypeError, match="LogSupermodular or a SubmodularFunction, got a int"):
+        function(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,14 +15,17 @@ from logsuper._base import (
     FloatArray,
     IntArray,
     Seed,
+    as_rows,
+    by_number,
     check_binary,
     check_choice,
     check_fixed,
     check_number,
+    check_shape,
     frozen,
 )
 from logsuper.bounds import Bound, Bracket, Marginals
-from logsuper.functions import Modular, SubmodularFunction, check_function
+from logsuper.functions import Modular, SubmodularFunction, check_function, grid_shape
 from logsuper.solvers import maximize
 
 __all__ = ["LogSupermodular"]
@@ -45,42 +48,51 @@ class LogSupermodular:
         The energy, with its modular part.
     constant : float, default 0.0
         Added to the log-partition function: :math:`\log Z=\mathrm{constant}+\log\sum_xe^{-f(x)}`.
+    shape : sequence of int, optional
+        The layout of x, in row-major order: that of an image or volume. By default that of the
+        `grid_cuts` in f, else ``(n,)``.
 
     Attributes
     ----------
     n : int
         Number of elements, fixed ones included.
+    shape : tuple of int
+        Modes, marginals and samples have this layout.
     f : SubmodularFunction
         On the free elements.
     constant : float
     free : ndarray of int64
         The elements that are not fixed, in increasing order.
     fixed : dict
-        Elements that were conditioned on, and their values.
+        Elements that were conditioned on, by their number, and their values.
 
     Examples
     --------
     >>> import logsuper as ls
     >>> fh, fv = ls.grid_cuts((3, 4))
     >>> m = ls.LogSupermodular(0.5 * fh + 0.8 * fv - ls.Modular([1.0] * 6 + [-1.0] * 6))
-    >>> m.mode().reshape(3, 4)
+    >>> m.mode()
     array([[1, 1, 1, 1],
            [1, 1, 0, 0],
            [0, 0, 0, 0]], dtype=uint8)
     >>> m.log_partition()
     <exact 5.4002374 by enumeration, certified>
-    >>> m.marginals()[:3].round(3)
-    array([0.824, 0.829, 0.718])
+    >>> m.marginals()[0].round(3)
+    array([0.824, 0.829, 0.718, 0.662])
     """
 
     n: int
+    shape: tuple[int, ...]
     f: SubmodularFunction
     constant: float
     free: IntArray
     fixed: dict[int, int]
 
-    def __init__(self, f: SubmodularFunction, constant: float = 0.0) -> None:
+    def __init__(
+        self, f: SubmodularFunction, constant: float = 0.0, shape: Sequence[int] | None = None
+    ) -> None:
         self.n = check_function(f).n
+        self.shape = grid_shape(f) if shape is None else check_shape(shape, self.n)
         self.f = f
         self.constant = check_number(constant, "constant")
         self.free = frozen(np.arange(f.n, dtype=np.int64))
@@ -89,24 +101,26 @@ class LogSupermodular:
     # -------------------------------------------------------------------------------- decoding
 
     def mode(self) -> NDArray[np.uint8]:
-        """Return a most probable x, shape (n,), by one submodular minimisation."""
-        y, _ = maximize(self.f, np.zeros(self.f.n))
-        return self._spread(y).astype(np.uint8)
+        """Return a most probable x, in the shape of the model, by one submodular minimisation."""
+        return self._spread(maximize(self.f, np.zeros(self.f.n)).y).astype(np.uint8)
 
     # -------------------------------------------------------------------------------- bounding
 
-    def log_partition(self, method: str = "exact", **options: Any) -> Bound:
+    def log_partition(self, method: str = "auto", **options: Any) -> Bound:
         r"""Return log Z, or a bound on it.
 
         Parameters
         ----------
-        method : str, default "exact"
-            "exact" picks among "enumeration", "elimination", "transfer" and "cardinality". Above:
-            "lfield", "logistic", "power", "trw". Below: "superdifferential", "mean_field", "bethe".
-            Both: "strips". Estimates by sampling: "ti", "ais".
+        method : str, default "auto"
+            "auto" is exact where that is affordable, else the middle of `bracket`, and never
+            raises for size. "exact" picks among "enumeration", "elimination", "transfer" and
+            "cardinality". Above: "lfield", "logistic", "power", "trw". Below:
+            "superdifferential", "mean_field", "bethe". Both: "strips". Estimates by sampling:
+            "ti", "ais".
         **options
-            Those of the method. Exact ones and "ti" and "ais" have a ``budget`` of elementary
-            operations; the latter two a ``callback`` too, as in `sample`.
+            Those of the function of that name in `logsuper.bounds`. "auto", exact methods, "ti"
+            and "ais" have a ``budget`` of elementary operations; the latter two a ``callback``
+            too, as in `sample`.
 
         Returns
         -------
@@ -117,7 +131,7 @@ class LogSupermodular:
         NotApplicable
             If the method is not valid for this kind of function.
         TooLarge
-            If an exact method, "ti" or "ais" would cost too much.
+            If "exact", one that it picks from, "ti" or "ais" would cost too much.
 
         Examples
         --------
@@ -127,9 +141,9 @@ class LogSupermodular:
         True
         """
         check_choice(method, "method", [*bounds.METHODS, *sampling.ESTIMATORS])
-        room: Any = bounds if method in bounds.METHODS else sampling
-        bound: Bound = room.log_partition(self.f, method, **options)
-        return bound.shifted(self.constant)
+        if method in bounds.METHODS:
+            return bounds.log_partition(self, method, **self._flat_starts(options))
+        return sampling.log_partition(self.f, method, **options).shifted(self.constant)
 
     def bracket(
         self,
@@ -189,39 +203,38 @@ class LogSupermodular:
         Returns
         -------
         Marginals
-            Of all n elements, the fixed ones included; an array-like with ``values``, and
-            ``lower``, ``upper``, ``stderr`` where they are known.
+            In the shape of the model, fixed elements included; an array-like with ``values``,
+            and ``lower``, ``upper``, ``stderr`` where they are known.
         """
         if method == "sampling":
             found = sampling.marginals(self.f, **options)
         else:
-            found = bounds.marginals(self.f, method, **options)
-        if not self.fixed:
-            return found
-        return dataclasses.replace(
-            found,
-            values=self._spread(found.values),
-            lower=None if found.lower is None else self._spread(found.lower),
-            upper=None if found.upper is None else self._spread(found.upper),
-            stderr=None if found.stderr is None else self._spread(found.stderr, known=False),
-        )
+            found = bounds.marginals(self.f, method, **self._flat_starts(options))
+        parts = {name: getattr(found, name) for name in ("values", "lower", "upper", "stderr")}
+        whole: dict[str, Any] = {
+            name: self._spread(part, known=name != "stderr")
+            for name, part in parts.items()
+            if part is not None
+        }
+        return dataclasses.replace(found, **whole)
 
     def log_prob(
         self,
         X: ArrayLike,
-        side: Literal["exact", "lower", "upper"] = "exact",
+        side: Literal["auto", "exact", "lower", "upper"] = "auto",
         **options: Any,
     ) -> Any:
         """Return log p(x), or a certified bound on it.
 
         Parameters
         ----------
-        X : array-like of shape (..., n)
+        X : array-like of shape (..., n) or (..., *shape)
             Entries 0 or 1. A row that disagrees with a fixed element has probability 0.
-        side : {"exact", "lower", "upper"}
-            "exact" needs an exact log Z; "lower" and "upper" take the other end of `bracket`.
+        side : {"auto", "exact", "lower", "upper"}
+            "auto" and "exact" take log Z by the method of this name; "lower" and "upper" take the
+            other end of `bracket`.
         **options
-            Those of `log_partition` with the method "exact", or of `bracket`.
+            Those of `log_partition` with that method, or of `bracket`.
 
         Returns
         -------
@@ -235,15 +248,15 @@ class LogSupermodular:
         >>> np.exp(m.log_prob([[0, 0], [0, 1], [1, 0], [1, 1]])).round(3)
         array([0.366, 0.134, 0.134, 0.366])
         """
-        X = check_binary(X, self.n)
-        if check_choice(side, "side", ("exact", "lower", "upper")) == "exact":
-            log_z = self.log_partition("exact", **options).value
+        X = check_binary(as_rows(X, self.shape), self.n)
+        if check_choice(side, "side", ("auto", "exact", "lower", "upper")) in ("auto", "exact"):
+            log_z = self.log_partition(side, **options).value
         else:
             found = self.bracket(**options)
             log_z = found.upper if side == "lower" else found.lower
         free = X[..., self.free]
         values = self.constant - log_z - np.asarray(self.f(free))
-        if side != "exact" and self.f.n:
+        if side in ("lower", "upper") and self.f.n:
             # what rounding may have done, here and in the value of f
             _, errors = self.f._values_within(free.reshape(-1, self.f.n).astype(np.float64))
             errors = errors.reshape(values.shape)
@@ -277,7 +290,7 @@ class LogSupermodular:
 
         Returns
         -------
-        ndarray of shape (n_samples, n), uint8
+        ndarray of shape (n_samples, *shape), uint8
 
         Raises
         ------
@@ -294,22 +307,24 @@ class LogSupermodular:
         >>> X.shape, bool(abs(X.mean() - 0.5) < 0.05)
         ((1000, 3), True)
         """
+        options = self._flat_starts(options)
         return self._spread(sampling.sample(self.f, n_samples, method, seed=seed, **options))
 
     # ------------------------------------------------------------------------- new distributions
 
-    def condition(self, fixed: Mapping[int, int]) -> LogSupermodular:
+    def condition(self, fixed: Mapping[Any, int]) -> LogSupermodular:
         r"""Fix some elements.
 
         Parameters
         ----------
-        fixed : mapping of int to {0, 1}
+        fixed : mapping of int, or of tuple of int, to {0, 1}
+            An element by its number or, as in ``{(3, 4): 1}``, by its place in the shape.
 
         Returns
         -------
         LogSupermodular
             Its log Z is that of the terms that agree: ``logaddexp`` over both values of one element
-            gives back the log Z of this model. Marginals and samples keep the length n.
+            gives back the log Z of this model. Modes, marginals and samples keep the shape.
 
         Examples
         --------
@@ -320,7 +335,7 @@ class LogSupermodular:
         >>> bool(np.isclose(np.logaddexp(*parts), m.log_partition().value))
         True
         """
-        elements, values = check_fixed(fixed, self.n)
+        elements, values = check_fixed(by_number(fixed, self.shape), self.n)
         chosen = {int(i): int(v) for i, v in zip(elements, values, strict=True)}
         for element, value in chosen.items():
             if self.fixed.get(element, value) != value:
@@ -342,8 +357,8 @@ class LogSupermodular:
         Parameters
         ----------
         channel : Flips, AsymmetricFlips, Gaussian or Missing
-        observed : array-like with n entries
-            An image too; NaN, or the mask of a masked array, means that nothing was observed.
+        observed : array-like of the shape of the model, or with n entries
+            NaN, or the mask of a masked array, means that nothing was observed.
 
         Returns
         -------
@@ -368,6 +383,10 @@ class LogSupermodular:
         if np.size(zero) != self.n:
             raise ValueError(
                 f"observed has {np.size(zero)} entries, but the model has {self.n} elements"
+            )
+        if np.ndim(zero) > 1 and len(self.shape) > 1 and np.shape(zero) != self.shape:
+            raise ValueError(
+                f"observed has shape {np.shape(zero)}, but the model has shape {self.shape}"
             )
         zero, one = np.ravel(zero), np.ravel(one)
         certain = {int(d): int(zero[d] < one[d]) for d in np.flatnonzero(np.isinf(one - zero))}
@@ -394,20 +413,30 @@ class LogSupermodular:
     ) -> LogSupermodular:
         """Return the model with another function on the elements that are not fixed."""
         other = LogSupermodular(f, constant)
-        other.n = self.n
+        other.n, other.shape = self.n, self.shape
         other.fixed = fixed
         other.free = frozen(np.setdiff1d(np.arange(self.n, dtype=np.int64), list(fixed)))
         return other
 
     def _spread(self, values: NDArray[Any], known: bool = True) -> NDArray[Any]:
-        """Return values on the free elements as values on all: the fixed ones as known, or 0."""
-        if not self.fixed:
-            return values
-        out = np.zeros((*values.shape[:-1], self.n), dtype=values.dtype)
-        out[..., self.free] = values
-        if known:
-            out[..., list(self.fixed)] = list(self.fixed.values())
-        return out
+        """Return values on the free elements as an image of all: the fixed ones known, or 0."""
+        out = values
+        if self.fixed:
+            out = np.zeros((*values.shape[:-1], self.n), dtype=values.dtype)
+            out[..., self.free] = values
+            if known:
+                out[..., list(self.fixed)] = list(self.fixed.values())
+        return out.reshape(*values.shape[:-1], *self.shape)
+
+    def _flat_starts(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options with states to start from, in the shape of the model, as free elements."""
+        starts = {
+            name: as_rows(options[name], self.shape)
+            for name in ("start", "starts")
+            if options.get(name) is not None
+        }
+        whole = {name: x[..., self.free] for name, x in starts.items() if x.shape[-1:] == (self.n,)}
+        return {**options, **whole}
 
     def __repr__(self) -> str:
         fixed = f", {len(self.fixed)} fixed" if self.fixed else ""

@@ -12,7 +12,8 @@ from logsuper.learning import make_examples, means
 
 def grid(shape: tuple[int, int], coupling: float, t: np.ndarray) -> ls.LogSupermodular:
     across, down = ls.grid_cuts(shape)
-    return ls.LogSupermodular(coupling * across + coupling * down - ls.Modular(t))
+    f = coupling * across + coupling * down - ls.Modular(t)
+    return ls.LogSupermodular(f, shape=(f.n,))
 
 
 FIELDS = {

@@ -69,9 +69,9 @@ def test_none_is_legal():
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"n": -1}, ValueError, "n must be at least 0"),
-        ({"n": 2.0}, TypeError, "n must be an integer"),
-        ({"n": True}, TypeError, "n must be an integer"),
+        ({"n_samples": -1}, ValueError, "n_samples must be at least 0"),
+        ({"n_samples": 2.0}, TypeError, "n_samples must be an integer"),
+        ({"n_samples": True}, TypeError, "n_samples must be an integer"),
         ({"shape": (50,)}, ValueError, "shape must be a pair"),
         ({"shape": 50}, ValueError, "shape must be a pair"),
         ({"shape": (50, 8)}, ValueError, "width must be at least 16"),

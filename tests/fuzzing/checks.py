@@ -129,7 +129,8 @@ def is_marginals(arguments: Mapping[str, Any], found: ls.Marginals) -> str | Non
     weight = np.exp(-(v - v.min()))
     truth = weight @ enumerate_x(f.n) / weight.sum()
     slack = 1e-8 + ROUNDING * float(np.abs(v).max(initial=0.0))
-    inside = (found.lower <= truth + slack) & (found.upper >= truth - slack)
+    low, high = np.ravel(found.lower), np.ravel(found.upper)
+    inside = (low <= truth + slack) & (high >= truth - slack)
     return None if inside.all() else f"{found.lower} to {found.upper} misses {truth}"
 
 

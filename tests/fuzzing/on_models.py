@@ -83,8 +83,10 @@ def _prepared_perturb(rng: Rng) -> Call:
         "numbers": np.arange(2),
     }
 
-    def call(functions: Any, theta: Any, alpha: Any, samples: Any, key: Any, **options: Any) -> Any:
-        return ls.prepare(functions).perturb(theta, alpha, samples, key, **options)
+    def call(
+        functions: Any, theta: Any, alpha: Any, n_samples: Any, seed: Any, **options: Any
+    ) -> Any:
+        return ls.prepare(functions).perturb(theta, alpha, n_samples, seed, **options)
 
     def check(given: Any, found: Any) -> str | None:
         complaint = checks.is_probabilities(given, found.mean)
@@ -117,12 +119,14 @@ def _maximizer(rng: Rng) -> Call:
 
 
 def _model(rng: Rng) -> Call:
-    arguments = {"f": some_function(rng), "constant": float(rng.normal())}
+    f = some_function(rng)
+    arguments = {"f": f, "constant": float(rng.normal()), "shape": pick(rng, (None, (1, f.n)))}
     return Call(ls.LogSupermodular, arguments)
 
 
 def _mode(rng: Rng) -> Call:
     def check(given: Any, y: Any) -> str | None:
+        y = y.ravel()
         return checks.maximum(given["f"], np.zeros(given["f"].n), y, -given["f"](y))
 
     return Call(lambda f: ls.LogSupermodular(f).mode(), {"f": some_function(rng)}, check)
@@ -252,7 +256,7 @@ def _sample(method: str, rng: Rng) -> Call:
         return ls.LogSupermodular(f).sample(n_samples, method, seed, **options)
 
     def check(given: Any, found: Any) -> str | None:
-        wanted = (given["n_samples"], given["f"].n)
+        wanted = (given["n_samples"], *ls.LogSupermodular(given["f"]).shape)
         shape = None if found.shape == wanted else f"shape {found.shape}, wanted {wanted}"
         return shape or checks.is_bits(given, found)
 
@@ -472,7 +476,7 @@ def _mixture(rng: Rng) -> Call:
 
 
 def _silhouettes(rng: Rng) -> Call:
-    arguments = {"n": 1, "shape": (16, 17), "seed": 0}
+    arguments = {"n_samples": 1, "shape": (16, 17), "seed": 0}
     return Call(ls.make_silhouettes, arguments, checks.is_bits)
 
 
@@ -481,7 +485,9 @@ def _split(rng: Rng) -> Call:
     return Call(masks.split, {"train": 2, "test": 2}, checks.is_bits)
 
 
-_WITH_MARGINALS = [name for name, method in METHODS.items() if method.find("marginals")]
+_WITH_MARGINALS = [
+    name for name, method in METHODS.items() if name != "auto" and method.find("marginals")
+]
 _CHANNEL_METHODS = (
     *("log_likelihoods", "log_odds", "unbiased", "agreement", "divergence", "sample", "count"),
 )

@@ -37,6 +37,7 @@ from logsuper._base._checks import (
 )
 from logsuper._base._files import atomic_write, load_arrays, save_arrays
 from logsuper._base._forests import root_forest
+from logsuper._base._layouts import as_rows, by_number, check_shape
 from logsuper._base._memory import SMALL, as_text, check_limit, require_memory
 from logsuper._base._precision import PrecisionWarning
 from logsuper._base._random import Seed, as_generator, as_key, as_keys, stream_key
@@ -67,10 +68,12 @@ __all__ = [
     "as_list",
     "as_members",
     "as_numeric",
+    "as_rows",
     "as_text",
     "as_vector",
     "atomic_write",
     "beat",
+    "by_number",
     "check_binary",
     "check_callback",
     "check_choice",
@@ -83,6 +86,7 @@ __all__ = [
     "check_natural",
     "check_number",
     "check_probabilities",
+    "check_shape",
     "check_size",
     "count_threads",
     "entry",

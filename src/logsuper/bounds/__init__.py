@@ -1,4 +1,4 @@
-"""The log-partition function from below, from above and exactly; one module a method."""
+"""The log-partition function from below, from above and exactly: one function per method."""
 
 # for other rooms
 from logsuper.bounds._bracket import bracket as bracket
@@ -22,6 +22,42 @@ from logsuper.bounds._methods import log_partition as log_partition
 from logsuper.bounds._methods import marginals as marginals
 from logsuper.bounds._needs import need_pairwise as need_pairwise
 from logsuper.bounds._phases import Widths as Widths
+from logsuper.bounds._public import (
+    auto,
+    bethe,
+    cardinality,
+    elimination,
+    enumeration,
+    exact,
+    lfield,
+    logistic,
+    mean_field,
+    power,
+    strips,
+    superdifferential,
+    transfer,
+    trw,
+)
 from logsuper.bounds._results import Bound, Bracket, Marginals
 
-__all__ = ["Bound", "Bracket", "Marginals", "NotApplicable", "TooLarge"]
+__all__ = [
+    "Bound",
+    "Bracket",
+    "Marginals",
+    "NotApplicable",
+    "TooLarge",
+    "auto",
+    "bethe",
+    "cardinality",
+    "elimination",
+    "enumeration",
+    "exact",
+    "lfield",
+    "logistic",
+    "mean_field",
+    "power",
+    "strips",
+    "superdifferential",
+    "transfer",
+    "trw",
+]

@@ -44,7 +44,7 @@ def log_partition(f: SubmodularFunction) -> Bound:
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         A pairwise function.
 
     Returns
@@ -56,8 +56,7 @@ def log_partition(f: SubmodularFunction) -> Bound:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._bethe import log_partition
-    >>> log_partition(ls.Cut(2, [(0, 1)]))
+    >>> ls.bounds.bethe(ls.Cut(2, [(0, 1)]))
     <lower bound 1.006408868 by bethe, certified>
     """
     return within(f, _FULL)
@@ -114,8 +113,8 @@ def marginals(f: SubmodularFunction) -> Marginals:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._bethe import marginals
-    >>> marginals(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])).values.round(3)
+    >>> m = ls.LogSupermodular(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0]))
+    >>> m.marginals("bethe").values.round(3)
     array([0.731, 0.607])
     """
     _, _, logits, residual, solves = _search(f)

@@ -31,7 +31,7 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         Concave functions of the count of ones in a subset, or in several that do not overlap, plus
         a Modular.
     budget : float, default 1e10
@@ -39,10 +39,8 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from logsuper.bounds._cardinality import log_partition
-    >>> from logsuper.functions import ConcaveCardinality
-    >>> log_partition(ConcaveCardinality(np.sqrt, n=1000))
+    >>> import numpy as np, logsuper as ls
+    >>> ls.bounds.cardinality(ls.ConcaveCardinality(np.sqrt, n=1000))
     <exact 670.8522062 by cardinality, certified>
     """
     t, groups = _prepare(f, budget, passes=1)

@@ -40,7 +40,7 @@ def log_partition(
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         Pairwise.
     budget : float, default 1e10
         Operations, of about a nanosecond.
@@ -54,9 +54,8 @@ def log_partition(
 
     Examples
     --------
-    >>> from logsuper.bounds._elimination import log_partition
-    >>> from logsuper.functions import Cut
-    >>> log_partition(Cut(3, [(0, 1), (1, 2), (0, 2)]))
+    >>> import logsuper as ls
+    >>> ls.bounds.elimination(ls.Cut(3, [(0, 1), (1, 2), (0, 2)]))
     <exact 1.033900134 by elimination, certified>
     """
     pairwise, plan = _prepare(f, budget, memory_limit, keep=False)

@@ -29,16 +29,15 @@ def log_partition(f: SubmodularFunction, *, limit: int = LIMIT) -> Bound:
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         Any.
     limit : int, default 22
         Functions of more elements are refused; each doubles the time.
 
     Examples
     --------
-    >>> from logsuper.bounds._enumeration import log_partition
-    >>> from logsuper.functions import LogDet
-    >>> log_partition(LogDet([[2.0, 1.0], [1.0, 2.0]]))
+    >>> import logsuper as ls
+    >>> ls.bounds.enumeration(ls.LogDet([[2.0, 1.0], [1.0, 2.0]]))
     <exact 0.8472978604 by enumeration, certified>
     """
     found = _sums(f, limit)

@@ -31,7 +31,7 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
     budget : float, default 1e10
         Operations, of about a nanosecond.
 
@@ -42,9 +42,8 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
 
     Examples
     --------
-    >>> from logsuper.bounds._exact import log_partition
-    >>> from logsuper.functions import Cut
-    >>> log_partition(Cut(1000, [(i, i + 1) for i in range(999)]))
+    >>> import logsuper as ls
+    >>> ls.bounds.exact(ls.Cut(1000, [(i, i + 1) for i in range(999)]))
     <exact 313.641573 by elimination, certified>
     """
     found: Bound = _run(f, "log_partition", budget)

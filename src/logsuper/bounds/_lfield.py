@@ -31,7 +31,7 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
     n_jobs : int, optional
         Threads of the solver.
 
@@ -43,8 +43,7 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._lfield import log_partition
-    >>> log_partition(ls.Cut(2, [(0, 1)]))
+    >>> ls.bounds.lfield(ls.Cut(2, [(0, 1)]))
     <upper bound 1.386294361 by lfield, certified>
     """
     return with_point(f, n_jobs)[0]
@@ -85,8 +84,7 @@ def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._lfield import marginals
-    >>> marginals(ls.Modular([0.0, 2.0])).values.round(3)
+    >>> ls.LogSupermodular(ls.Modular([0.0, 2.0])).marginals("lfield").values.round(3)
     array([0.5  , 0.119])
     """
     s, _, solves = _solve(f, Prepared([f]), n_jobs)

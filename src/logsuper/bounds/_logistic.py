@@ -62,7 +62,7 @@ def log_partition(
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
     n_samples : int, default 100
         Number of minimisations in all, at least 2.
     variance_reduction : {"auto", "none", "latin_hypercube", "regression"}
@@ -99,9 +99,8 @@ def log_partition(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._logistic import log_partition
     >>> f = ls.Cut(2, [(0, 1)])
-    >>> bound = log_partition(f, n_samples=1000, seed=0)
+    >>> bound = ls.bounds.logistic(f, n_samples=1000, seed=0)
     >>> round(bound.value, 2)  # 2 log(1 + 1/e) + 2 sigma(1) - 1; log Z is 1.0064
     1.09
     """
@@ -248,9 +247,8 @@ def marginals(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._logistic import marginals
-    >>> f = ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])
-    >>> marginals(f, n_samples=2000, form="ratio", seed=0).values.round(1)
+    >>> m = ls.LogSupermodular(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0]))
+    >>> m.marginals("logistic", n_samples=2000, form="ratio", seed=0).values.round(1)
     array([0.7, 0.6])
     """
     count = check_samples(n_samples)

@@ -43,7 +43,7 @@ def log_partition(
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         With a closed form for its multilinear extension.
     starts : "auto" or array-like of shape (n,) or (M, n)
         Probabilities to start from; by default several, among them the modes, the L-field and the
@@ -61,8 +61,7 @@ def log_partition(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._mean_field import log_partition
-    >>> log_partition(ls.Cut(2, [(0, 1)]))
+    >>> ls.bounds.mean_field(ls.Cut(2, [(0, 1)]))
     <lower bound 0.8862943611 by mean_field, certified>
     """
     _, logits, solves, sweeps = search(f, starts, tol, max_iter)
@@ -89,8 +88,7 @@ def marginals(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._mean_field import marginals
-    >>> marginals(ls.Modular([0.0, 2.0])).values.round(3)
+    >>> ls.LogSupermodular(ls.Modular([0.0, 2.0])).marginals("mean_field").values.round(3)
     array([0.5  , 0.119])
     """
     _, logits, solves, sweeps = search(f, starts, tol, max_iter)

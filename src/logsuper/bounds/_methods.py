@@ -6,16 +6,21 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from logsuper._base import check_choice
-from logsuper.bounds._choose import marginal_method
 from logsuper.bounds._heavy import lighten
-from logsuper.bounds._phases import Widths, settle
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
+
+
+class Model(Protocol):
+    """What this room knows of a `LogSupermodular`: its function, and what is added to log Z."""
+
+    f: SubmodularFunction
+    constant: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +49,7 @@ _GRID = "4-neighbour grids"
 METHODS: dict[str, Method] = {
     name: Method(name, module, side, valid_for)
     for name, module, side, valid_for in [
+        ("auto", "_auto", "exact", _ANY),
         ("exact", "_exact", "exact", "what one of the next four can afford"),
         ("enumeration", "_enumeration", "exact", "any function of some 20 elements"),
         ("elimination", "_elimination", "exact", "pairwise functions of moderate treewidth"),
@@ -94,9 +100,14 @@ def check_options(
             raise TypeError(f"{name} has no option {option!r}; its options are: {listed}")
 
 
-def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
-    """Return the bound on, or the value of, log sum_x exp(-f(x)) by a method of the list."""
+def log_partition(f: SubmodularFunction | Model, method: str, **options: Any) -> Bound:
+    """Return a bound on, or the value of, the log Z of a function or model, by a method."""
     function = find("log_partition", method, options)
+    if not isinstance(f, SubmodularFunction):
+        if not isinstance(getattr(f, "f", None), SubmodularFunction):
+            kind = type(f).__name__
+            raise TypeError(f"f must be a LogSupermodular or a SubmodularFunction, got a {kind}")
+        return log_partition(f.f, method, **options).shifted(f.constant)
     if f.n == 0:
         return Bound(0.0, "exact", method, certified=True, interval=(0.0, 0.0))
     light = lighten(f) if method in _PRECISE else None
@@ -105,17 +116,10 @@ def log_partition(f: SubmodularFunction, method: str, **options: Any) -> Bound:
 
 
 def marginals(f: SubmodularFunction, method: str, **options: Any) -> Marginals:
-    """Return the probabilities that x_d = 1 by a method of the list; "auto" is the best cheap one.
-
-    Where the brackets of "auto" are wide, its values are estimates within them.
-    """
-    if method == "auto":
-        found = settle(f, marginals(f, marginal_method(f), **options))
-        Widths().add(found).warn(stacklevel=4)
-        return found
+    """Return the probabilities that x_d = 1 by a method of the list."""
     function = find("marginals", method, options)
     if f.n == 0:
         return Marginals(np.empty(0), method, np.empty(0), np.empty(0))
     light = lighten(f) if method in _PRECISE else None
-    found = function(f if light is None else light.f, **options)
+    found: Marginals = function(f if light is None else light.f, **options)
     return found if light is None else light.marginals(found)

@@ -66,7 +66,7 @@ def log_partition(
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
     a : float, optional
         Between 0 and 1: the larger, the tighter and the noisier. Chosen by default in a pilot such
         that a quarter of the draws or more can be expected to be effective, and at most 0.95.
@@ -86,9 +86,8 @@ def log_partition(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._power import log_partition
     >>> f = ls.Cut(2, [(0, 1)])
-    >>> round(log_partition(f, a=0.9, n_samples=4000, seed=0).value, 2)  # log Z is 1.0064
+    >>> round(ls.bounds.power(f, a=0.9, n_samples=4000, seed=0).value, 2)  # log Z is 1.0064
     1.02
     """
     level = check_confidence(confidence)
@@ -136,9 +135,8 @@ def marginals(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._power import marginals
     >>> f = ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])
-    >>> marginals(f, n_samples=4000, seed=0).values.round(1)
+    >>> ls.LogSupermodular(f).marginals("power", n_samples=4000, seed=0).values.round(1)
     array([0.7, 0.6])
     """
     run = _run(f, a, n_samples, seed, n_jobs)

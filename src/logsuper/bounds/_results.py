@@ -199,11 +199,11 @@ class Marginals(NDArrayOperatorsMixin):
 
     Attributes
     ----------
-    values : ndarray of shape (n,)
+    values : ndarray of shape (n,), or of the shape of an image model
     method : str
-    lower, upper : ndarray of shape (n,), or None
+    lower, upper : ndarray of that shape, or None
         Bounds on the exact marginals.
-    stderr : ndarray of shape (n,), or None
+    stderr : ndarray of that shape, or None
         Standard errors of sampled values.
     confidence : float or None
         Probability that goes with `lower` and `upper`; None where nothing is random.
@@ -270,7 +270,7 @@ class Marginals(NDArrayOperatorsMixin):
         return self.values[index]
 
     def __repr__(self) -> str:
-        parts = [f"{len(self)} marginals by {self.method}"]
+        parts = [f"{self.values.size} marginals by {self.method}"]
         if self.lower is not None and self.upper is not None:
             width = float((self.upper - self.lower).max(initial=0.0))
             parts.append(f"known to {width:.3g}")

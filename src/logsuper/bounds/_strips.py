@@ -171,7 +171,7 @@ def log_partition(
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         A sum of the 4-neighbour `grid_cuts` of one image and a `Modular`; any weights >= 0.
     window : int, default 10
         Columns that are summed over at once; time and memory double with each. When it reaches the
@@ -189,10 +189,9 @@ def log_partition(
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.bounds import _strips
     >>> across, down = ls.grid_cuts((30, 30))
     >>> f = 0.6 * across + 0.5 * down - ls.Modular(np.tile([1.0, -0.5], 450))
-    >>> bound = _strips.log_partition(f)
+    >>> bound = ls.bounds.strips(f)
     >>> bound.target, bound.certified, round(bound.value, 3)
     ('estimate', True, 396.366)
     >>> low, high = bound.interval
@@ -236,11 +235,10 @@ def marginals(
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.bounds import _strips
     >>> across, down = ls.grid_cuts((20, 20))
     >>> f = 0.6 * across + 0.5 * down - ls.Modular(np.tile([1.0, -0.5], 200))
-    >>> found = _strips.marginals(f)
-    >>> np.round(found[:2], 3), bool(np.all(found.upper - found.lower < 2e-3))
+    >>> found = ls.LogSupermodular(f).marginals("strips")
+    >>> np.round(found[0, :2], 3), bool(np.all(found.upper - found.lower < 2e-3))
     (array([0.775, 0.557]), True)
     """
     plan = _plan(f, window, n_jobs).fitting()

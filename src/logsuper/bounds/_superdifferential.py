@@ -38,7 +38,7 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
     n_jobs : int, optional
         Threads of the solver.
 
@@ -50,8 +50,7 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._superdifferential import log_partition
-    >>> log_partition(ls.Cut(2, [(0, 1)]))
+    >>> ls.bounds.superdifferential(ls.Cut(2, [(0, 1)]))
     <lower bound 0.626523375 by superdifferential, certified>
     """
     return _bound(f, *_search(f, n_jobs))
@@ -100,8 +99,7 @@ def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._superdifferential import marginals
-    >>> marginals(ls.Modular([0.0, 2.0])).values.round(3)
+    >>> ls.LogSupermodular(ls.Modular([0.0, 2.0])).marginals("superdifferential").values.round(3)
     array([0.5  , 0.119])
     """
     values, gradients, solves = best_supergradients(f, n_jobs)

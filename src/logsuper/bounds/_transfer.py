@@ -41,7 +41,7 @@ def log_partition(f: SubmodularFunction) -> Bound:
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         A sum of the 4-neighbour `grid_cuts` of one image, up to 24 pixels high or wide, and a
         `Modular`.
 
@@ -52,9 +52,8 @@ def log_partition(f: SubmodularFunction) -> Bound:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds import _transfer
     >>> across, down = ls.grid_cuts((100, 8))
-    >>> _transfer.log_partition(0.5 * across + 0.5 * down)
+    >>> ls.bounds.transfer(0.5 * across + 0.5 * down)
     <exact 230.4719367 by transfer, certified>
     """
     grid = _narrow(need_image(f, "transfer"))
@@ -80,10 +79,9 @@ def marginals(f: SubmodularFunction) -> Marginals:
     Examples
     --------
     >>> import numpy as np, logsuper as ls
-    >>> from logsuper.bounds import _transfer
     >>> across, down = ls.grid_cuts((3, 50))
     >>> f = across + down - ls.Modular(np.repeat([2.0, -1.0, 0.0], 50))
-    >>> np.round(_transfer.marginals(f)[[0, 50, 100]], 3)
+    >>> np.round(ls.LogSupermodular(f).marginals("transfer")[:, 0], 3)
     array([0.906, 0.443, 0.461])
     """
     grid = _narrow(need_image(f, "transfer"))

@@ -48,7 +48,7 @@ def log_partition(
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : LogSupermodular or SubmodularFunction
         A pairwise function.
     max_iter : int, optional
         Steps over the edge probabilities, 10 by default.
@@ -63,8 +63,7 @@ def log_partition(
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._trw import log_partition
-    >>> log_partition(ls.Cut(2, [(0, 1)]))
+    >>> ls.bounds.trw(ls.Cut(2, [(0, 1)]))
     <upper bound 1.006408868 by trw, certified>
     """
     most = _at_most(max_iter)
@@ -129,8 +128,8 @@ def marginals(f: SubmodularFunction, *, max_iter: int | None = None) -> Marginal
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._trw import marginals
-    >>> marginals(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0])).values.round(3)
+    >>> m = ls.LogSupermodular(ls.Cut(2, [(0, 1)]) - ls.Modular([1.0, 0.0]))
+    >>> m.marginals("trw").values.round(3)
     array([0.731, 0.607])
     """
     most = _at_most(max_iter)

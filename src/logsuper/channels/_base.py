@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,13 @@ from logsuper.channels._checks import as_labels, as_means, as_observed, as_shape
 
 CHANNELS: dict[str, type[Channel]] = {}
 """The channels that have a name in files, and in the argument ``noise`` of estimators."""
+
+
+class Likelihoods(NamedTuple):
+    """Log-likelihoods of observed entries under x = 0, and under x = 1."""
+
+    zero: FloatArray
+    one: FloatArray
 
 
 class Channel(ABC):
@@ -212,7 +219,7 @@ class Channel(ABC):
         lost = np.isnan(z)
         return np.where(lost, missing, find(np.where(lost, 0.0, z)))
 
-    def log_likelihoods(self, observed: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def log_likelihoods(self, observed: ArrayLike) -> Likelihoods:
         """Return the log-likelihood of each entry under x = 0, and under x = 1.
 
         Parameters
@@ -232,7 +239,7 @@ class Channel(ABC):
         impossible = np.isneginf(zero) & np.isneginf(one) & ~missing
         why = f"has probability 0 under {self!r}, whatever the element is"
         refuse(impossible, z, "observed", why)
-        return np.where(missing, 0.0, zero), np.where(missing, 0.0, one)
+        return Likelihoods(np.where(missing, 0.0, zero), np.where(missing, 0.0, one))
 
     def log_odds(self, observed: ArrayLike) -> FloatArray:
         """Return log p(z | x = 1) - log p(z | x = 0), the field that the observation adds.

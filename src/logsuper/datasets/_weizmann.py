@@ -7,6 +7,7 @@ import hashlib
 import os
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,13 @@ __all__ = ["Masks", "load_weizmann"]
 # Formats that are tried, whatever the file name; Pillow starts programs to decode some others.
 _FORMATS = ("JPEG", "PNG")
 _FILTERS = ("box", "nearest", "bilinear", "bicubic", "lanczos", "hamming")
+
+
+class Split(NamedTuple):
+    """Images to learn from, and others to test on."""
+
+    train: NDArray[np.uint8]
+    test: NDArray[np.uint8]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,9 +49,7 @@ class Masks:
         digest.update(np.packbits(self.images).tobytes())
         return digest.hexdigest()[:12]
 
-    def split(
-        self, train: int = 100, test: int = 100
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def split(self, train: int = 100, test: int = 100) -> Split:
         """Return the first images in the order of their names, and the last ones.
 
         Parameters
@@ -61,7 +67,7 @@ class Masks:
             raise ValueError(
                 f"train + test = {first + last}, but there are only {len(self.images)} images"
             )
-        return self.images[:first], self.images[-last:]
+        return Split(self.images[:first], self.images[-last:])
 
 
 def load_weizmann(

@@ -14,6 +14,7 @@ from logsuper.functions._graph import PairwiseGraph
 from logsuper.functions._graph import merge_edges as merge_edges
 from logsuper.functions._graph import rounding as rounding
 from logsuper.functions._grid import grid_cuts
+from logsuper.functions._grid import grid_shape as grid_shape
 from logsuper.functions._hyperedge import PnPotts, RobustPn
 from logsuper.functions._modular import Modular
 from logsuper.functions._modular import zero as zero

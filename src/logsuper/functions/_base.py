@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,20 @@ def check_function(f: object) -> SubmodularFunction:
     if not isinstance(f, SubmodularFunction):
         raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
     return f
+
+
+class Rest(NamedTuple):
+    """What conditioning leaves: a function of the free elements that is 0 at 0, and a constant."""
+
+    f: SubmodularFunction
+    constant: float
+
+
+class Expected(NamedTuple):
+    """A multilinear extension: its values (...), and its gradients (..., n)."""
+
+    value: Any
+    gradient: FloatArray
 
 
 class SubmodularFunction(ABC):
@@ -233,7 +247,7 @@ class SubmodularFunction(ABC):
         values = self._in_blocks(self._lovasz, field, ())
         return float(values) if field.ndim == 1 else values
 
-    def multilinear(self, q: ArrayLike) -> tuple[Any, FloatArray]:
+    def multilinear(self, q: ArrayLike) -> Expected:
         r"""Return the multilinear extension :math:`F(q)=\mathbb{E}f(x)` and its gradient.
 
         The elements are independent, :math:`P(x_d=1)=q_d`. The gradient is the expected gain,
@@ -264,7 +278,8 @@ class SubmodularFunction(ABC):
         probabilities = check_probabilities(q, self.n)
         if self.n == 0:
             values = np.zeros(probabilities.shape[:-1])
-            return (float(values) if values.ndim == 0 else values), np.zeros(probabilities.shape)
+            value = float(values) if values.ndim == 0 else values
+            return Expected(value, np.zeros(probabilities.shape))
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._multilinear(probabilities.reshape(-1, self.n))
         if found is None:
@@ -274,10 +289,11 @@ class SubmodularFunction(ABC):
         self._refuse_overflow(gradients)
         gradients = np.array(np.broadcast_to(gradients, (len(values), self.n)))
         if probabilities.ndim == 1:
-            return float(values[0]), gradients[0]
-        return values.reshape(probabilities.shape[:-1]), gradients.reshape(probabilities.shape)
+            return Expected(float(values[0]), gradients[0])
+        shape = probabilities.shape
+        return Expected(values.reshape(shape[:-1]), gradients.reshape(shape))
 
-    def condition(self, fixed: Mapping[int, int]) -> tuple[SubmodularFunction, float]:
+    def condition(self, fixed: Mapping[int, int]) -> Rest:
         r"""Fix some elements and return the function of the others, and its constant.
 
         Parameters
@@ -294,11 +310,11 @@ class SubmodularFunction(ABC):
         """
         elements, values = check_fixed(fixed, self.n)
         if len(elements) == 0:
-            return self, 0.0
+            return Rest(self, 0.0)
         free = np.setdiff1d(np.arange(self.n, dtype=np.int64), elements)
         point = np.zeros(self.n)
         point[elements] = values
-        return self._condition(free, point), float(self(point))
+        return Rest(self._condition(free, point), float(self(point)))
 
     def _in_blocks(
         self,

@@ -22,6 +22,7 @@ from logsuper._base import (
     frozen,
     refuse_negative,
 )
+from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._cut import Cut
 
 # For 1, 2 and 3 axes: the number of neighbours, and how many axes a step may change at once.
@@ -88,6 +89,12 @@ def grid_cuts(
     for offset in _offsets(axes, reach):
         cuts.append(_GridCut(sizes, offset, 1.0 if step is None else _weight(step * offset)))
     return tuple(cuts)
+
+
+def grid_shape(f: SubmodularFunction) -> tuple[int, ...]:
+    """Return the shape of the grid that the cuts of a function were made for, else (n,)."""
+    shapes = {atom.shape for _, atom in f.terms() if isinstance(atom, Cut) and atom.shape}
+    return shapes.pop() if len(shapes) == 1 else (f.n,)
 
 
 def _weight(step: FloatArray) -> float:

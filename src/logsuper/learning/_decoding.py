@@ -417,11 +417,12 @@ def make_function(group: Group, row: int, alpha: FloatArray) -> SubmodularFuncti
 
 
 def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
-    """Return the model of an example; infinite fields fix elements."""
+    """Return the model of an example, as a vector; infinite fields fix elements."""
     infinite = np.isinf(field)
     f = make_function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
     fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(infinite)}
-    return LogSupermodular(f).condition(fixed) if fixed else LogSupermodular(f)
+    model = LogSupermodular(f, shape=(f.n,))
+    return model.condition(fixed) if fixed else model
 
 
 def _open(probabilities: FloatArray, field: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@ r"""The log-likelihood of each observation: the held side of an `Objective` less
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -80,9 +81,16 @@ def log_evidence(
     return objective.values(parameters, "held", channel) - objective.values(parameters, "free")
 
 
+class EvidenceBracket(NamedTuple):
+    """Certified bounds on the log-likelihoods of N observations, each of shape (N,)."""
+
+    lower: FloatArray
+    upper: FloatArray
+
+
 def bracket_log_evidence(
     examples: Examples, theta: ArrayLike, *, budget: float = 1e9, n_jobs: int | None = None
-) -> tuple[FloatArray, FloatArray]:
+) -> EvidenceBracket:
     r"""Return certified lower and upper bounds on :math:`\log p(z_i)`.
 
     The lower bound is the lower one on the posterior's log-partition function less the upper one
@@ -124,7 +132,7 @@ def bracket_log_evidence(
             after = prior.observe(channel, image).bracket(budget, n_jobs=n_jobs)
             lower[group.index[row]] = after.lower - before.upper
             upper[group.index[row]] = after.upper - before.lower
-    return lower, upper
+    return EvidenceBracket(lower, upper)
 
 
 def check_evidence(examples: Examples) -> Channel:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._prepare import Prepared
+from logsuper.solvers._results import Maximized
 
 
 def maximize(
@@ -17,7 +15,7 @@ def maximize(
     n_jobs: int | None = None,
     tie: str | None = None,
     memory_limit: float | None = None,
-) -> tuple[NDArray[np.uint8], Any]:
+) -> Maximized:
     r"""Solve :math:`\max_{y\in\{0,1\}^n}\theta^\top y-f(y)` exactly, for one field or a batch.
 
     With :math:`\theta=0` the maximiser is the mode of :math:`p(x)\propto e^{-f(x)}`.
@@ -68,10 +66,10 @@ def maximize(
     >>> import logsuper as ls
     >>> f = ls.Cut(3, [(0, 1), (1, 2)]) + ls.ConcaveCardinality([0, 1, 1, 1])
     >>> ls.maximize(f, [3.0, -0.5, -2.0])
-    (array([1, 0, 0], dtype=uint8), 1.0)
+    Maximized(y=array([1, 0, 0], dtype=uint8), value=1.0)
     """
     check_function(f)
     y, value, _ = Prepared([f], memory_limit).maximize(
         theta, [1.0], n_jobs=n_jobs, tie=tie, memory_limit=memory_limit
     )
-    return y, value
+    return Maximized(y, value)

@@ -33,7 +33,7 @@ from logsuper.solvers._inputs import (
     refuse_larger,
     refuse_nan,
 )
-from logsuper.solvers._results import Perturbed
+from logsuper.solvers._results import Perturbed, Solved
 from logsuper.solvers._room import require_arrays
 from logsuper.structures import find_structure
 
@@ -117,7 +117,7 @@ class Prepared:
         n_jobs: int | None = None,
         tie: str | None = None,
         memory_limit: float | None = None,
-    ) -> tuple[NDArray[np.uint8], Any, FloatArray]:
+    ) -> Solved:
         r"""Solve :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)` for a batch of problems.
 
         Parameters
@@ -180,7 +180,7 @@ class Prepared:
             y, values, stats = self._solver.maximize(field, weights, problems, tie)
         if not np.isfinite(values).all():
             self._refuse_unfit(theta)
-        return (y[0], float(values[0]), stats[0]) if single else (y, values, stats)
+        return Solved(y[0], float(values[0]), stats[0]) if single else Solved(y, values, stats)
 
     def perturb(
         self,

@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import FloatArray
+
+
+class Maximized(NamedTuple):
+    r"""A maximiser of :math:`\theta^\top y-f(y)`, or those of a batch.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,) or (M, n), uint8
+    value : float or ndarray of shape (M,)
+    """
+
+    y: NDArray[np.uint8]
+    value: Any
+
+
+class Solved(NamedTuple):
+    r"""A maximiser of :math:`\theta^\top y-\sum_k\alpha_kf_k(y)`, or those of a batch.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,) or (M, n), uint8
+    value : float or ndarray of shape (M,)
+    stats : ndarray of shape (K,) or (M, K)
+        :math:`f_k(y)`.
+    """
+
+    y: NDArray[np.uint8]
+    value: Any
+    stats: FloatArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
