@@ -1,17 +1,17 @@
-"""What an exact sampler says instead of returning a sample that is not one."""
+"""The error that an exact sampler raises instead of returning a biased sample."""
 
 from __future__ import annotations
 
 
 class NotCoalesced(RuntimeError):
-    """Coupling from the past did not finish within its cap; the message says what to do.
+    """Coupling from the past did not finish within its limit; the message says what to do.
 
     Attributes
     ----------
     sweeps : int
-        How far into the past it went.
+        Number of sweeps that were tried.
     differing : int
-        Elements on which the two chains of the worst sample still differ.
+        Number of elements on which the two chains of the worst sample still differ.
 
     Examples
     --------
@@ -29,10 +29,10 @@ class NotCoalesced(RuntimeError):
         cap = f"{sweeps}" if budget is None else f"{budget:.2g} operations, after {sweeps} sweeps"
         super().__init__(
             f"coupling from the past did not coalesce within {limit} = {cap}: {differing} of "
-            f"{n} elements still differ. Raise {limit} and keep the seed (retrying with others "
-            "until one succeeds favours easy samples), take the approximate samplers "
-            "'swendsen_wang' or 'gibbs', or ask for marginals: by 'strips' on a grid, or "
-            "coupled_marginals, which needs no coalescence"
+            f"{n} elements still differ. Raise {limit} and keep the seed (trying other seeds until "
+            "one succeeds favours easy samples), use the approximate samplers 'swendsen_wang' or "
+            "'gibbs', or compute marginals: by 'strips' on a grid, or by coupled_marginals, which "
+            "needs no coalescence"
         )
         self.sweeps = sweeps
         self.differing = differing
