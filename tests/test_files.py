@@ -258,7 +258,7 @@ def test_archives_that_lie_are_refused(tmp_path):
 
     load_arrays(_archive(tmp_path / "good", {"header.npy": text()}), "model", 1)
     refuse({"header.npy": text(arrays=["t"])}, "an array is missing")
-    refuse({"header.npy": text(), "t.npy": _npy((1,), "|O", b".")}, "not made of numbers")
+    refuse({"header.npy": text(), "t.npy": _npy((1,), "|O", b".")}, "does not hold numbers")
     refuse({"header.npy": text(arrays=["t"]), "t.npy": _npy((10**12,), "<f8")}, "not of as many")
     refuse({"header.npy": text(arrays=["t"]), "t.npy": _npy((0, 3), "<f8", b"1")}, "not of as many")
     refuse({"header.npy": text(version="1")}, "header is malformed")

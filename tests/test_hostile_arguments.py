@@ -105,7 +105,7 @@ CASES = {
     "arcs without a cost": (
         lambda: ls.PairwiseGraph.from_arcs(2, 0, [0], [1], []),
         ValueError,
-        "tails, heads and costs must be of one length",
+        "tails, heads and costs must be of equal length",
     ),
     "a repulsive arc": (
         lambda: ls.PairwiseGraph.from_arcs(2, 0, [0], [1], [-1.0]),
@@ -167,7 +167,7 @@ CASES = {
     "energies without a variance": (
         lambda: ls.LogSupermodular(1e200 * CUT).log_partition("ti", sampler="gibbs", seed=0),
         ValueError,
-        "have no finite squares; rescale f",
+        "the squared energies of",
     ),
     # channels
     "flips of grey levels": (

@@ -140,7 +140,7 @@ def test_starts_and_limits_are_options(seed):
     assert rough.details["sweeps"] == 1
     for bad, match in [
         ({"starts": "many"}, 'starts must be "auto"'),
-        ({"starts": np.full(9, 2.0)}, r"starts\[0\] = 2 is no probability"),
+        ({"starts": np.full(9, 2.0)}, r"starts\[0\] = 2 is not a probability"),
         ({"starts": np.empty((0, 9))}, "at least one row"),
         ({"tol": -1.0}, "tol must be at least 0"),
         ({"max_iter": 0}, "max_iter must be at least 1"),

@@ -104,7 +104,7 @@ def test_the_chain_samples_what_exact_samples_do(setting, monkeypatch):
     noisy, observed = setting.noisy(0.2, 0)
     denoiser = MaskDenoiser(modular="pixel", context=2).fit(noisy, clean)
     monkeypatch.setattr(figure2, "_SAMPLES", 400)
-    chain = figure2._walk(denoiser, observed[:2], 1).mean(axis=1)
+    chain = figure2._sample_clusters(denoiser, observed[:2], 1).mean(axis=1)
     exact = denoiser.sample_posterior(observed[:2], 400, random_state=2).mean(axis=1)
     # two means of 400 coins each
     error = np.sqrt(2 * np.clip(exact * (1 - exact), 0.01, None) / 400)

@@ -97,7 +97,7 @@ def test_a_file_of_the_wrong_size_or_run_is_as_good_as_none(tmp_path):
         assert store.load("part", (4,)) is None
     path = store.path("part")
     save_arrays(path, "part", 1, {"arguments": {"points": 1}}, {"result": np.zeros(3)})
-    with pytest.warns(RuntimeWarning, match="of another run"):
+    with pytest.warns(RuntimeWarning, match="belongs to another run"):
         assert store.load("part", (3,)) is None
     save_arrays(path, "part", 1, {}, {"other": np.zeros(3)})
     with pytest.warns(RuntimeWarning, match="computed again"):

@@ -159,7 +159,7 @@ def test_refuses_what_has_no_closed_form(name):
 
 def test_refuses_bad_probabilities():
     f = Cut(2, [(0, 1)])
-    with pytest.raises(ValueError, match=r"q\[1\] = 1.5 is no probability"):
+    with pytest.raises(ValueError, match=r"q\[1\] = 1.5 is not a probability"):
         f.multilinear([0.5, 1.5])
     with pytest.raises(ValueError, match=r"q\[0, 1\] = nan is not finite"):
         f.multilinear([[0.5, np.nan]])

@@ -79,7 +79,7 @@ NAN, INF = math.nan, math.inf
         (lambda: ConcaveCardinality(math.sqrt), ValueError, "n is needed"),
         (lambda: ConcaveCardinality([0.0, 1.0], n=4), ValueError, "g must have 5 values"),
         (lambda: ConcaveCardinality([0.0, 1.0], n=4, subset=[4]), ValueError, r"subset\[0\] = 4"),
-        (lambda: ConcaveCardinality([0.0, 1.0, 1.0], 4, [1, 1]), ValueError, "names 1 twice"),
+        (lambda: ConcaveCardinality([0.0, 1.0, 1.0], 4, [1, 1]), ValueError, "contains 1 twice"),
         # concave of modular
         (lambda: ConcaveOfModular(np.sqrt, [1.0, -1.0]), ValueError, r"w\[1\] = -1 is negative"),
         (lambda: ConcaveOfModular(np.square, [1.0, 2.0]), ValueError, "g is not concave at 1"),
@@ -93,7 +93,7 @@ NAN, INF = math.nan, math.inf
         # coverage and facility location
         (lambda: Coverage([[0], [1]], [1.0, -1.0]), ValueError, r"weights\[1\] = -1 is negative"),
         (lambda: Coverage([[0], [2]], [1.0, 1.0]), ValueError, r"sets\[1\]\[0\] = 2 is outside"),
-        (lambda: Coverage([[0, 0]]), ValueError, r"sets\[0\] names 0 twice"),
+        (lambda: Coverage([[0, 0]]), ValueError, r"sets\[0\] contains 0 twice"),
         (lambda: Coverage([[0, -1]]), ValueError, r"sets\[0\]\[1\] = -1 is outside"),
         (lambda: FacilityLocation([[1.0, -1.0]]), ValueError, r"benefits\[0, 1\] = -1"),
         (lambda: FacilityLocation([1.0]), ValueError, "benefits must have shape"),
@@ -112,7 +112,7 @@ NAN, INF = math.nan, math.inf
         (lambda: RobustPn(3, [[0], [1]], 1.0, None), TypeError, "weights must be a number or"),
         (lambda: PnPotts(3, [[0, 1], [1, 3]]), ValueError, r"members\[1\]\[1\] = 3 is outside"),
         (lambda: PnPotts(3, [[0, 1], [1, 2]], [1.0, -1.0]), ValueError, r"weight\[1\] = -1"),
-        (lambda: PnPotts(3, [0, 0]), ValueError, "members names 0 twice"),
+        (lambda: PnPotts(3, [0, 0]), ValueError, "members contains 0 twice"),
         (lambda: RobustPn(3, [0, 1], -1.0), ValueError, r"threshold\[0\] = -1"),
         (lambda: RobustPn(3, [0, 1], 1.0, [1.0, -1.0]), ValueError, r"weights\[1\] = -1"),
         (lambda: RobustPn(3, [[0], [1, 2]], 1.0, [1.0, [1.0, -2.0]]), ValueError, r"\[1\]\[1\]"),

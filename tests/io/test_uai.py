@@ -226,10 +226,10 @@ GOOD = "MARKOV 2 2 2 2 1 0 2 0 1 2 1.0 3.0 4 2.0 1.0 1.0 2.0"
         ("MARKOV 999999999999999 2 2", "the size of each of 999999999999999 variables"),
         (f"MARKOV {'9' * 5000}", "should be an integer"),
         ("MARKOV 2 2 3 0", "variable 1 has 3 states"),
-        ("MARKOV 1 2 888888888888 1 0", "no room for 888888888888 factors"),
+        ("MARKOV 1 2 888888888888 1 0", "too short for 888888888888 factors"),
         (
             "MARKOV 1 2 1 777777777777",
-            "the scope of factor 0 should stand there, 777777777777 words",
+            "expected the scope of factor 0, at least 777777777777 words",
         ),
         ("MARKOV 2 2 2 1 1 2 2 1 1", r"factor 0 has the variable 2, outside \[0, 2\)"),
         ("MARKOV 2 2 2 1 2 1 1 4 1 1 1 1", "factor 0 names a variable twice"),
@@ -303,11 +303,11 @@ def test_evidence_files(tmp_path, text, expected):
     ("text", "match"),
     [
         ("", "is empty"),
-        ("2 0 1", "announces 2 observed variables"),
+        ("2 0 1", "declares 2 observed variables"),
         ("3 1 0 1", "holds 3 samples"),
         ("2 0 1 0 0", "gives variable 0 two values"),
         ("1 0 x", "the value of variable 0 should be an integer"),
-        ("99999999999 0 1", "announces 99999999999"),
+        ("99999999999 0 1", "declares 99999999999"),
     ],
 )
 def test_damaged_evidence(tmp_path, text, match):

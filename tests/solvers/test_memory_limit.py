@@ -9,7 +9,7 @@ import pytest
 
 import logsuper as ls
 from logsuper._base import _memory
-from logsuper.solvers import _room
+from logsuper.solvers import _workspace
 from logsuper.solvers._native import kernels
 
 SIZE = 300
@@ -81,7 +81,7 @@ def test_integers_that_turn_out_too_coarse_stay_within_the_limit(structure):
 
 
 def test_default_is_what_is_available(structure, monkeypatch):
-    for module in (_memory, _room):
+    for module in (_memory, _workspace):
         monkeypatch.setattr(module, "SMALL", 0)
     monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
     with pytest.raises(MemoryError, match=r" needs .* available are 1 MB"):

@@ -1,4 +1,4 @@
-"""What every room may use: types, checks, seeds, threads, memory, files, warnings."""
+"""Helpers shared by all rooms: types, checks, seeds, threads, memory, files, warnings."""
 
 from typing import TYPE_CHECKING
 
@@ -106,7 +106,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the warning that needs scikit-learn when somebody asks for it."""
+    """Import `ConvergenceWarning`, which needs scikit-learn, on first use."""
     if name != "ConvergenceWarning":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from logsuper._base._warnings import ConvergenceWarning

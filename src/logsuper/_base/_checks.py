@@ -1,4 +1,4 @@
-"""Checks of what users hand in, shared by all rooms: one clear error, before any work."""
+"""Argument checks shared by all rooms: one clear error, before any work."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from logsuper._base._types import FloatArray, IntArray
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-# Elements that can be numbered: kernels count them in 32 bits, and n**2 is below 2**63.
-_MOST = 2**31
+# Number of elements that a ground set must stay below: kernels index elements with 32-bit integers,
+# and n**2 must be below 2**63.
+_MAX_SIZE = 2**31
 
 
 def check_size(n: object, name: str = "n") -> int:
     """Return a ground-set size as an ``int`` in ``[0, 2**31)``."""
     size = check_natural(n, name)
-    if size >= _MOST:
-        raise ValueError(f"{name} must be below 2**31, the most elements there can be, got {size}")
+    if size >= _MAX_SIZE:
+        raise ValueError(f"{name} must be below 2**31, the limit on elements, got {size}")
     return size
 
 
@@ -50,7 +51,7 @@ def check_number(value: object, name: str) -> float:
 
 
 def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
-    """Return one of several words; list them otherwise."""
+    """Return `value` if it is one of `choices`; otherwise raise an error that lists them."""
     listed = tuple(choices)
     if not isinstance(value, str) or value not in listed:
         raise ValueError(f"{name} must be one of {', '.join(listed)}, got {value!r}")
@@ -58,14 +59,14 @@ def check_choice(value: object, name: str, choices: Iterable[str]) -> str:
 
 
 def check_flag(value: object, name: str) -> bool:
-    """Return True or False; nothing else is taken for one of them."""
+    """Return a ``bool``; other types, including integers, are refused."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
     return bool(value)
 
 
 def check_callback(callback: object) -> None:
-    """Refuse what cannot be called."""
+    """Raise a TypeError unless `callback` is None or callable."""
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable or None, got {type(callback).__name__}")
 
@@ -79,7 +80,7 @@ def check_confidence(confidence: object) -> float:
 
 
 def as_float(values: ArrayLike, name: str) -> FloatArray:
-    """Return a fresh float64 array of finite numbers; complain about the first that is not."""
+    """Return a new float64 array of finite numbers; the error names the first other entry."""
     raw = as_numeric(values, name)
     array = np.array(raw, dtype=np.float64)
     finite = np.isfinite(array)
@@ -90,7 +91,7 @@ def as_float(values: ArrayLike, name: str) -> FloatArray:
 
 
 def as_vector(values: ArrayLike, name: str, size: int | None = None) -> FloatArray:
-    """Return a fresh finite float64 vector; with `size`, a scalar is repeated to that length."""
+    """Return a new finite float64 vector; with `size`, a scalar is repeated to that length."""
     array = as_float(values, name)
     if size is not None and array.ndim == 0:
         return np.full(size, float(array))
@@ -101,7 +102,7 @@ def as_vector(values: ArrayLike, name: str, size: int | None = None) -> FloatArr
 
 
 def refuse_negative(values: FloatArray, name: str, why: str) -> None:
-    """Raise for the first negative entry, saying `why` it is refused."""
+    """Raise a ValueError for the first negative entry; `why` is the reason in the message."""
     negative = values < 0
     if negative.any():
         index = first_index(negative)
@@ -123,26 +124,26 @@ def as_indices(values: ArrayLike, n: int, name: str) -> IntArray:
 
 
 def as_members(values: ArrayLike, n: int, name: str) -> IntArray:
-    """Return one set of distinct elements, in the order given."""
+    """Return distinct element indices, in the order given."""
     members = as_indices(values, n, name)
     if members.ndim != 1:
         raise ValueError(f"{name} must be a flat list of elements, got shape {members.shape}")
     if len(np.unique(members)) < len(members):
         order = np.sort(members)
         twice = order[1:][order[1:] == order[:-1]][0]
-        raise ValueError(f"{name} names {twice} twice")
+        raise ValueError(f"{name} contains {twice} twice")
     return members
 
 
 def is_single(value: Any) -> bool:
-    """Tell whether something is one value, rather than a list or an array with axes."""
+    """Return whether `value` is a scalar or a zero-dimensional array."""
     return np.isscalar(value) or getattr(value, "ndim", 1) == 0
 
 
 def as_hyperedges(members: list[Any], n: int) -> list[IntArray]:
-    """Return one or several sets of elements as a list of sets.
+    """Return one or several sets of elements as a list of index arrays.
 
-    ``[0, 1, 2]`` is one set, ``[[0, 1], [1, 2, 3]]`` two.
+    ``[0, 1, 2]`` is one set; ``[[0, 1], [1, 2, 3]]`` is two sets.
     """
     if members and all(is_single(group) for group in members):
         return [as_members(members, n, "members")]
@@ -150,7 +151,7 @@ def as_hyperedges(members: list[Any], n: int) -> list[IntArray]:
 
 
 def as_list(values: Any, name: str, wanted: str) -> list[Any]:
-    """Return an iterable as a list; Python sets, also inside it, become sorted lists."""
+    """Return an iterable as a list; Python sets, nested ones too, become sorted lists."""
     try:
         parts = list(values)
     except TypeError:
@@ -162,7 +163,7 @@ def as_list(values: Any, name: str, wanted: str) -> list[Any]:
 def _in_order(values: Any) -> list[Any]:
     try:
         return sorted(values)
-    except TypeError:  # not all of them numbers, which the check of the entries will say
+    except TypeError:  # entries that are not numbers; the later check of entries reports them
         return list(values)
 
 
@@ -195,7 +196,7 @@ def check_probabilities(q: ArrayLike, n: int, name: str = "q") -> FloatArray:
     outside = (array < 0) | (array > 1)
     if outside.any():
         index = first_index(outside)
-        raise ValueError(f"{entry(name, index)} = {array[index]:g} is no probability")
+        raise ValueError(f"{entry(name, index)} = {array[index]:g} is not a probability")
     return array
 
 
@@ -217,7 +218,7 @@ def check_fixed(fixed: Mapping[int, int], n: int) -> tuple[IntArray, FloatArray]
 
 
 def is_bit(value: Any) -> bool:
-    """Return whether the value is the number 0 or 1; an array is not."""
+    """Return whether the value is the number 0 or 1 (False for arrays with axes)."""
     try:
         return getattr(value, "ndim", 0) == 0 and bool(value in (0, 1))
     except (TypeError, ValueError):
@@ -225,19 +226,19 @@ def is_bit(value: Any) -> bool:
 
 
 def arrays_in(value: object) -> list[NDArray[Any]]:
-    """Return the array, or the arrays of a tuple, that an attribute holds."""
+    """Return the arrays in the value of an attribute: itself, or the entries of a tuple."""
     parts = value if isinstance(value, tuple) else (value,)
     return [part for part in parts if isinstance(part, np.ndarray)]
 
 
 def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    """Mark an array that a function owns as read-only, so that it cannot change under it."""
+    """Mark an array as read-only and return it; used for arrays that immutable objects own."""
     array.flags.writeable = False
     return array
 
 
 def add_up(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Return the sums of the values that share an index, for the indices below `size`."""
+    """Return an array of length `size` whose entry i is the sum of the values with index i."""
     return np.asarray(np.bincount(index, values, minlength=size), dtype=np.float64)
 
 
@@ -247,6 +248,7 @@ def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
 
 
 def as_numeric(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return an array of booleans or real numbers; masked entries are refused."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{name} has masked entries; fill them first")
     array = as_array(values, name)
@@ -264,17 +266,17 @@ def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def entry(name: str, index: tuple[int, ...]) -> str:
-    """Return how an entry of an argument is written, ``name[2, 3]``."""
+    """Return the text for an entry of an argument, such as ``name[2, 3]``."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
 def as_floats(values: ArrayLike, name: str) -> FloatArray:
-    """Return a contiguous float64 array, not copied where it is one; any number may be in it."""
+    """Return a contiguous float64 array, copied only if needed; NaN and infinity are allowed."""
     return np.asarray(as_numeric(values, name), dtype=np.float64, order="C")
 
 
 def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> None:
-    """Raise a ValueError that names the first entry marked as bad."""
+    """Raise a ValueError that names the first entry for which `bad` is true."""
     if bad.any():
         index = first_index(bad)
         raise ValueError(f"{entry(name, index)} = {values[index]:g}: {why}")

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and safe to read whoever wrote them."""
+"""Files that are written atomically and are safe to read, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from numpy.typing import NDArray
 
 try:
     import fcntl
-except ImportError:  # Windows, where temporary files of killed processes stay
+except ImportError:  # Windows: temporary files of killed processes are not removed there
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["atomic_write", "load_arrays", "save_arrays"]
 
 _HEADER = "header"
 
-# Kinds of dtype that a file may hold: no text, no objects.
+# Kinds of dtype that a file may contain: numbers and booleans, no text, no objects.
 _NUMBERS = "biuf"
 
-# A file ends with this and the 64 hexadecimal digits of the checksum of all bytes before them. To
-# zip it is the archive's comment, so that `numpy.load` reads the file as well.
+# A file ends with this marker and the 64 hexadecimal digits of the SHA-256 checksum of all bytes
+# before the digits. They are stored as the comment of the zip archive, so `numpy.load` works too.
 _SEAL = b"sha256 "
 _DIGITS = 64
 
-# Names of temporary files, so that those of killed processes can be told from anybody else's.
+# Names of temporary files, by which those of killed processes are recognised.
 _PART = re.compile(r"\.[0-9a-f]{16}\.logsuper\.part")
 
-# What a kind of file may be called; a stranger's word is not repeated in an error otherwise.
+# Valid names of a kind of file; other text from a file is not repeated in error messages.
 _KIND = re.compile(r"[a-z_]{1,40}")
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for writing that takes the place of `path` only when all went well.
+    """Open a file for writing that replaces `path` only if no exception is raised.
 
     The bytes go to a temporary file in the same folder, which is renamed over `path` at the end.
-    After an exception, or a crash, `path` is what it was before. Missing parent folders are made.
+    After an exception or a crash, `path` is unchanged. Missing parent folders are created.
     Temporary files that killed processes have left in the folder are removed.
 
     Parameters
     ----------
     path : str or path
-        Where the file shall appear. A symbolic link is followed: what it points to is replaced.
+        File to write or replace. If it is a symbolic link, the file it points to is replaced.
 
     Yields
     ------
@@ -85,7 +85,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             if target.exists():
                 part.chmod(target.stat().st_mode & 0o7777)
             if fcntl is not None:
-                os.replace(part, target)  # still locked, lest it be taken for an orphan
+                os.replace(part, target)  # still locked, so that it is not removed as an orphan
         if fcntl is None:
             os.replace(part, target)  # Windows does not rename open files
     finally:
@@ -95,7 +95,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def _open_part(folder: Path) -> tuple[Path, BinaryIO]:
     """Return a new temporary file, locked until it is closed."""
     while True:
-        # Not tempfile: its files are private to the owner, and would stay so after the rename.
+        # Not tempfile: its files are readable by the owner only, and stay so after the rename.
         part = folder / f".{secrets.token_hex(8)}.logsuper.part"
         file = open(part, "x+b")
         if fcntl is None:
@@ -108,7 +108,7 @@ def _open_part(folder: Path) -> tuple[Path, BinaryIO]:
 
 
 def _remove_orphans(folder: Path) -> None:
-    """Remove temporary files of processes that were killed: the lock of a file dies with them."""
+    """Remove temporary files of killed processes: the lock on a file ends with its process."""
     if fcntl is None:
         return
     orphans: list[str] = []
@@ -118,7 +118,7 @@ def _remove_orphans(folder: Path) -> None:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises for a live writer's
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if in use
                 os.unlink(path)
             finally:
                 os.close(descriptor)
@@ -136,15 +136,16 @@ def save_arrays(
     Parameters
     ----------
     path : str or path
-        Written atomically, under exactly this name.
+        File to write, atomically; no suffix is added.
     kind : str
-        What the file is, such as "model".
+        Kind of file, such as "model".
     version : int
-        Of the format of this kind; to be raised when older readers would misread a file.
+        Version of the format of this kind; raise it when older readers would misread a file.
     header : mapping
-        What JSON can hold: text, numbers (NaN and infinity too), lists, dictionaries.
+        Values that JSON can represent: text, numbers (including NaN and infinity), lists,
+        dictionaries.
     arrays : mapping of str to ndarray
-        Of booleans or real numbers. The name "header" is taken.
+        Arrays of booleans or real numbers. The name "header" is reserved.
 
     Examples
     --------
@@ -161,7 +162,7 @@ def save_arrays(
         if name == _HEADER:
             raise ValueError(f"arrays must not use the name {name!r}")
         if array.dtype.kind not in _NUMBERS:
-            raise TypeError(f"arrays[{name!r}] has dtype {array.dtype}; a file holds numbers only")
+            raise TypeError(f"arrays[{name!r}] has dtype {array.dtype}; files hold numbers only")
     about = {
         "kind": kind,
         "version": version,
@@ -178,17 +179,17 @@ def save_arrays(
 def load_arrays(
     path: str | os.PathLike[str], kind: str, version: int
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `save_arrays` wrote; nothing in the file is run.
+    """Read a file written by `save_arrays`; no code in the file is executed.
 
-    Time and memory are proportional to the size of the file, whatever it claims to hold. A file of
-    which one byte has changed is refused, by its checksum. Files from before there were checksums
-    are read; each of their arrays has a checksum of its own, that of zip.
+    Time and memory are proportional to the actual size of the file, whatever sizes it states. A
+    file in which any byte has changed is refused because its checksum does not match. Older files
+    without this checksum are still read; zip's own checksum of each array is verified then.
 
     Parameters
     ----------
     path : str or path
     kind : str
-        What the file must be.
+        Required kind of file.
     version : int
         The newest version of this kind that the caller understands.
 
@@ -234,7 +235,7 @@ def load_arrays(
                 raise ValueError("an array is missing")
             if "checksum" in about and not sealed:
                 raise ValueError("its checksum is missing")
-        except Exception as error:  # the parsers raise all kinds on bytes that are not theirs
+        except Exception as error:  # zipfile, numpy and json raise many types on corrupt bytes
             raise ValueError(
                 f"{path}: not a file of logsuper, or truncated or corrupted ({str(error)[:200]})"
             ) from None
@@ -249,7 +250,7 @@ def load_arrays(
 
 
 def _write_archive(file: BinaryIO, members: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays as `numpy.savez` does, and the checksum of the whole behind them."""
+    """Write arrays as `numpy.savez` does, followed by the checksum of all bytes."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in members.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -262,7 +263,7 @@ def _write_archive(file: BinaryIO, members: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _check_seal(file: BinaryIO) -> bool:
-    """Return whether a file ends with its checksum; refuse one that ends with another."""
+    """Return whether a file ends with a checksum; raise a ValueError if it does not match."""
     end = file.seek(0, os.SEEK_END) - _DIGITS
     if end < len(_SEAL):
         return False
@@ -275,7 +276,7 @@ def _check_seal(file: BinaryIO) -> bool:
 
 
 def _checksum(file: BinaryIO, end: int) -> bytes:
-    """Return the digits of the checksum of the first bytes of a file."""
+    """Return the hexadecimal digits of the checksum of the first `end` bytes of a file."""
     file.seek(0)
     digest = hashlib.sha256()
     while end > 0 and (block := file.read(min(end, 1 << 20))):
@@ -285,7 +286,7 @@ def _checksum(file: BinaryIO, end: int) -> bytes:
 
 
 def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the arrays of an archive whose members are stored as they are."""
+    """Return the header and the arrays of an archive without compression."""
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -294,7 +295,7 @@ def _read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any
             raise ValueError("it is compressed")
         if sum(member.file_size for member in members) > size:
             raise ValueError("it claims to hold more bytes than it has")
-        # A member is parsed after it was read to its end, where its checksum is compared.
+        # A member is read to its end, where zip verifies its checksum, before it is parsed.
         arrays = {m.filename.removesuffix(".npy"): _parse(archive.read(m)) for m in members}
     about = json.loads(arrays.pop(_HEADER).tobytes())
     return about, arrays
@@ -308,6 +309,6 @@ def _parse(data: bytes) -> NDArray[Any]:
     shape, columns_first, dtype = np.lib.format.read_array_header_1_0(stream)
     rest = len(data) - stream.tell()
     if dtype.kind not in _NUMBERS or math.prod(shape) * dtype.itemsize != rest:
-        raise ValueError("an array is not made of numbers, or not of as many as it claims")
+        raise ValueError("an array does not hold numbers, or not as many as its shape says")
     flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
     return flat.reshape(shape, order="F" if columns_first else "C").copy()

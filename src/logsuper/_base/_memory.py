@@ -1,4 +1,4 @@
-"""How much memory there is, and refusing before any work what cannot fit."""
+"""Available memory, and errors raised before any work for calls that would not fit."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 __all__ = ["SMALL", "as_text", "available_memory", "check_limit", "require_memory"]
 
 SMALL = 1 << 28
-"""Bytes below which the system is not asked what is left: it answers slowly."""
+"""Requests below this size (bytes) are granted without asking the system, which is slow."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process can still have, None where the system does not tell.
+    """Return the number of bytes this process can still allocate, or None if it is unknown.
 
-    The least of what the machine has free, what the control groups of the process (containers,
-    batch systems) leave, and the limit on its address space. Where only the size of the machine is
-    known, it is that.
+    This is the minimum of the free memory of the machine, the memory left by the control groups of
+    the process (containers, batch systems), and the remaining address space. If the system does
+    not report its free memory, the total memory of the machine is used.
 
     Examples
     --------
@@ -36,17 +36,17 @@ def available_memory() -> int | None:
 
 
 def check_limit(memory_limit: object) -> int | None:
-    """Return a limit in bytes, None for what is available.
+    """Return a limit in bytes; None stands for the available memory.
 
     Examples
     --------
-    >>> from logsuper._base._memory import check_limit
+    >>> from logsuper._base import check_limit
     >>> check_limit(2e9)
     2000000000
     """
     if memory_limit is None:
         return None
-    remedy = "give a number of bytes, as in 2e9, or None for what is available"
+    remedy = "give a number of bytes, as in 2e9, or None for the available memory"
     if isinstance(memory_limit, bool | str | bytes):
         raise TypeError(f"memory_limit = {memory_limit!r}: {remedy}")
     try:
@@ -67,28 +67,29 @@ def check_limit(memory_limit: object) -> int | None:
 def require_memory(
     needed: float, memory_limit: int | None, what: str, remedy: str, most: float | None = None
 ) -> int | None:
-    """Raise a MemoryError that says what is needed, what there is, and what to do.
+    """Raise a MemoryError if a call needs more memory than there is.
 
     Parameters
     ----------
     needed : float
-        Bytes that are needed at least.
+        Minimum number of bytes needed.
     memory_limit : int or None
-        Bytes allowed; what is available by default.
+        Number of bytes allowed; the available memory by default.
     what : str
-        What needs them.
+        Name of the call or object that needs the memory.
     remedy : str
+        Advice for the error message.
     most : float, optional
-        Bytes that may be needed in the end; `needed` by default.
+        Maximum number of bytes that may be needed; `needed` by default.
 
     Returns
     -------
     int or None
-        The limit that `most` is to be held to, None if it is so small that it need not be.
+        Limit in bytes that the caller must enforce; None if `most` is too small to matter.
 
     Examples
     --------
-    >>> from logsuper._base._memory import require_memory
+    >>> from logsuper._base import require_memory
     >>> require_memory(3e9, 1_000_000_000, "maximize", "use fewer threads")
     Traceback (most recent call last):
         ...
@@ -106,11 +107,11 @@ def require_memory(
 
 
 def as_text(size: float) -> str:
-    """Return a number of bytes as people write it.
+    """Return a number of bytes as text with a unit.
 
     Examples
     --------
-    >>> from logsuper._base._memory import as_text
+    >>> from logsuper._base import as_text
     >>> as_text(13_700_000_000), as_text(0)
     ('13.7 GB', '0 bytes')
     """
@@ -121,7 +122,7 @@ def as_text(size: float) -> str:
 
 
 def _free() -> Iterator[int]:
-    """Yield what the machine has free, or has at all."""
+    """Yield the free memory of the machine in bytes, or its total memory if that is all known."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -158,10 +159,10 @@ def _free_on_windows() -> Iterator[int]:
 def _left_by_cgroups(
     root: Path = _CGROUPS, membership: Path = Path("/proc/self/cgroup")
 ) -> Iterator[int]:
-    """Yield what each control group above this process leaves, of version 1 and 2.
+    """Yield the bytes left by each control group of this process and its parents (v1 and v2).
 
-    Pages of files that can be dropped count as free. A container often sees only its own group, at
-    the root, under whatever path: the folders that are missing are passed over.
+    File pages that the system can drop count as free. A container often sees only its own group,
+    mounted at the root whatever its path is, so missing folders are skipped.
     """
     try:
         entries = [line.split(":", 2) for line in membership.read_text().splitlines()]
@@ -185,7 +186,7 @@ def _left_by_cgroups(
 
 def _left_by_group(group: Path, limit: str, usage: str, droppable: str) -> Iterator[int]:
     try:
-        allowed = int((group / limit).read_text())  # "max" is no number, and no limit
+        allowed = int((group / limit).read_text())  # "max" (no limit) raises ValueError
         used = int((group / usage).read_text())
         lines = (line.partition(" ") for line in (group / "memory.stat").read_text().splitlines())
         yield allowed - used + sum(int(size) for name, _, size in lines if name == droppable)
@@ -194,7 +195,7 @@ def _left_by_group(group: Path, limit: str, usage: str, droppable: str) -> Itera
 
 
 def _left_of_address_space() -> Iterator[int]:
-    """Yield what `ulimit -v` leaves."""
+    """Yield the bytes of address space left under `ulimit -v`."""
     try:
         import resource
 

@@ -1,4 +1,4 @@
-"""The warning that rounding was costly."""
+"""The warning about errors caused by rounding."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ __all__ = ["PrecisionWarning"]
 
 
 class PrecisionWarning(UserWarning):
-    """Numbers of very different size met, and rounding may have cost what the message says.
+    """Numbers of very different magnitude were added, and rounding may matter.
 
-    The result is feasible, and within that amount of the best one. Scale the large numbers down, or
-    write them as what they stand for: an infinite field fixes an element at no cost in precision.
+    The message gives a bound on the error: the result is feasible and within that amount of the
+    optimum. Scale the large numbers down. If a large field was meant to fix an element, use an
+    infinite one, which costs no precision.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Randomness enters here: a seed or a generator at the door, a stream key inside."""
+"""Random seeds: users give a seed or a generator, kernels take a 64-bit stream key."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from logsuper._base._checks import check_integer
 
 Seed = int | np.random.Generator | None
-"""What users may give: an integer, a numpy Generator (which moves on), or None for fresh noise."""
+"""A seed: an integer, a numpy Generator (whose state advances), or None for fresh randomness."""
 
 
 def as_generator(seed: Seed) -> np.random.Generator:
-    """Return the generator that a seed stands for; a generator is returned as it is."""
+    """Return a numpy generator made from a seed; a generator is returned unchanged."""
     if seed is None or isinstance(seed, np.random.Generator):
         return np.random.default_rng(seed)
     if isinstance(seed, bool):
@@ -31,17 +31,17 @@ def as_generator(seed: Seed) -> np.random.Generator:
 
 
 def stream_key(seed: Seed) -> int:
-    """Return the key of a stream: an integer seed is its own, which needs no mixing."""
+    """Return the key of a random stream; an integer seed is itself the key."""
     if seed is None or isinstance(seed, np.random.Generator):
         return as_key(seed)
     return check_integer(seed, "seed", 0, 2**64)
 
 
 def as_keys(seed: Seed, count: int) -> list[int]:
-    """Return the keys of several streams that a seed stands for."""
+    """Return the 64-bit keys of `count` random streams derived from a seed."""
     return [int(key) for key in as_generator(seed).integers(2**64, size=count, dtype=np.uint64)]
 
 
 def as_key(seed: Seed) -> int:
-    """Return the 64-bit key of the counter-based stream that a seed stands for."""
+    """Return the 64-bit key of a counter-based random stream derived from a seed."""
     return int(as_generator(seed).integers(2**64, dtype=np.uint64))

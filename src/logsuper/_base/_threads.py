@@ -1,4 +1,4 @@
-"""How many threads a call may take."""
+"""The number of threads of a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from logsuper._base._checks import check_integer
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads: None is 1, -1 all processors, -2 all but one, and so on."""
+    """Return the number of threads: None means 1, -1 all processors, -2 all but one, and so on."""
     if n_jobs is None:
         return 1
     number = check_integer(n_jobs, "n_jobs", -(2**31), 2**31)

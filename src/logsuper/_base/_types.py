@@ -1,4 +1,4 @@
-"""Types and constants that all rooms speak of."""
+"""Types and constants shared by all rooms."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 EPS = 2.0**-52
-"""From 1 to the next float64: a sum of m numbers of one sign is off by less than m times this."""
+"""Spacing of float64 at 1; a sum of m numbers of one sign has relative error below m * EPS."""

@@ -1,4 +1,4 @@
-"""The warning that iterations ended early; apart, because scikit-learn takes a second to import."""
+"""The warning about early stops; in its own module because scikit-learn is slow to import."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ __all__ = ["ConvergenceWarning"]
 
 
 class ConvergenceWarning(_ConvergenceWarning):  # type: ignore[misc]
-    """An iterative solver stopped before it could prove its answer.
+    """An iterative solver stopped before it reached the requested accuracy.
 
     The result that comes with it is still feasible, and its ``gap`` still bounds its distance from
-    the optimum; only the requested accuracy was not reached. The message names the solver, the
-    gap that was left, and what to change. It is a `sklearn.exceptions.ConvergenceWarning`, so that
-    one filter silences both.
+    the optimum. The message names the solver, the remaining gap, and what to change. It is a
+    subclass of `sklearn.exceptions.ConvergenceWarning`, so one warning filter covers both.
 
     Examples
     --------

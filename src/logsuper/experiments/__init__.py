@@ -1,4 +1,4 @@
-"""The experiments of the paper, each a module with ``run``, and the report of all of them."""
+"""The experiments of the paper, one module with ``run`` each, and their common report."""
 
 from logsuper.experiments._job import Job
 from logsuper.experiments._report import EXPERIMENTS, make_page, run_experiment

@@ -1,4 +1,4 @@
-"""What anyone would try on noisy masks before learning a model; tuned on training images alone."""
+"""Baselines for denoising masks without a learned model, tuned on the training images only."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ __all__ = ["boosting", "cut", "held_out", "median", "total_variation"]
 
 Bits = NDArray[np.uint8]
 
-# no fraction of small integers, for which cuts would tie
+# not ratios of small integers, for which cuts would tie
 ALPHAS = tuple(np.geomspace(0.1313, 1.3131, 40).tolist())
-"""Weights of the cut that are tried, for observations of weight one."""
+"""Candidate weights of the cut, for observations of weight one."""
 
 WEIGHTS = tuple(np.geomspace(0.15, 0.75, 14).round(3).tolist())
-"""Weights of the total variation that are tried."""
+"""Candidate weights of the total variation."""
 
-# How far a patch reaches.
+# Radius of a patch in pixels.
 _RADIUS = 4
 # Iterations of the dual method for total variation.
 _ITERATIONS = 100
 
 
 def median(images: FloatArray) -> Bits:
-    """Take the median of 3 x 3 pixels; there is nothing to tune."""
+    """Return the median of 3 x 3 pixels, which has no parameter to tune."""
     return np.asarray(median_filter(images, size=(1, 3, 3)), dtype=np.uint8)
 
 
 def cut(train: FloatArray, clean: Bits, test: FloatArray) -> Bits:
     r"""Decode by one cut, :math:`\max_y(2z-1)^\top y-\alpha(f_h(y)+f_v(y))`, with the best alpha.
 
-    The same as total variation that takes horizontal and vertical differences apart, of which
-    the cut is the level set at one half.
+    This equals anisotropic total variation (separate horizontal and vertical differences),
+    thresholded at one half.
     """
     prepared = prepare(grid_cuts(train.shape[1:]))
 
@@ -52,7 +52,7 @@ def cut(train: FloatArray, clean: Bits, test: FloatArray) -> Bits:
 
 
 def total_variation(train: FloatArray, clean: Bits, test: FloatArray) -> Bits:
-    """Smooth by total variation with the best weight, and cut at one half."""
+    """Smooth by total variation with the best weight, and threshold at one half."""
 
     def decode(images: FloatArray, weight: float) -> Bits:
         return (smooth(images, weight) > 0.5).astype(np.uint8)
@@ -63,9 +63,9 @@ def total_variation(train: FloatArray, clean: Bits, test: FloatArray) -> Bits:
 def boosting(
     train: FloatArray, clean: Bits, test: FloatArray, *, pixels: int, seed: int
 ) -> FloatArray:
-    """Return the log-odds of trees, grown on so many training pixels.
+    """Return the log-odds of boosted trees, fitted to a random subset of the training pixels.
 
-    They see the noisy 9 x 9 pixels around a pixel, and its place.
+    Their features are the noisy 9 x 9 pixels around a pixel, and its position.
     """
     features = _patches(train)
     rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def boosting(
 
 
 def held_out(train: FloatArray, clean: Bits, *, folds: int, pixels: int, seed: int) -> FloatArray:
-    """Return the log-odds of trees on training images that they were not grown on."""
+    """Return out-of-fold log-odds of the trees on the training images."""
     found = np.empty(train.shape)
     fold = np.arange(len(train)) % folds
     for k in range(folds):
@@ -93,7 +93,7 @@ def tune(
     noisy: FloatArray,
     clean: Bits,
 ) -> float:
-    """Return the value with the fewest wrong pixels, the least of equally good ones."""
+    """Return the value with the fewest wrong pixels; of several, the smallest."""
     wrong = [int(np.count_nonzero(decode(noisy, value) != clean)) for value in values]
     return values[int(np.argmin(wrong))]
 
@@ -106,7 +106,7 @@ def smooth(images: FloatArray, weight: float, iterations: int = _ITERATIONS) -> 
     :math:`|p_d|\le1` (A. Beck and M. Teboulle, "Fast gradient-based algorithms for constrained
     total variation image denoising and deblurring problems", 2009).
     """
-    z = images.astype(np.float32)  # a pixel is compared with one half, and time matters
+    z = images.astype(np.float32)  # enough for a threshold, and faster
     p = np.zeros((2, *z.shape), dtype=np.float32)
     q, speed = p.copy(), 1.0
     for _ in range(iterations):

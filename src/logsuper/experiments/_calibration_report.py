@@ -1,4 +1,4 @@
-"""Calibration in words, a table and a picture."""
+"""The report section on calibration: text, a table and a picture."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _STYLES = {
 }
 _LABELS = [_STYLES[method][0] for method in METHODS]
 _DRAWN = (0.1, 0.2)
-# A bin with fewer pixels says more of chance than of calibration.
+# Minimum number of pixels of a bin that is drawn; the frequencies of smaller ones are too noisy.
 _FEWEST = 30
 
 
 def make_section(result: Result, setting: Setting) -> Section:
-    """Return what was done, and what came out."""
+    """Return the section of the report."""
     error, noises = result.error, [percent(noise) for noise in result.noises]
     mean = error.mean(axis=1)  # (noises, methods)
     chosen = METHODS.index(RECOMMENDED)
@@ -52,7 +52,7 @@ def make_section(result: Result, setting: Setting) -> Section:
     ]
     head, data = ["marginals", *noises], list(_bins(result))
     table = said.table("calibration", head, rows, data=data, best=least(mean.T))
-    # curves of sums over pixels show no image, whatever the data
+    # the curves show sums over pixels, no image, so that they may always be published
     picture = Picture("calibration", draw(result), said["caption"])
     return said.section("calibration", tables=(table,), pictures=(picture,), seeds=result.seeds)
 
@@ -67,7 +67,7 @@ def _bins(result: Result) -> Iterator[tuple[Any, ...]]:
 
 
 def draw(result: Result) -> bytes:
-    """Return the reliability curves at two noise levels, the pixels of all seeds together."""
+    """Return the reliability curves at two noise levels, over the pixels of all seeds."""
     shown = [n for n, noise in enumerate(result.noises) if noise in _DRAWN]
 
     def paint(axes: Any) -> None:

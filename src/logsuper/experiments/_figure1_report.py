@@ -1,4 +1,4 @@
-"""Figure 1 in words, tables and a picture."""
+"""The report section on figure 1: text, tables and a picture."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from logsuper.report import Picture, Section, Table, Words, chart
 
 __all__ = ["draw", "make_section"]
 
-# The numbers of given points in the tables for people.
+# The numbers k of given points that the shown tables include; the CSV files have all.
 _SHOWN = (1, 5, 10, 25, 50)
-# Colour (Okabe and Ito's, safe for colour-blind readers), dashes and marker; each alone tells the
-# curves apart, so that a print in grey does too.
+# Colour (Okabe and Ito's, safe for colour-blind readers), dashes and marker; the markers alone
+# distinguish the curves, also in a print in grey.
 _STYLES: dict[str, tuple[str, Any, str]] = {
     "lfield": ("#000000", "-", "s"),
     "logistic_plain": ("#56b4e9", (0, (1, 1.2)), "x"),
@@ -27,7 +27,7 @@ _STYLES: dict[str, tuple[str, Any, str]] = {
     "bethe": ("#009e73", "-", "v"),
     "superdifferential": ("#d55e00", (0, (3, 1.5)), "P"),
 }
-# Their noise hides their distance from the best lower bound: points there, not lines and bands.
+# Curves drawn as points in the lower panels, where their noise exceeds the distances shown.
 _NOISY = ("logistic_plain", "power")
 _LINEAR = 1e-2  # nats around zero that the lower panels show on a linear scale
 _LABELS = [curve.label.replace("$", "") for curve in CURVES]
@@ -37,7 +37,7 @@ _SAMPLED = {curve.key: i for i, curve in enumerate(CURVES) if curve.sampled}
 
 
 def make_section(result: Result) -> Section:
-    """Return what figure 1 says."""
+    """Return the section of the report."""
     said = Words("logsuper.experiments", "figure1", result=result, **_numbers(result))
     values = [_values(result, c, said) for c in range(len(result.decays))]
     picture = Picture("figure1", draw(result), said["caption"])
@@ -46,7 +46,7 @@ def make_section(result: Result) -> Section:
 
 
 def _numbers(result: Result) -> dict[str, Any]:
-    """Return the numbers that are compared with what the paper says in section 3.3."""
+    """Return the numbers that are compared with the statements in section 3.3 of the paper."""
     value = {key: result.value[..., i] for key, i in _INDEX.items()}
     error = {key: np.sqrt(np.nanmean(result.stderr[..., i] ** 2)) for key, i in _SAMPLED.items()}
     return {
@@ -61,13 +61,13 @@ def _numbers(result: Result) -> dict[str, Any]:
 
 
 def _known(result: Result) -> NDArray[np.bool_]:
-    """Return the models with the exact value, but for those in which everything is fixed."""
+    """Return which models have an exact value and at least one free element."""
     free = np.array(result.counts) < result.points
     return np.isfinite(result.value[..., _EXACT]) & free
 
 
 def _values(result: Result, c: int, said: Words) -> Table:
-    """Return the mean bounds for the decay with index c; all numbers go with the first table."""
+    """Return the mean bounds for the decay with index c; the CSV of c = 0 has all numbers."""
     shown = [k for k in _SHOWN if k in result.counts] or list(result.counts)
     places = [result.counts.index(k) for k in shown]
     low, high = result.band()
@@ -90,7 +90,7 @@ def _values(result: Result, c: int, said: Words) -> Table:
 
 
 def _full(result: Result) -> Iterator[tuple[Any, ...]]:
-    """Yield one row for each decay, k and curve, the head first; what is not known is NaN.
+    """Yield one row per decay, k and curve, the head first; unknown numbers are NaN.
 
     `mean`, `low` and `high` are the mean over the data sets and its 95 % interval, `stderr` the
     root mean square of the standard errors of single estimates, `seconds` and `solves` means.
@@ -106,7 +106,7 @@ def _full(result: Result) -> Iterator[tuple[Any, ...]]:
 
 
 def _tables(result: Result, said: Words) -> Iterator[Table]:
-    """Yield how often bounds cross, how far they are from exact values, and what they cost."""
+    """Yield tables of the crossings of bounds, of their errors and of their cost."""
     rows: list[list[Any]] = []
     for i, curve in enumerate(CURVES):
         if curve.side != "lower":
@@ -134,15 +134,15 @@ def _tables(result: Result, said: Words) -> Iterator[Table]:
 
 
 def draw(result: Result) -> bytes:
-    """Return the picture: for each decay the bounds, and how far above the best lower one."""
+    """Return the picture: per decay, the bounds and their distances above the best lower bound."""
     distances = result.value - result.best_lower[..., None]
     order = np.argsort(result.counts)
     counts = np.array(result.counts)[order]
-    # markers far apart, and not at the same k for all curves, where they would hide each other
+    # markers are spaced out, and at different k per curve so that they do not hide each other
     every = max(1, len(counts) // 8)
 
     def curve(axis: Any, values: FloatArray, key: str, place: int, dots: bool = False) -> None:
-        """Draw the mean of one curve, values (seeds, counts), and its band; or dots alone."""
+        """Draw the mean of one curve, values (seeds, counts), with its band; or only dots."""
         colour, dashes, marker = _STYLES[key]
         line = {
             "linestyle": dashes, "linewidth": 1.4, "markersize": 4.5,

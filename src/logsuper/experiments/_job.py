@@ -1,4 +1,4 @@
-"""Long runs in parts: side by side, with progress, and not done again when they are done."""
+"""Long runs in parts: in parallel, with progress, and without repeating finished parts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Part:
     work : callable
         Called with `arguments`, in any process; returns an array.
     arguments : mapping
-        What it is called with.
+        Keyword arguments of `work`.
     shape : tuple of int
-        The shape of what it returns.
+        Shape of the returned array.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Job:
     seeds : tuple of int
         Seeds of the data sets of figure 1, and of the noise and the learners elsewhere.
     quick : bool
-        Whether smaller settings will do, for a look.
+        Whether to use smaller settings, for a quick check.
     partial : path, optional
-        The folder where finished parts are kept.
+        Folder in which finished parts are stored.
     progress : callable, optional
-        Called with the number of finished parts and of all.
+        Called with the number of finished parts and the number of all parts.
     n_jobs : int
-        Processes; the numbers do not depend on it.
+        Number of processes; the results do not depend on it.
 
     Examples
     --------
@@ -74,14 +74,14 @@ class Job:
         object.__setattr__(self, "seeds", check_list(self.seeds, "seeds", check_natural))
 
     def do(self, parts: Sequence[Part], depends: Mapping[str, Any]) -> dict[str, FloatArray]:
-        """Do all parts that are not done yet, and return their numbers by name.
+        """Compute all parts that are not stored yet, and return their arrays by name.
 
         Parameters
         ----------
         parts : sequence of Part
         depends : mapping
-            What the numbers depend on besides the name of a part, as JSON can hold it: a part is
-            found again only under the same.
+            What the results depend on besides the name of a part, as JSON values; a stored part is
+            used only if these are the same.
 
         Returns
         -------
@@ -113,28 +113,28 @@ class Job:
         order: Callable[[tuple[Any, ...]], Any] = lambda cell: 0,
         **fixed: Any,
     ) -> FloatArray:
-        """Do the same work for all combinations of some arguments.
+        """Do the same work for all combinations of values of some arguments.
 
         Parameters
         ----------
         name : str
-            The first word of the names of the parts.
+            Prefix of the names of the parts.
         work : callable
         axes : mapping
             The values of each argument.
         shape : tuple of int
-            The shape of what `work` returns.
+            Shape of the array that `work` returns.
         depends : mapping
             See `do`.
         order : callable
-            Sorts the combinations: the slowest first, so that no process is left alone with one.
+            Sort key of the combinations: the slowest should come first, for even use of processes.
         **fixed
-            Arguments that are the same for all.
+            Arguments with a fixed value.
 
         Returns
         -------
         ndarray
-            With one axis for each argument, before those of `shape`.
+            With one axis per argument, followed by those of `shape`.
         """
         cells = list(itertools.product(*axes.values()))
         parts = {
@@ -154,7 +154,7 @@ class Job:
 def check_list(
     values: Iterable[Any], name: str, check: Callable[[object, str], Any]
 ) -> tuple[Any, ...]:
-    """Return the checked entries of a list, at least one and none twice."""
+    """Return the checked entries of a non-empty list without repetitions."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a list of numbers, got {type(values).__name__}")
     entries = tuple(check(value, f"{name}[{i}]") for i, value in enumerate(values))
@@ -166,7 +166,7 @@ def check_list(
 
 
 def _do(part: Part) -> tuple[str, FloatArray]:
-    """Work on one thread of linear algebra: parts run side by side."""
+    """Compute a part, with one thread for linear algebra since parts run in parallel."""
     with threadpool_limits(1):
         numbers = np.asarray(part.work(**part.arguments), dtype=np.float64)
     if numbers.shape != part.shape:

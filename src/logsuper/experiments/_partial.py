@@ -1,4 +1,4 @@
-"""Results of finished parts of a long run, so that an interrupted one can go on."""
+"""Stored results of finished parts of a long run, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _KIND, _VERSION = "part", 1
 
 
 class Partial:
-    """A folder of arrays, one file per part; a part is found again only under the same arguments.
+    """A folder of arrays, one file per part; a part is reused only with the same arguments.
 
     Parameters
     ----------
     folder : path
     arguments : mapping
-        All that the arrays depend on, as JSON can hold it. What computes them is added (see
-        `source`), so that numbers of different code never meet in one table.
+        Everything that the arrays depend on, as JSON values. A checksum of the code is added (see
+        `source`), so that results of different code are never mixed in one table.
     """
 
     def __init__(self, folder: str | os.PathLike[str], arguments: Mapping[str, Any]) -> None:
-        # once through JSON, so that tuples compare equal to what is read back
+        # converted to JSON and back, so that tuples compare equal to the lists in stored files
         self._arguments = json.loads(json.dumps({**arguments, "source": source()}))
         text = json.dumps(self._arguments, sort_keys=True)
         self._folder = Path(folder)
@@ -47,16 +47,16 @@ class Partial:
         return self._folder / f"{name}-{self._tag}.npz"
 
     def load(self, name: str, shape: tuple[int, ...]) -> FloatArray | None:
-        """Return the array of a part; None if there is none, or after a warning if it is damaged.
+        """Return the array of a part; None if it is not stored, or, with a warning, if damaged.
 
-        A part whose file has changed by one byte is computed again rather than believed.
+        A part whose file has changed is computed again.
         """
         path = self.path(name)
         try:
             header, arrays = load_arrays(path, _KIND, _VERSION)
             result = arrays["result"]
             if header.get("arguments") != self._arguments:
-                raise ValueError(f"{path}: of another run than its name says")
+                raise ValueError(f"{path}: belongs to another run than its name says")
             if result.dtype != np.float64 or result.shape != shape:
                 raise ValueError(f"{path}: holds {result.dtype} {result.shape}, not {shape}")
             return result
@@ -74,10 +74,10 @@ class Partial:
 
 @functools.cache
 def source() -> str:
-    """Return a checksum of all code that numbers depend on.
+    """Return a checksum of all code that results depend on.
 
-    That is the Python source of the package, its compiled kernels if they are in use, and the
-    versions of the libraries that compute. A number that was stored under another one is computed
+    It covers the Python source of the package, its compiled kernels if they are used, and the
+    versions of numpy, scipy and scikit-learn. Results stored under another checksum are computed
     again.
     """
     libraries = {library.__name__: library.__version__ for library in (np, scipy, sklearn)}
@@ -86,6 +86,6 @@ def source() -> str:
     compiled = [] if module is None else [Path(str(module.__file__))]
     for file in [*sorted(Path(logsuper.__file__).parent.rglob("*.py")), *compiled]:
         content = file.read_bytes()
-        # each with its name and length, so that no two trees look the same
+        # name and length are included, so that different source trees have different checksums
         total.update(f"{file.name} {file.parent.name} {len(content)}\0".encode() + content)
     return total.hexdigest()[:12]

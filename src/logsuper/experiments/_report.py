@@ -1,4 +1,4 @@
-"""A report on experiments: which there are, and all that is needed to repeat them."""
+"""The list of experiments, and the report on them with all that is needed to repeat them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from logsuper.report import Page, Section, Words, duration, versions
 __all__ = ["EXPERIMENTS", "make_page", "run_experiment"]
 
 EXPERIMENTS = ("figure1", "figure2", "table1", "table2", "calibration")
-"""The sections of a report, in their order: modules with a function `run`."""
+"""The experiments in the order of the report: modules with a function `run`."""
 
 
 def run_experiment(name: str, setting: Setting, job: Job) -> Section:
-    """Run an experiment, and return its section with how long that took."""
+    """Run an experiment, and return its section with the time that it took."""
     start = time.perf_counter()
     section: Section = importlib.import_module(f"logsuper.experiments.{name}").run(setting, job)
     return dataclasses.replace(section, seconds=time.perf_counter() - start)
@@ -28,17 +28,17 @@ def run_experiment(name: str, setting: Setting, job: Job) -> Section:
 def make_page(
     sections: Sequence[Section], setting: Setting, command: str, quick: bool = False
 ) -> Page:
-    """Put the sections of a run together, with all that is needed to repeat it.
+    """Return the page with the sections of a run and all that is needed to repeat it.
 
     Parameters
     ----------
     sections : sequence of Section
     setting : Setting
-        The images that they are about.
+        The images that the sections use.
     command : str
-        What makes this report.
+        Command that makes this report.
     quick : bool
-        Whether they are from a quick run, which the title says then.
+        Whether this is a quick run, which the title then says.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def make_page(
     if len(sections) > 1:
         spent += f"; {duration(sum(section.seconds for section in sections))} in all"
     seeds = {section.name: ", ".join(map(str, section.seeds)) for section in sections}
-    if len(set(seeds.values())) == 1:  # they are named on their own only where they differ
+    if len(set(seeds.values())) == 1:  # seeds are listed per section only if they differ
         seeds = {"": seeds[sections[0].name]}
     facts = {
         "command": command,

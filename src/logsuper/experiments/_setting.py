@@ -1,4 +1,4 @@
-"""The images of an experiment: horses from a folder of the user's, or silhouettes drawn here."""
+"""The images of an experiment: Weizmann horses from a folder, or synthetic silhouettes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from logsuper.datasets import Masks, corrupt, load_weizmann, make_silhouettes
 __all__ = ["NOISES", "Setting", "at", "load_setting", "percent", "spread_note"]
 
 NOISES = (0.01, 0.05, 0.1, 0.2)
-"""The shares of flipped pixels in the paper's tables."""
+"""The probabilities of a flipped pixel in the paper's tables."""
 
-# Silhouettes are drawn with this seed; noise has seeds of its own.
+# Seed of the silhouettes; the noise has seeds of its own.
 _SEED = 0
 
 
@@ -29,13 +29,13 @@ class Setting:
     Attributes
     ----------
     masks : Masks
-        All of them, in the order of their names.
+        All images, in the order of their names.
     train, test : int
-        The first and the last so many are for training and for testing.
+        Numbers of images: the first ones are for training, the last ones for testing.
     source : str
-        Where they come from, in words.
+        Description of their origin.
     shipped : bool
-        Whether they were drawn here, so that their pictures may be shown anywhere.
+        Whether they are synthetic, so that pictures of them may be published.
     """
 
     masks: Masks
@@ -55,17 +55,17 @@ class Setting:
         return observed[: self.train], observed[-self.test :]
 
     def arguments(self) -> dict[str, object]:
-        """Return what results depend on, as JSON can hold it."""
+        """Return what results depend on, as JSON values."""
         return {"fingerprint": self.masks.fingerprint, "train": self.train, "test": self.test}
 
 
 def percent(noise: float) -> str:
-    """Return a noise level as it is shown."""
+    """Return a noise level as text."""
     return f"{100.0 * noise:g} %"
 
 
 def at(found: Iterable[bool], noises: Sequence[float]) -> str:
-    """Return in words at which of the noise levels something was found."""
+    """Return a phrase that lists the noise levels for which `found` is true."""
     listed = [percent(noise) for noise, hit in zip(noises, found, strict=True) if hit]
     if not listed:
         return "at no noise level"
@@ -75,7 +75,7 @@ def at(found: Iterable[bool], noises: Sequence[float]) -> str:
 
 
 def spread_note(seeds: Sequence[int]) -> str:
-    """Return what the cells of a table show for the numbers of some seeds."""
+    """Return a phrase that says how table cells summarise the numbers of several seeds."""
     if len(seeds) == 1:
         return f"seed {seeds[0]}"
     return f"mean ± standard deviation over {len(seeds)} seeds of the noise"
@@ -88,14 +88,14 @@ def load_setting(
     test: int = 100,
     shape: tuple[int, int] = (50, 50),
 ) -> Setting:
-    """Return horses from a folder, or silhouettes without one.
+    """Return the Weizmann horses from a folder, or synthetic silhouettes.
 
     Parameters
     ----------
     data : path, optional
-        A folder with the Weizmann horse database.
+        Folder with the Weizmann horse database; silhouettes are drawn by default.
     train, test : int, default 100
-        The first so many images in the order of names, and the last.
+        Numbers of images: the first in the order of names, and the last.
     shape : pair of int, default (50, 50)
 
     Returns
@@ -115,5 +115,5 @@ def load_setting(
         source = f"silhouettes that ship with the package (seed {_SEED})"
         return Setting(Masks(images, names), train, test, source, True)
     masks = load_weizmann(data, shape)
-    masks.split(train, test)  # enough of them?
+    masks.split(train, test)  # raises an error if there are too few images
     return Setting(masks, train, test, "Weizmann horse database", False)

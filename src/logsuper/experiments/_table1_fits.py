@@ -1,4 +1,4 @@
-"""The ways to denoise in table 1, and the fits that they come from."""
+"""The denoising methods of table 1 and their fits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from logsuper.learning import Examples, Learned, Penalty
 __all__ = ["FITS", "FOLDS", "WEAK", "Case", "Fit", "Found", "Pair", "Search", "select", "work"]
 
 FOLDS = 3
-"""Parts of the training images that trees are grown without, for a field to learn from."""
+"""Number of folds for the out-of-fold log-odds of trees, from which fields are learned."""
 
 WEAK = 1e-3
-"""The regulariser of fields behind trees: two cuts and two more weights need next to none."""
+"""Regulariser of fields on top of trees, nats per image; weak, as there are only four weights."""
 
-# The likelihood needs a minute and more: moments are matched to a hundredth of their deviation.
+# Tolerance of the exact likelihood, which takes a minute or more: moments are matched to a
+# hundredth of their standard deviation.
 _LOOSE = 1e-2
 
 Pair = tuple[float, float]
@@ -45,9 +46,9 @@ class Search:
     ----------
     learner : callable
     score : {"mean", "map"}
-        The decoding whose errors count.
+        The decoding whose errors are minimised.
     scale : bool
-        Whether the weight of the observations is learned; then it shares the regulariser of alpha.
+        Whether the weight of the observations is learned; if so, it has the regulariser of alpha.
     """
 
     learner: Callable[..., Learned]
@@ -57,25 +58,25 @@ class Search:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """What is learned once, and then decoded in one way or more: the columns of the table.
+    """A model that is learned once and decoded in one or several ways, the table's columns.
 
     Attributes
     ----------
     title : str
         Its name in tables.
     group : {"paper", "ours", "baseline", "behind"}
-        Whether the paper has it, it is another model of this library, no such model, or one behind
-        a baseline, whose log-odds it has as a feature.
+        A method of the paper, another model of this library, a baseline, or a model that has the
+        log-odds of a baseline as a feature.
     columns : mapping
-        By their names in files: their names in tables.
+        Names of the columns in files, mapped to their names in tables.
     run : callable
-        Called with a `Case`; returns what it predicts for each column, with numbers of interest.
+        Called with a `Case`; returns the predictions of each column and some learned numbers.
     details : tuple of str
-        Names of those numbers.
+        Names of the learned numbers.
     once : bool
-        Whether it is so slow that one seed must do.
+        Whether it is so slow that only one seed is run.
     search : Search, optional
-        How its regularisers are selected, if they are.
+        How its regularisers are selected; they are fixed by default.
     """
 
     title: str
@@ -88,13 +89,13 @@ class Fit:
 
     @property
     def size(self) -> int:
-        """How many numbers `work` returns."""
+        """Number of numbers that `work` returns."""
         return len(self.columns) + 2 + len(self.details)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Found:
-    """What a fit predicts for each of its columns, and its numbers of interest."""
+    """The predictions of a fit for each of its columns, and some learned numbers."""
 
     predictions: tuple[_Masks, ...]
     converged: bool = True
@@ -103,7 +104,7 @@ class Found:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
-    """Training images with labels, test images without, and all else that a fit may know."""
+    """Training images with labels, test images without, and all other inputs of a fit."""
 
     train: FloatArray
     clean: _Masks
@@ -114,24 +115,24 @@ class Case:
     pixels: int = 0
 
     def learn(self, learner: str = "logistic", **options: Any) -> MaskDenoiser:
-        """Return a fitted denoiser, on one thread."""
+        """Return a fitted denoiser that uses one thread."""
         denoiser = MaskDenoiser(
             self.noise, learner, modular="pixel", random_state=self.seed, n_jobs=1, **options
         )
-        with warnings.catch_warnings():  # what has not converged is counted
+        with warnings.catch_warnings():  # fits that do not converge are counted instead
             warnings.simplefilter("ignore", ConvergenceWarning)
             return denoiser.fit(self.train, self.clean)
 
     def decode(
         self, denoiser: MaskDenoiser, *ways: Mapping[str, str], details: tuple[str, ...] = ()
     ) -> Found:
-        """Decode the test images, in several ways if given; details are names of attributes."""
+        """Decode the test images in each of the given ways; `details` are attribute names."""
         predictions = [denoiser.set_params(**way).predict(self.test) for way in ways or ({},)]
         numbers = tuple(float(getattr(denoiser, name)) for name in details)
         return Found(tuple(predictions), denoiser.converged_, numbers)
 
     def penalty(self, *names: str) -> dict[str, float]:
-        """Return the selected regularisers; that of alpha is shared by all but t."""
+        """Return the selected regularisers; all weights except t have that of alpha."""
         assert self.pair is not None
         return {name: self.pair[name == "modular"] for name in names}
 
@@ -179,7 +180,7 @@ def _examples(
 
 
 def _plain(case: Case) -> Found:
-    """Learn as the paper does, with the log-odds of the observations as they are."""
+    """Learn as in the paper, with weight 1 on the log-odds of the observations."""
     denoiser = case.learn(context=0, scale=False, penalty=case.penalty("alpha", "modular"))
     return case.decode(denoiser, {"decode": "map"}, {"decode": "mean"})
 
@@ -203,7 +204,7 @@ def _svm_context(case: Case) -> Found:
 
 
 def _exact(case: Case) -> Found:
-    """Maximise the likelihood from where the logistic bound has its maximum."""
+    """Maximise the exact likelihood, starting from the maximum of the logistic bound."""
     near = case.learn(context=0)
     start = np.concatenate([near.alpha_, near.modular_.ravel(), [near.scale_]])
     denoiser = case.learn("exact", context=0, tol=_LOOSE, options={"start": start})
@@ -217,10 +218,10 @@ def _boosting(case: Case) -> FloatArray:
 
 
 def _behind(case: Case) -> Found:
-    """Grow trees, and learn fields that have their log-odds as a feature: cuts, and two weights.
+    """Fit trees, then fields with two cuts and the trees' log-odds as a feature: four weights.
 
-    They learn from trees that have not seen the image. Trees know the place of a pixel, so there is
-    no modular term.
+    The fields are learned from out-of-fold log-odds. There is no modular term, since the position
+    of a pixel is a feature of the trees.
     """
     options: Any = {"modular": "none", "scale": True}
     before = _baselines.held_out(
@@ -230,7 +231,7 @@ def _behind(case: Case) -> Found:
     odds = _boosting(case)[..., None]
     test = _examples(case.test, case.noise, None, features=odds, **options)
     penalty = Penalty.of(train.layout, alpha=WEAK, beta=WEAK, scale=WEAK)
-    with warnings.catch_warnings():  # what has not converged is counted
+    with warnings.catch_warnings():  # fits that do not converge are counted instead
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = learning.logistic(train, penalty, seed=case.seed, n_jobs=1)
         sharp = learning.max_margin(train, penalty, seed=case.seed, n_jobs=1)
@@ -244,7 +245,7 @@ def _behind(case: Case) -> Found:
 
 
 def _baseline(key: str, label: str, denoise: Callable[[Case], _Masks]) -> Fit:
-    """Return the fit of what is no model of this library."""
+    """Return the fit of a baseline."""
     return Fit(label, "baseline", {key: label}, lambda case: Found((denoise(case),)))
 
 

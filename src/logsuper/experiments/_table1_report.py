@@ -1,4 +1,4 @@
-"""Table 1 in words and tables; sentences are chosen by the numbers."""
+"""The report section on table 1; its sentences depend on the numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = {"map": "MAP", "mean": "mean", "svm": "SVM-Struct"}
 
 
 def make_section(result: Result) -> Section:
-    """Return the tables and what they say."""
+    """Return the section of the report."""
     said = Words("logsuper.experiments", "table1", result=result, **_findings(result))
     tables = (_paper(result, said), _all(result, said), *_fits(result, said))
     return said.section("table1", tables=tables, seeds=result.seeds)
@@ -29,7 +29,7 @@ def make_section(result: Result) -> Section:
 
 
 def _paper(result: Result, said: Words) -> Table:
-    """Return the paper's columns, where they are about the same images beside its numbers."""
+    """Return the paper's columns, next to its numbers if the images are the same."""
     compared = not result.setting.shipped
     kept = slice(None) if compared else slice(1, 2)
     head, means = ["noise"], np.array([result.mean(key) for key in PAPER])
@@ -57,7 +57,7 @@ def _paper(result: Result, said: Words) -> Table:
 
 
 def _all(result: Result, said: Words) -> Table:
-    """Return all columns, as rows: there are many."""
+    """Return all columns, shown as rows since there are many."""
     data: list[tuple[Any, ...]] = [("method", "group", "noise", "seed", "error")]
     for fit in result.numbers:
         for key in FITS[fit].columns:
@@ -74,7 +74,7 @@ def _all(result: Result, said: Words) -> Table:
 
 
 def _fits(result: Result, said: Words) -> Iterable[Table]:
-    """Yield what was selected and learned beside the weights, and seconds as they were measured."""
+    """Yield tables of the selected regularisers and learned numbers, and of the seconds."""
     rows: list[tuple[Any, ...]] = []
     times: list[tuple[Any, ...]] = []
     data: list[tuple[Any, ...]] = [("fit", "noise", "alpha", "modular", "error")]
@@ -105,21 +105,21 @@ def _noises(result: Result) -> list[str]:
 
 
 def _findings(result: Result) -> dict[str, Any]:
-    """Return what the words of the section are about."""
+    """Return the values for the text of the section."""
     noises, setting = result.plan.noises, result.setting
     mean = {key: result.mean(key) for key in result.columns}
 
     def best(columns: Iterable[str]) -> str:
-        """Return the best of some columns, in the mean of logarithms."""
+        """Return the column with the least mean log-error over the noise levels."""
         return min(columns, key=lambda key: float(np.log(np.maximum(mean[key], 1e-9)).sum()))
 
     def columns(*groups: str) -> list[str]:
-        """Return the columns of some kinds of fits that all seeds have."""
+        """Return the columns of fits in these groups that were run for all seeds."""
         fits = (FITS[fit] for fit in result.numbers if not FITS[fit].once)
         return [key for fit in fits if fit.group in groups for key in fit.columns]
 
     def below(column: str, *others: str) -> str:
-        """Return where a column has a lower error than all others."""
+        """Return a phrase with the noise levels at which a column has a lower error than others."""
         return at(mean[column] < np.min([mean[key] for key in others], axis=0), noises)
 
     excess = np.array([mean[key] - result.paper(key) for key in ("map", "mean")])

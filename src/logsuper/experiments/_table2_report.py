@@ -1,4 +1,4 @@
-"""Table 2 in words and tables; sentences are chosen by the numbers."""
+"""The report section on table 2; its sentences depend on the numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS = {True: "known", False: "unknown"}
 
 
 def make_section(result: Result, setting: Setting) -> Section:
-    """Return the errors with the noise known and unknown, the rates found, and the boundaries."""
+    """Return the section: errors with known and unknown noise, estimated rates, boundaries."""
     compared = not setting.shipped
     said = Words(
         "logsuper.experiments", "table2", result=result, setting=setting, compared=compared,
@@ -33,7 +33,7 @@ def make_section(result: Result, setting: Setting) -> Section:
 
 
 def _errors(result: Result, known: bool, compared: bool, said: Words) -> Table:
-    """Return the errors, beside the paper's where these are about the same images."""
+    """Return the errors, next to those of the paper if the images are the same."""
     rows: list[tuple[Any, ...]] = []
     if compared:
         rows += [("paper", x, *(f"{y:.1f}" for y in result.paper(known, x))) for x in DECODINGS]
@@ -59,7 +59,7 @@ def _errors(result: Result, known: bool, compared: bool, said: Words) -> Table:
 
 
 def _others(result: Result, said: Words) -> Iterator[Table]:
-    """Yield the rates found, and the boundaries."""
+    """Yield the tables of the estimated rates and of the boundaries."""
     noises = [percent(noise) for noise in result.noises]
     (latent,), free = result.of(known=False, latent=True), result.of(False, False)[0]
     rates = {"without a model": free, "paper's objective": latent}
@@ -82,7 +82,7 @@ def _others(result: Result, said: Words) -> Iterator[Table]:
 
 
 def _full(result: Result, methods: Iterable[int]) -> Iterator[tuple[Any, ...]]:
-    """Yield every single number of some methods, the head first."""
+    """Yield all numbers of some methods, the head first."""
     yield (
         "method", "noise known", "decoding", "noise", "seed",
         "percent wrong", "boundary ratio", "noise level", "converged",
@@ -99,7 +99,7 @@ def _full(result: Result, methods: Iterable[int]) -> Iterator[tuple[Any, ...]]:
 
 
 def _findings(result: Result) -> dict[str, Any]:
-    """Return what the words of the section are about."""
+    """Return the values for the text of the section."""
     mean = result.error.mean(axis=2)  # (methods, noises, decodings)
     noises, sides = np.array(result.noises), []
     for known in (True, False):

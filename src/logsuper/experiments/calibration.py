@@ -1,4 +1,4 @@
-"""Whether probabilities can be trusted: reliability of marginals on test pixels."""
+"""Calibration of the probabilities: reliability of marginals on test pixels."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from logsuper.report import Section
 __all__ = ["BINS", "METHODS", "RECOMMENDED", "SAMPLES", "Result", "compute", "run"]
 
 BINS = 20
-"""Of equal width, on [0, 1]."""
+"""Number of bins of equal width on [0, 1]."""
 
 METHODS = ("exact", "logistic", "bethe", "lfield")
-"""Of inference, all under the same learned model."""
+"""Methods of inference, all for the same learned model."""
 
 RECOMMENDED = "logistic"
-"""What `MaskDenoiser` does by default: the method that its learner assumed."""
+"""The default of `MaskDenoiser`: the method that its learner assumed."""
 
 SAMPLES = 1000
-"""Perturbations of an image: a probability has a standard error of at most 1.6 %."""
+"""Perturbations per image: a probability has a standard error of at most 1.6 %."""
 
 _QUICK_NOISES = (0.1, 0.2)
 _CONTEXT = 2
@@ -43,8 +43,8 @@ class Result:
     noises : tuple of float
     seeds : tuple of int
     count, predicted, observed : ndarray of shape (noises, seeds, methods, bins)
-        Pixels whose probability falls into a bin, the sum of those probabilities, and how many of
-        these pixels are 1.
+        Number of pixels whose probability is in a bin, the sum of their probabilities, and the
+        number of these pixels that are 1.
     """
 
     noises: tuple[float, ...]
@@ -57,20 +57,22 @@ class Result:
     def error(self) -> FloatArray:
         """Expected calibration error in percent, of shape (noises, seeds, methods).
 
-        The mean distance of a bin's mean probability from its share of ones, weighted by pixels.
+        The mean distance between a bin's mean probability and its fraction of ones, weighted by
+        pixels.
         """
         off = np.abs(self.predicted - self.observed).sum(axis=-1)
         return np.asarray(100.0 * off / self.count.sum(axis=-1))
 
 
 def run(setting: Setting, job: Job) -> Section:
-    """Compare probabilities with what is true of test pixels, for four ways of inference.
+    """Compare probabilities with the true values of test pixels, for four inference methods.
 
     Parameters
     ----------
     setting : Setting
     job : Job
-        Its seeds are of the noise, the learner and the perturbations; a quick one has two rates.
+        Its seeds are those of the noise, the learner and the perturbations; a quick job uses two
+        noise levels.
 
     Returns
     -------
@@ -100,7 +102,7 @@ def compute(setting: Setting, job: Job) -> Result:
 
 
 def _sums(setting: Setting, noise: float, seed: int) -> FloatArray:
-    """Learn from pairs, and return the sums of every method, of shape (methods, 3, bins)."""
+    """Learn from pairs of images; return the sums of every method, shape (methods, 3, bins)."""
     train, test = setting.noisy(noise, seed)
     clean_train, clean_test = setting.clean
     shared: dict[str, Any] = {"modular": "pixel", "context": _CONTEXT}
@@ -113,7 +115,7 @@ def _sums(setting: Setting, noise: float, seed: int) -> FloatArray:
 
 
 def _marginals(examples: Examples, theta: FloatArray, method: str, seed: int) -> FloatArray:
-    """Return the probabilities of all test pixels by a method."""
+    """Return the probabilities of all test pixels, computed by a method."""
     if method in ("exact", "logistic"):
         found = means(examples, theta, method=method, n_samples=SAMPLES, seed=seed, n_jobs=1)
         return np.asarray(found)

@@ -1,4 +1,4 @@
-r"""Figure 1 of the paper: bounds on log Z of a graph cut, given more and more of its labels.
+r"""Figure 1 of the paper: bounds on log Z of a graph cut, given an increasing number of labels.
 
 Section 3.3 of Shpakova and Bach (2016), in the setting of Djolonga and Krause (2014): two clusters
 of 50 points in the plane, a complete graph with weights :math:`e^{-c\|x-y\|}`, its cut function f,
@@ -30,7 +30,7 @@ __all__ = ["CURVES", "QUICK_COUNTS", "Curve", "Result", "compute", "run"]
 QUICK_COUNTS = (1, 2, 5, 10, 25, 45, 50)
 """Numbers of given points in a quick run."""
 
-# Noise of the last digits, when bounds that are equal in theory are compared.
+# Relative tolerance for the comparison of bounds that are equal in theory.
 _ROUNDING = 1e-6
 
 
@@ -46,13 +46,13 @@ class Curve:
     label : str
         Its name in the legend.
     method : str
-        That of `LogSupermodular.log_partition`.
+        Method of `LogSupermodular.log_partition`.
     options : mapping
-        For the method.
+        Options of the method.
     sampled : bool
-        Whether the method draws samples: it is given their number and a seed.
+        Whether the method draws samples, and takes their number and a seed.
     largest : int or None
-        Leave the curve out for models with more free elements.
+        Maximum number of free elements; the curve is left out for larger models.
     """
 
     key: str
@@ -64,7 +64,7 @@ class Curve:
     largest: int | None = None
 
     def bound(self, model: LogSupermodular, samples: int, seed: list[int]) -> Bound | None:
-        """Return the bound on log Z of a model, None where it is left out."""
+        """Return the bound on log Z of a model, or None if the model is too large."""
         if self.largest is not None and len(model.free) > self.largest:
             return None
         options = dict(self.options)
@@ -94,16 +94,16 @@ class Result:
     Attributes
     ----------
     seeds : tuple of int
-        One a data set.
+        One seed per data set.
     decays : tuple of float
         The rates c.
     counts : tuple of int
-        Numbers k of points that are given in each cluster.
+        Numbers k of points that are given per cluster.
     points, samples : int
-        Points in a cluster, and samples of an estimate.
+        Number of points per cluster, and of samples per estimate.
     value, stderr, seconds, solves : ndarray of shape (seeds, decays, counts, curves)
-        The bound, its standard error by sampling (NaN where nothing is sampled), how long it took,
-        and how many submodular minimisations that were. All NaN where a curve is left out.
+        The bound, its standard error by sampling (NaN without sampling), the time, and the number
+        of submodular minimisations. All are NaN if a curve is left out.
     """
 
     seeds: tuple[int, ...]
@@ -122,7 +122,7 @@ class Result:
         return np.asarray(self.value.mean(axis=0))
 
     def band(self, values: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the 95 % confidence interval of a mean over data sets, Student's.
+        """Return the ends of Student's 95 % confidence interval of a mean over data sets.
 
         Parameters
         ----------
@@ -147,17 +147,17 @@ class Result:
         return np.asarray(self.value[..., lower].max(axis=-1))
 
     def crossing(self, curve: int) -> tuple[FloatArray, FloatArray]:
-        """Return by how much a bound is on the wrong side of the best one on the other side.
+        """Return how far an upper bound is below the best lower bound.
 
         Parameters
         ----------
         curve : int
-            Index of an upper or exact curve: how far below the best lower bound it is.
+            Index of an upper or exact curve.
 
         Returns
         -------
         nats : ndarray of shape (seeds, decays, counts)
-            Zero where bounds are in order up to rounding, or the curve is left out.
+            Zero if the bounds are in order up to rounding, or the curve is left out.
         errors : ndarray of shape (seeds, decays, counts)
             The same in standard errors; infinite for a crossing without sampling.
         """
@@ -171,14 +171,14 @@ class Result:
 
 
 def run(setting: Setting | None, job: Job) -> Section:
-    """Compare bounds on log Z of a graph cut.
+    """Compare bounds on log Z of graph cuts.
 
     Parameters
     ----------
     setting : Setting
-        Not used: the figure is about points in the plane.
+        Not used: the figure uses points in the plane.
     job : Job
-        With one seed for each data set; a quick one has fewer numbers of given points.
+        With one seed per data set; a quick job uses fewer numbers of given points.
 
     Returns
     -------
@@ -200,20 +200,20 @@ def compute(
     r"""Compute every bound on every conditional model.
 
     Model k fixes the first k points of the first cluster to 1 and the first k of the second to 0.
-    The paper speaks of "at least k points on one side"; points that are given make the event a
-    condition under which f stays submodular. Allowing either side adds :math:`\log 2` to log Z.
+    The paper speaks of "at least k points on one side"; with given points, the condition keeps f
+    submodular. Allowing either side adds :math:`\log 2` to log Z.
 
     Parameters
     ----------
     job : Job
-        With one seed for each data set: that of `gaussian_mixture_graph`, and of sampled bounds.
+        With one seed per data set, for `gaussian_mixture_graph` and for sampled bounds.
     decays : iterable of float, default (1.0, 3.0)
     counts : sequence of int, default 1, ..., points
         The numbers k, each from 0 to `points`.
     points : int, default 50
-        In each cluster.
+        Number of points per cluster.
     n_samples : int, default 100
-        Of each sampled bound.
+        Number of samples per sampled bound.
 
     Returns
     -------
@@ -255,11 +255,11 @@ def _models(
 
 
 def _model(graph: Any, seed: int, count: int, samples: int) -> FloatArray:
-    """Return those of one conditional model, shape (curves, 4)."""
+    """Return the numbers of one conditional model, shape (curves, 4)."""
     points = len(graph.labels) // 2
     given = [*range(count), *range(points, points + count)]
     model = LogSupermodular(graph.cut).condition({i: int(graph.labels[i]) for i in given})
-    # the first call loads every method, which is no part of the first one's time
+    # the first call imports the methods; make one before the clock starts
     LogSupermodular(Modular([0.0])).log_partition("lfield")
     rows = np.full((len(CURVES), 4), np.nan)
     for row, curve in zip(rows, CURVES, strict=True):

@@ -1,8 +1,8 @@
-"""Figure 2 of the paper: an image, the noisy one and the denoised; and what a model can say beyond.
+"""Figure 2 of the paper: clean, noisy and denoised images, with more output of the model.
 
-Section 5 of Shpakova and Bach (2016) shows one image. Here are some, not selected, at two levels of
-noise: how sure the model is of each pixel, exact samples of the clean image given the noisy one,
-images of which a third is missing, and the parameters as pictures.
+Section 5 of Shpakova and Bach (2016) shows one image. This experiment shows several images, not
+selected, at two noise levels: the uncertainty of each pixel, exact samples of the clean image given
+the noisy one, images of which a third is missing, and pictures of the parameters.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ GAPS = {
     "scattered": "a third missing here and there",
     "block": "a third missing in one block",
 }
-"""What is missing of the noisy images."""
+"""Kinds of missing pixels in the noisy images, and their descriptions."""
 
 _NOISES, _QUICK_NOISES = (0.1, 0.2), (0.1,)
 _IMAGES, _QUICK_IMAGES = 4, 2
 _QUICK_TRAIN = 40
-_RADIUS = 2  # of the learned filter
-_SAMPLES = 2  # of each image
-# Shares of wrong pixels; expected is what the probabilities say.
+_RADIUS = 2  # radius of the learned filter in pixels
+_SAMPLES = 2  # samples per image
+# Percentages of wrong pixels; "as expected" is the error that the probabilities predict.
 _ERRORS = (
     "observed", "MAP", "mean", "mean, as expected", "gaps, mean", "gaps, as expected",
 )  # fmt: skip
@@ -42,14 +42,14 @@ _WEIGHTS = ("horizontal cut", "vertical cut", "observation", "MAP factor")
 
 
 def run(setting: Setting, job: Job) -> Section:
-    """Learn from pairs, and show what becomes of some test images.
+    """Learn from pairs of images, and show the results for some test images.
 
     Parameters
     ----------
     setting : Setting
     job : Job
-        Its first seed is that of the noise; there is one model for each level of noise and kind of
-        gaps. A quick one has one level of noise, and fewer images.
+        Its first seed is that of the noise; there is one model per noise level and kind of missing
+        pixels. A quick job uses one noise level and fewer images.
 
     Returns
     -------
@@ -93,7 +93,7 @@ _Sheet = tuple[list[list[sheet.Panel]], Sequence[str]]
 
 
 def _fields(count: int, shape: tuple[int, ...]) -> np.dtype[np.void]:
-    """Return the names and shapes of what a part finds, all of them float64."""
+    """Return the names and shapes of the results of a part, all of them float64."""
     width = 2 * _RADIUS + 1
     shapes = {
         **dict.fromkeys(("observed", "mode", "mean"), (count, *shape)),
@@ -121,7 +121,7 @@ def _work(
     modes, means = denoiser.predict(observed), denoiser.predict_proba(observed)
     shown = observed[chosen]
     if kind == "block":
-        samples = _walk(denoiser, shown, seed)
+        samples = _sample_clusters(denoiser, shown, seed)
     else:
         samples = denoiser.sample_posterior(shown, _SAMPLES, random_state=seed)
     found = np.zeros(1, _fields(len(chosen), test.shape[1:]))
@@ -144,11 +144,11 @@ def _missing(kind: str, shape: tuple[int, ...], seed: list[int]) -> NDArray[np.b
     return missing
 
 
-def _walk(denoiser: MaskDenoiser, seen: FloatArray, seed: int) -> NDArray[np.uint8]:
+def _sample_clusters(denoiser: MaskDenoiser, seen: FloatArray, seed: int) -> NDArray[np.uint8]:
     """Return approximate samples given images, shape (images, samples, ...).
 
-    In a large gap couplings are strong and fields weak: coupling from the past may take for ever
-    there, while clusters move at once.
+    In a large block of missing pixels couplings are strong and fields weak: coupling from the past
+    may not finish there, while cluster moves mix fast.
     """
     examples = make_examples(
         grid_cuts(seen.shape[1:]),
@@ -173,7 +173,7 @@ def _walk(denoiser: MaskDenoiser, seen: FloatArray, seed: int) -> NDArray[np.uin
 def _measure(
     clean: NDArray[np.uint8], observed: FloatArray, modes: NDArray[np.uint8], means: FloatArray
 ) -> FloatArray:
-    """Return the errors in all test images (%); NaN for those in gaps if there are none."""
+    """Return the errors over all test images (%); those in gaps are NaN if there are no gaps."""
     gaps = np.isnan(observed)
     wrong, expected = (means > 0.5) != clean, np.minimum(means, 1.0 - means)
     inside = [wrong[gaps].mean(), expected[gaps].mean()] if gaps.any() else [np.nan, np.nan]
@@ -185,7 +185,7 @@ def _measure(
 
 
 def _tables(found: Mapping[float, Mapping[str, _Found]], said: Words) -> Iterator[Table]:
-    """Yield the numbers of each model; those in the CSV files are whole."""
+    """Yield the tables of each model's numbers; the CSV files have full precision."""
     tables = {"figure2": ("errors", _ERRORS), "figure2_weights": ("weights", _WEIGHTS)}
     for name, (field, columns) in tables.items():
         head = ("noise", "missing", *columns)
@@ -199,7 +199,7 @@ def _tables(found: Mapping[float, Mapping[str, _Found]], said: Words) -> Iterato
 
 
 def _sheets(clean: FloatArray, found: Mapping[str, _Found]) -> dict[str, _Sheet]:
-    """Return the sheets of one level of noise: their rows, and the text above each."""
+    """Return the sheets of one noise level: their rows, and the text above each row."""
     whole, images = found["whole"], range(len(clean))
 
     def samples(one: _Found, i: int, title: str) -> list[sheet.Panel]:

@@ -1,7 +1,7 @@
-"""Table 1 of the paper: noisy silhouettes denoised by what was learned from clean ones.
+"""Table 1 of the paper: supervised denoising of silhouettes.
 
-Section 5.1 of Shpakova and Bach (2016). The paper's three columns, then what else this library can
-learn from the same pairs of images, and what anyone would try without it.
+Section 5.1 of Shpakova and Bach (2016). The table has the paper's three columns, other models of
+this library learned from the same pairs of images, and baselines without such a model.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from logsuper.report import Section
 __all__ = ["PAPER", "Plan", "Result", "compute", "make_plan", "run"]
 
 PAPER = {"map": (0.4, 1.1, 2.1, 4.2), "mean": (0.4, 1.1, 2.0, 4.1), "svm": (0.6, 1.5, 2.8, 6.0)}
-"""Percent of wrong pixels as printed there, by column, at the rates `NOISES`."""
+"""Percentage of wrong pixels printed in the paper, by column, at the noise levels `NOISES`."""
 
 
 def _pairs(alphas: tuple[float, ...], modulars: tuple[float, ...]) -> list[Pair]:
-    """Return all pairs as a path whose neighbours are near, the strongest first."""
+    """Return all pairs as a path, strongest first, in which successive pairs are close."""
     ways = (modulars, modulars[::-1])
     return [(alpha, t) for i, alpha in enumerate(alphas) for t in ways[i % 2]]
 
@@ -41,18 +41,19 @@ _QUICK_PATHS = {
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How much is done.
+    """The size of the experiment.
 
     Attributes
     ----------
     noises : tuple of float
     fits : tuple of str
     paths : mapping
-        By fit: the weights of the regularisers of alpha and of t that are tried, in nats per image.
+        For each fit, the candidate weights of the regularisers of alpha and of t, in nats per
+        image.
     folds : int
-        Of the cross-validation that selects among them.
+        Number of folds of the cross-validation that selects among them.
     pixels : int
-        On which trees are grown.
+        Number of training pixels of the trees.
     """
 
     noises: tuple[float, ...] = NOISES
@@ -63,7 +64,7 @@ class Plan:
 
 
 def make_plan(quick: bool = False) -> Plan:
-    """Return the whole plan, or a small one: two noise levels and no slow fit."""
+    """Return the full plan, or a quick one: two noise levels and no slow fit."""
     if not quick:
         return Plan()
     fits = tuple(key for key, fit in FITS.items() if not fit.once)
@@ -80,10 +81,10 @@ class Result:
     plan : Plan
     seeds : tuple of int
     selections : mapping
-        By fit: the error of each pair of regularisers in cross-validation, and seconds, of shape
+        For each fit, the cross-validation error of each pair of regularisers, and seconds, shape
         (noises, pairs + 1).
     numbers : mapping
-        By fit: errors of its columns, seconds, convergence and details, of shape (noises, seeds,
+        For each fit, errors of its columns, seconds, convergence and details, shape (noises, seeds,
         numbers); slow fits have the first seed only.
     """
 
@@ -95,7 +96,7 @@ class Result:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns that were filled, and their names in tables."""
+        """The columns that were computed, and their names in tables."""
         return {key: label for fit in self.numbers for key, label in FITS[fit].columns.items()}
 
     def errors(self, column: str) -> FloatArray:
@@ -108,7 +109,7 @@ class Result:
         return np.asarray(self.errors(column).mean(axis=1))
 
     def paper(self, column: str) -> FloatArray:
-        """Return the paper's numbers at these rates."""
+        """Return the paper's numbers at these noise levels."""
         return np.array([PAPER[column][NOISES.index(noise)] for noise in self.plan.noises])
 
     def seconds(self, fit: str) -> FloatArray:
@@ -116,7 +117,7 @@ class Result:
         return np.asarray(self.numbers[fit][..., len(FITS[fit].columns)].mean(axis=1))
 
     def detail(self, fit: str, name: str) -> FloatArray:
-        """Return the mean of a number of interest, of shape (noises,)."""
+        """Return the mean of a learned number, of shape (noises,)."""
         place = len(FITS[fit].columns) + 2 + FITS[fit].details.index(name)
         return np.asarray(self.numbers[fit][..., place].mean(axis=1))
 
@@ -126,7 +127,7 @@ class Result:
         return np.asarray(np.array(self.plan.paths[fit])[best])
 
     def at_the_edge(self, fit: str) -> FloatArray:
-        """Return where a chosen regulariser is the strongest or weakest that was tried."""
+        """Return at which noise levels a selected regulariser is at an edge of its candidates."""
         tried, chosen = np.array(self.plan.paths[fit]), self.chosen(fit)
         edge = (chosen == tried.min(axis=0)) | (chosen == tried.max(axis=0))
         return np.asarray(edge.any(axis=1))
@@ -145,8 +146,8 @@ def run(setting: Setting, job: Job) -> Section:
     ----------
     setting : Setting
     job : Job
-        Its seeds are of the noise, on training and test images; the split stays. A quick one takes
-        half a minute for a seed: 10 % and 20 % noise, no exact likelihood.
+        Its seeds are those of the noise on training and test images; the split is fixed. A quick
+        job takes half a minute per seed: 10 % and 20 % noise, no exact likelihood.
 
     Returns
     -------
@@ -166,7 +167,7 @@ def run(setting: Setting, job: Job) -> Section:
 
 
 def compute(setting: Setting, plan: Plan, job: Job) -> Result:
-    """Run a plan: the selection with what does not need its outcome, then the rest."""
+    """Run a plan: the selection and all fits that do not depend on it, then the other fits."""
     first, noises, found = job.seeds[0], plan.noises, dict[str, FloatArray]()
     depends = {"selected with": first, "paths": plan.paths, "folds": plan.folds}
     depends |= {"pixels": plan.pixels, **setting.arguments()}
@@ -191,7 +192,7 @@ def compute(setting: Setting, plan: Plan, job: Job) -> Result:
         name, shape = f"table1-{fit}-selection-{noise}-{first}", (len(plan.paths[fit]) + 1,)
         return Part(name, select, {"setting": setting, "path": plan.paths[fit], **given}, shape)
 
-    # slow parts first, so that no process is left alone with one: high noise takes longer
+    # slow parts first, for even use of processes; high noise takes longer
     loud = sorted(noises, reverse=True)
     free = sorted(plan.fits[::-1], key=lambda fit: not FITS[fit].once)
     selections = {fit: [selection(fit, noise) for noise in noises] for fit in searched}

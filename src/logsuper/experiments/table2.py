@@ -1,4 +1,4 @@
-"""Table 2 of the paper: masks from noisy images alone, with the noise known and unknown."""
+"""Table 2 of the paper: learning from noisy images only, with known and unknown noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from logsuper.report import Section
 __all__ = ["DECODINGS", "METHODS", "PAPER", "Method", "Result", "boundary", "compute", "run"]
 
 DECODINGS = ("MAP", "mean")
-"""What the paper calls max-marginals and mean-marginals."""
+"""The decodings that the paper calls max-marginals and mean-marginals."""
 
 PAPER: Mapping[tuple[bool, str], tuple[float, ...]] = MappingProxyType(
     {
@@ -30,33 +30,33 @@ PAPER: Mapping[tuple[bool, str], tuple[float, ...]] = MappingProxyType(
         (False, "mean"): (1.0, 3.6, 7.0, 20.0),
     }
 )
-"""Percent of wrong pixels as printed there, at the rates `NOISES`: noise known or not, decoding."""
+"""Percentage of wrong pixels in the paper at `NOISES`, by (noise known, decoding)."""
 
 _QUICK_NOISES = (0.1, 0.2)
-# The noise is learned from a rate that is rather too large: from one that is too small, all of it
-# would be taken for signal.
+# Initial noise level if it is learned. It must be too large rather than too small: starting too
+# small, all noise would be explained as signal.
 _START = 0.3
-# The paper's regulariser, and when its objective counts as converged: the second half of all steps
-# has changed it by less than this share.
+# The paper's regulariser; and the relative change of its objective over the second half of all
+# steps below which it has converged.
 _PENALTY = 1e-2
 _TOL, _QUICK_TOL = 2e-4, 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A way to learn from noisy images alone.
+    """A method that learns from noisy images only.
 
     Attributes
     ----------
     key : str
-        Of its parts.
+        Name of its parts.
     label : str
     known : bool
-        Whether it is told the noise.
+        Whether the noise level is given.
     learner : str
-        Its name there; "latent" is the paper's objective.
+        Learner of `MaskDenoiser`; "latent" is the paper's objective.
     context : bool
-        Whether it has a filter of the observations around a pixel.
+        Whether it has a linear filter of the observations around a pixel.
     """
 
     key: str
@@ -71,7 +71,7 @@ class Method:
         return self.learner == "latent"
 
     def denoiser(self, noise: float, tol: float, seed: int) -> MaskDenoiser:
-        """Return the estimator, on one thread."""
+        """Return the estimator, which uses one thread."""
         shared: dict[str, Any] = {"random_state": seed, "n_jobs": 1}
         if not self.latent:
             context = "auto" if self.context else 0
@@ -110,12 +110,12 @@ class Result:
     noises : tuple of float
     seeds : tuple of int
     tol : float
-        Of the paper's objective.
+        Tolerance of the paper's objective.
     error, length : ndarray of shape (methods, noises, seeds, decodings)
-        Percent of wrong pixels of the test images; boundary of the decoded masks, in pairs of
-        neighbours that differ, over that of the true ones.
+        Percentage of wrong pixels of the test images; boundary of the decoded masks (number of
+        neighbouring pixels that differ) divided by that of the true ones.
     rate, converged : ndarray of shape (methods, noises, seeds)
-        The share of flipped pixels that was given, estimated or learned; 1 where the fit converged.
+        The given, estimated or learned noise level; 1 if the fit converged, else 0.
     """
 
     noises: tuple[float, ...]
@@ -127,22 +127,22 @@ class Result:
     converged: FloatArray
 
     def of(self, known: bool, latent: bool) -> list[int]:
-        """Return which methods are told the noise or not, and are the paper's or not."""
+        """Return the indices of the methods with these attributes `known` and `latent`."""
         return [i for i, m in enumerate(METHODS) if (m.known, m.latent) == (known, latent)]
 
     def paper(self, known: bool, decoding: str) -> FloatArray:
-        """Return the paper's numbers at these rates."""
+        """Return the paper's numbers at these noise levels."""
         return np.array([PAPER[known, decoding][NOISES.index(noise)] for noise in self.noises])
 
 
 def run(setting: Setting, job: Job) -> Section:
-    """Learn from noisy images alone in all ways, and compare with the paper.
+    """Learn from noisy images only by all methods, and compare with the paper.
 
     Parameters
     ----------
     setting : Setting
     job : Job
-        A quick one has two rates only, and a paper's objective that is not quite converged.
+        A quick job uses two noise levels, and a looser tolerance for the paper's objective.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def run(setting: Setting, job: Job) -> Section:
     Examples
     --------
     >>> from logsuper.experiments import table2
-    >>> table2.PAPER[False, "MAP"]  # what it is compared with, where the noise is unknown
+    >>> table2.PAPER[False, "MAP"]  # the paper's errors if the noise is unknown
     (1.0, 3.5, 6.8, 20.0)
     """
     from logsuper.experiments._table2_report import make_section
@@ -181,7 +181,7 @@ def compute(setting: Setting, job: Job) -> Result:
 
 
 def boundary(masks: NDArray[Any]) -> int:
-    """Return the number of neighbours, along rows and columns, that differ."""
+    """Return the number of neighbouring pixels, along rows and columns, that differ."""
     return sum(int(np.count_nonzero(np.diff(masks.astype(np.int8), axis=axis))) for axis in (1, 2))
 
 
@@ -194,7 +194,7 @@ def _fit(setting: Setting, method: str, noise: float, seed: int, tol: float) -> 
     clean = setting.clean[1]
     (chosen,) = (one for one in METHODS if one.key == method)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told by one of the numbers
+        warnings.simplefilter("ignore", ConvergenceWarning)  # returned as a number instead
         denoiser = chosen.denoiser(noise, tol, seed).fit(train)
     masks = [denoiser.set_params(decode=name.lower()).predict(test) for name in DECODINGS]
     errors = [100.0 * float(np.mean(found != clean)) for found in masks]

@@ -1,4 +1,4 @@
-"""What f is: submodular functions on {0,1}^n, 0 at 0, one family a file."""
+"""Submodular functions f on {0,1}^n with f(0) = 0, one family per file."""
 
 from logsuper.functions._base import SubmodularFunction
 
@@ -6,7 +6,6 @@ from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._base import check_function as check_function
 from logsuper.functions._callable import SetFunction
 from logsuper.functions._cardinality import ConcaveCardinality, ConcaveOfModular
-from logsuper.functions._check import SubmodularityReport, check_submodular
 from logsuper.functions._coverage import Coverage, FacilityLocation
 from logsuper.functions._cut import Cut
 from logsuper.functions._gaussian import GaussianInformation, LogDet
@@ -18,6 +17,7 @@ from logsuper.functions._grid import grid_shape as grid_shape
 from logsuper.functions._hyperedge import PnPotts, RobustPn
 from logsuper.functions._modular import Modular
 from logsuper.functions._modular import zero as zero
+from logsuper.functions._submodularity import SubmodularityReport, check_submodular
 from logsuper.functions._sum import Sum
 from logsuper.functions._sum import combine as combine
 from logsuper.functions._sum import split_modular as split_modular

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from logsuper.functions._graph import PairwiseGraph
     from logsuper.functions._walks import Walk
 
-# Scratch numbers that one block of a batch may use: a megabyte, which stays in the cache.
+# Scratch memory per block of a batch, in float64 numbers: one megabyte, which fits the cache.
 _BLOCK = 1 << 17
 
 
 def check_function(f: object) -> SubmodularFunction:
-    """Refuse anything but a submodular function."""
+    """Return f; raise a TypeError if it is not a `SubmodularFunction`."""
     if not isinstance(f, SubmodularFunction):
         raise TypeError(f"f must be a submodular function, got a {type(f).__name__}")
     return f
@@ -55,25 +55,25 @@ class SubmodularFunction(ABC):
     r"""A submodular function :math:`f:\{0,1\}^n\to\mathbb{R}` with :math:`f(0)=0`.
 
     Submodular means :math:`f(x)+f(y)\ge f(x\vee y)+f(x\wedge y)`: the gain of switching an element
-    on can only fall as others are switched on.  The log-supermodular model built on it is
-    :math:`p(x)\propto e^{-f(x)}`.
+    on can only decrease as other elements are switched on.  The log-supermodular model built on it
+    is :math:`p(x)\propto e^{-f(x)}`.
 
-    Functions are immutable.  They add (``f + g``), scale by a number >= 0 (``2.0 * f``, ``f / 2``),
-    and a `Modular`, and nothing else, can be subtracted (``f - Modular(t)``).
+    Functions are immutable.  They can be added (``f + g``) and scaled by a number >= 0
+    (``2.0 * f``, ``f / 2``); only a `Modular` can be subtracted (``f - Modular(t)``).
 
     Attributes
     ----------
     n : int
-        Size of the ground set; 0 is legal.
+        Size of the ground set; 0 is allowed.
 
     Notes
     -----
-    A new family needs `n` and `_evaluate`, which must be 0 at 0: subtract the value there if it is
-    not.  Everything else has a general implementation in terms of these; override `_gains`,
-    `_chain` (or `_greedy`), `_condition` and `graph` where a closed form is faster, `_multilinear`
-    where there is one, and `_walks` where the gain of one element takes less than an evaluation.
-    A subclass may count on its input being checked, two-dimensional and float64, and on n > 0.
-    Nobody checks what it returns; `check_submodular` does on request.
+    A new family must define `n` and `_evaluate`, with value 0 at x = 0 (subtract the value there
+    if necessary).  All other methods have default implementations in terms of these; override
+    `_gains`, `_chain` (or `_greedy`), `_condition` and `graph` if a closed form is faster,
+    `_multilinear` if there is a closed form, and `_walks` if the gain of one element is cheaper
+    than an evaluation.  These methods receive checked, two-dimensional float64 input with n > 0.
+    Their results are not checked; call `check_submodular` to test them.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class SubmodularFunction(ABC):
 
     n: int
 
-    # numpy scalars must leave `2.0 * f` to us instead of looking inside f
+    # makes numpy scalars defer to `__rmul__` in `np.float64(2.0) * f`
     __array_ufunc__ = None
 
     # ---------------------------------------------------------------- what a family implements
@@ -107,8 +107,8 @@ class SubmodularFunction(ABC):
     def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the values (M,) and bounds (M,) on their rounding errors.
 
-        This one is right for a family that adds up numbers of one sign; override it where large
-        numbers may cancel.
+        This default holds for a family that sums numbers of one sign; override it if large numbers
+        may cancel.
         """
         values = self._evaluate(X)
         return values, EPS * (self._row_size() + 8.0) * np.abs(values)
@@ -124,7 +124,7 @@ class SubmodularFunction(ABC):
         return gains
 
     def _chain(self, order: IntArray) -> FloatArray:
-        """Return what each element adds when elements enter in the given order, rows (M, n)."""
+        """Return the gain of each element as elements enter in the given order, rows (M, n)."""
         steps = np.empty(order.shape)
         rows = max(1, _BLOCK // self._row_size())
         for m, row in enumerate(order):
@@ -138,7 +138,7 @@ class SubmodularFunction(ABC):
         return steps
 
     def _greedy(self, W: FloatArray) -> FloatArray:
-        """Return the vertex of the base polytope that maximises each row of W (M, n)."""
+        """Return, for each row w of W (M, n), a vertex s of the base polytope maximising w's."""
         order = np.argsort(-W, axis=1, kind="stable").astype(np.int64, copy=False)
         vertex = np.empty_like(W)
         np.put_along_axis(vertex, order, self._chain(order), axis=1)
@@ -151,7 +151,7 @@ class SubmodularFunction(ABC):
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return the means (M,) of f and (M, n) of its gains when x_d = 1 with probability Q[m, d].
 
-        None where there is no closed form; it must then be None for every Q.
+        Return None if there is no closed form; the result must then be None for every Q.
         """
         return None
 
@@ -162,25 +162,25 @@ class SubmodularFunction(ABC):
         return Conditioned(self, free, point)
 
     def _row_size(self) -> int:
-        """Return about how many scratch numbers `_evaluate` needs for one row."""
+        """Return the approximate number of scratch numbers that `_evaluate` needs per row."""
         return self.n
 
     def _row_cost(self) -> float:
-        """Return about how many numbers `_evaluate` handles for one row."""
+        """Return the approximate number of elementary operations of `_evaluate` per row."""
         return float(self.n + self._row_size())
 
     def _walks(self) -> list[tuple[float, Walk]]:
-        """Return the terms, with their weights, that a Markov chain asks for gains one by one."""
+        """Return weighted terms that compute single gains incrementally along a Markov chain."""
         from logsuper.functions._walks import Evaluated
 
         return [(1.0, Evaluated(self))]
 
     def graph(self) -> PairwiseGraph | None:
-        """Return f as a pairwise graph with auxiliary nodes, or None when it has no such form."""
+        """Return f as a pairwise graph with auxiliary nodes, or None if it has no such form."""
         return None
 
     def terms(self) -> tuple[tuple[float, SubmodularFunction], ...]:
-        """Return the ``(weight, atom)`` pairs whose sum is f; an atom is its own only term."""
+        """Return the ``(weight, atom)`` pairs whose sum is f; by default, f with weight 1."""
         return ((1.0, self),)
 
     # ------------------------------------------------------------------------ what users call
@@ -203,7 +203,7 @@ class SubmodularFunction(ABC):
         return float(values) if X.ndim == 1 else values
 
     def gains(self, X: ArrayLike) -> FloatArray:
-        """Return what switching each element on adds, given the others.
+        """Return the gain of switching each element on, given the others.
 
         Parameters
         ----------
@@ -213,14 +213,14 @@ class SubmodularFunction(ABC):
         Returns
         -------
         ndarray of shape (..., n)
-            Entry d is ``f(x with x_d = 1) - f(x with x_d = 0)``, whatever x_d is.
+            Entry d is ``f(x with x_d = 1) - f(x with x_d = 0)``; it does not depend on x_d.
         """
         return self._in_blocks(self._gains, check_binary(X, self.n), (self.n,))
 
     def greedy(self, w: ArrayLike) -> FloatArray:
         r"""Return a vertex of the base polytope :math:`B(f)` that maximises :math:`w^\top s`.
 
-        Elements enter in decreasing order of `w`, equal ones by index (Edmonds).
+        Elements enter in decreasing order of `w`, ties in order of index (Edmonds).
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class SubmodularFunction(ABC):
         return Expected(values.reshape(shape[:-1]), gradients.reshape(shape))
 
     def condition(self, fixed: Mapping[int, int]) -> Rest:
-        r"""Fix some elements and return the function of the others, and its constant.
+        r"""Fix some elements; return the function of the remaining ones and a constant.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class SubmodularFunction(ABC):
         Returns
         -------
         g : SubmodularFunction
-            On the free elements in increasing order: :math:`g(x)=f(a,x)-f(a,0)`.
+            Function of the free elements, in increasing order: :math:`g(x)=f(a,x)-f(a,0)`.
         constant : float
             :math:`f(a,0)`.
         """
@@ -322,7 +322,7 @@ class SubmodularFunction(ABC):
         X: NDArray[Any],
         tail: tuple[int, ...],
     ) -> FloatArray:
-        """Apply `compute` to blocks of rows, so that a large batch needs little scratch."""
+        """Apply `compute` to blocks of rows, to limit the scratch memory of a large batch."""
         if self.n == 0:
             return np.zeros(X.shape[:-1] + tail)
         rows = X.reshape(int(np.prod(X.shape[:-1], dtype=np.int64)), self.n)
@@ -336,7 +336,7 @@ class SubmodularFunction(ABC):
         return out.reshape(X.shape[:-1] + tail)
 
     def _values_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return values and bounds on their rounding errors, by blocks of rows."""
+        """Return values and bounds on their rounding errors, computed in blocks of rows."""
         step = max(1, _BLOCK // self._row_size())
         parts = [self._evaluate_within(X[k : k + step]) for k in range(0, len(X), step)]
         values, errors = zip(*parts, strict=True)
@@ -363,7 +363,7 @@ class SubmodularFunction(ABC):
         return combine((*self.terms(), *other.terms()))
 
     def __radd__(self, other: object) -> SubmodularFunction:
-        """Let ``sum(functions)`` start from 0."""
+        """Return f for ``0 + f``, so that ``sum(functions)`` works."""
         if isinstance(other, int) and other == 0:
             return self
         return NotImplemented
@@ -393,7 +393,7 @@ class SubmodularFunction(ABC):
         return combine([(own / divisor, atom) for own, atom in self.terms()])
 
     def __neg__(self) -> SubmodularFunction:
-        """Refuse: only a `Modular` has a submodular negative."""
+        """Raise a TypeError: only the negative of a `Modular` is submodular."""
         raise TypeError(
             f"cannot negate {self!r}: it would be supermodular; only a Modular can be negated"
         )
@@ -412,7 +412,7 @@ class SubmodularFunction(ABC):
 
     # ------------------------------------------------------------------------------- pickling
 
-    # numpy forgets in a pickle that an array is read-only, hence the list of those that are.
+    # A pickled numpy array loses its read-only flag, so the names of read-only arrays are stored.
 
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()

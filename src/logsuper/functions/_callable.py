@@ -1,4 +1,4 @@
-"""Any Python function of a set."""
+"""Submodular functions given by a Python callable."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from logsuper._base import EPS, FloatArray, check_flag, check_size, first_index
 from logsuper.functions._base import SubmodularFunction
-from logsuper.functions._check import check_submodular
+from logsuper.functions._submodularity import check_submodular
 
-# Numbers that are handled in the time of a call of a Python function.
+# Cost of calling a Python function, in elementary operations (see `_row_cost`).
 _CALL = 500.0
 
 
@@ -30,8 +30,8 @@ class SetFunction(SubmodularFunction):
     n : int
         Number of elements.
     check : bool, default True
-        Run `check_submodular` and refuse a function that fails.  It is a proof up to 12 elements
-        and a spot check beyond; switch it off when the function is slow.
+        Run `check_submodular` and refuse a function that fails.  The check is exhaustive up to 12
+        elements and a random spot check beyond; switch it off if the function is slow.
     vectorized : bool, default False
         Whether `function` takes a whole batch.
 
@@ -122,12 +122,12 @@ class SetFunction(SubmodularFunction):
         return values - self._offset
 
     def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        # what the callable returns is taken as exact
+        # the values that the callable returns are taken as exact
         values = self._evaluate(X)
         return values, EPS * np.abs(values)
 
     def _row_cost(self) -> float:
-        # what the callable does is not known; a call alone takes some microseconds
+        # the cost of the callable is unknown; the call alone takes microseconds
         return super()._row_cost() + (0.0 if self.vectorized else _CALL)
 
     def __repr__(self) -> str:
@@ -137,7 +137,7 @@ class SetFunction(SubmodularFunction):
 
 @dataclasses.dataclass(frozen=True)
 class _OfSets:
-    """A function of a vector that asks another one about the set of its ones."""
+    """Turn a function of a set into a function of the set's 0/1 indicator vector."""
 
     function: Callable[[Any], Any]
 
@@ -150,7 +150,7 @@ class _OfSets:
 
 
 def _some_points(n: int) -> FloatArray:
-    """Return all ones, the first and the last element alone, and some of either half."""
+    """Return five test points: all ones, the first and the last element alone, two half sets."""
     points = np.zeros((5, n))
     points[0] = 1.0
     points[1, 0] = points[2, -1] = 1.0

@@ -26,11 +26,12 @@ from logsuper.functions._expectation import mean_of_count
 from logsuper.functions._graph import PairwiseGraph, rounding
 from logsuper.functions._walks import Pieces, Walk, one_group
 
-# Larger ground sets are not enumerated when a callable is checked for concavity.
+# A callable is checked for concavity at all values of w'x up to this many elements, and otherwise
+# at this many regular (and as many random) points.
 _ENUMERATED = 10
 _GRID = 257
 
-# How far below its chord a point may lie, relative to the largest value: rounding, not convexity.
+# Tolerated distance of a point below its chord, relative to the largest value (rounding).
 _ROUNDING = 1e-12
 
 
@@ -41,11 +42,11 @@ class ConcaveCardinality(SubmodularFunction):
     ----------
     g : array-like of shape (m + 1,) or callable
         The values at 0, 1, ..., m, where m is the size of the subset (or n); or a function of
-        the count.  Concave; it need neither start at 0 nor increase.
+        the count.  It must be concave, but need not start at 0 or increase.
     n : int, optional
         Number of elements; needed with a callable or a subset.
     subset : array-like of int, optional
-        The elements that count, all of them by default.
+        The elements that are counted; all elements by default.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ class ConcaveCardinality(SubmodularFunction):
         members = None if subset is None else np.sort(as_members(subset, self.n, "subset"))
         size = self.n if members is None else len(members)
         values = as_vector([g(k) for k in range(size + 1)] if callable(g) else g, "g")
-        # before anything of that size is made: n may come from a stranger's file
+        # checked before any array of this size is allocated: n may come from an untrusted file
         if len(values) != size + 1:
             raise ValueError(f"g must have {size + 1} values, at 0 to {size}, got {len(values)}")
         _check_concave(np.arange(size + 1.0), values)
@@ -95,7 +96,7 @@ class ConcaveCardinality(SubmodularFunction):
 
     @property
     def _member(self) -> NDArray[np.bool_]:
-        """Whether each element counts; not kept, as n may be large beside the subset."""
+        """Whether each element is counted; not stored, as n may be much larger than the subset."""
         member = np.zeros(self.n, dtype=bool)
         member[self.subset] = True
         return member
@@ -140,7 +141,7 @@ class ConcaveCardinality(SubmodularFunction):
         return [(1.0, one_group(self.n, self.subset, np.ones(size), profile, pieces))]
 
     def graph(self) -> PairwiseGraph:
-        """Return a graph with one auxiliary node for every change of slope."""
+        """Return a graph with one auxiliary node per change of slope."""
         ends = np.arange(1.0, len(self.g))
         return _concave_graph(self._member.astype(np.float64), ends, self._slopes)
 
@@ -156,9 +157,9 @@ class ConcaveOfModular(SubmodularFunction):
     ----------
     g : callable, or pair of array-like (breakpoints, values)
         Concave on :math:`[0,\sum_i w_i]`.  A callable takes an array (a function of a single
-        number works, more slowly), and is checked at all reachable points when these are few and
-        on a fine grid otherwise.  A pair is interpolated linearly; the breakpoints increase and
-        cover the whole interval.  Only the pair can be written as a graph.
+        number works, more slowly); it is checked for concavity at all values of w'x if these are
+        few and on a fine grid otherwise.  A pair is interpolated linearly; the breakpoints must
+        increase and cover the whole interval.  Only a pair can be written as a graph.
     w : array-like of shape (n,)
         Non-negative.
 
@@ -207,7 +208,7 @@ class ConcaveOfModular(SubmodularFunction):
 
     def g(self, v: ArrayLike) -> FloatArray:
         r"""Return g, shifted to 0 at 0, at values of :math:`w^\top x`."""
-        # sums of the same weights in another order may leave the interval by a rounding error
+        # by rounding, a sum of the weights in another order may lie outside the interval
         inside = np.clip(np.asarray(v, dtype=np.float64), 0.0, self._total) + self._start
         return self._function(inside) - self._function(np.float64(self._start))
 
@@ -217,7 +218,7 @@ class ConcaveOfModular(SubmodularFunction):
     def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         v = X @ self.weights
         values = self.g(v)
-        # w'x is off by at most that, and a concave g changes most at the ends of that interval
+        # `slip` bounds the error of w'x; a concave g changes most at an end of [v - slip, v + slip]
         slip = EPS * (self.n + 4.0) * (v + self._start)
         change = np.maximum(np.abs(self.g(v + slip) - values), np.abs(self.g(v - slip) - values))
         size = np.abs(self._function(v + self._start)) + abs(
@@ -233,7 +234,7 @@ class ConcaveOfModular(SubmodularFunction):
         return np.diff(self.g(np.cumsum(self.weights[order], axis=1)), axis=1, prepend=0.0)
 
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        # with one weight for all it is a function of a count; in general it is exponential
+        # if all weights are equal, f is a function of a count; otherwise the cost is exponential
         members = np.flatnonzero(self.weights)
         if len(members) and np.ptp(self.weights[members]) > 0:
             return None
@@ -260,7 +261,7 @@ class ConcaveOfModular(SubmodularFunction):
         return [(1.0, one_group(self.n, members, weights, lambda V, _: self.g(V), pieces))]
 
     def graph(self) -> PairwiseGraph | None:
-        """Return a graph with an auxiliary node a breakpoint; None when g is a callable."""
+        """Return a graph with one auxiliary node per breakpoint; None if g is a callable."""
         if isinstance(self._function, _Curve):
             return None
         ends, slopes = self._function.pieces(self._start, self._start + self._total)
@@ -268,7 +269,7 @@ class ConcaveOfModular(SubmodularFunction):
 
 
 class _Curve:
-    """A callable g that takes arrays, whatever the one it is made from takes."""
+    """Wrap a callable g, which may accept single numbers only, so that it accepts arrays."""
 
     def __init__(self, function: Callable[[Any], Any], points: FloatArray) -> None:
         self.function = function
@@ -284,11 +285,12 @@ class _Curve:
     def __call__(self, v: FloatArray | np.float64) -> FloatArray:
         if self.vectorised:
             return as_numeric(self.function(v), "what g returns").astype(np.float64)
-        flat = [_as_number(self.function(float(value)), float(value)) for value in np.ravel(v)]
+        flat = [_check_value(self.function(float(value)), float(value)) for value in np.ravel(v)]
         return np.array(flat).reshape(np.shape(v))
 
 
-def _as_number(returned: Any, v: float) -> float:
+def _check_value(returned: Any, v: float) -> float:
+    """Return the value of g at v as a float; raise a TypeError if it is not a number."""
     try:
         if isinstance(returned, str | bytes):
             raise TypeError
@@ -304,7 +306,7 @@ class _PiecewiseLinear:
         try:
             points, values = pair
         except (TypeError, ValueError):
-            raise TypeError("g must be a callable or a pair (breakpoints, values)") from None
+            raise TypeError("g must be callable or a pair (breakpoints, values)") from None
         self.points = as_vector(points, "the breakpoints of g")
         self.values = as_float(values, "the values of g")
         if self.values.shape != self.points.shape or len(self.points) == 0:
@@ -325,14 +327,14 @@ class _PiecewiseLinear:
         return np.asarray(np.interp(v, self.points, self.values))
 
     def pieces(self, start: float, stop: float) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the linear pieces of [start, stop], from start, and their slopes."""
+        """Return the right ends of the linear pieces of [start, stop], minus start, and slopes."""
         slopes = np.diff(self.values) / np.diff(self.points)
         inside = (self.points[1:] > start) & (self.points[:-1] < stop)
         return self.points[1:][inside] - start, slopes[inside]
 
 
 def _reachable(weights: FloatArray) -> FloatArray:
-    """Return the points at which g is checked: all values of w'x when that is possible."""
+    """Return the points at which g is checked: all values of w'x if they can be enumerated."""
     n, total = len(weights), float(weights.sum())
     if n <= _ENUMERATED:
         subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
@@ -368,7 +370,7 @@ def _concave_graph(weights: FloatArray, ends: FloatArray, slopes: FloatArray) ->
     n = len(weights)
     if len(slopes) == 0:
         return PairwiseGraph.from_arcs(n)
-    # the values at the ends, of which the slopes are differences, made into one sum
+    # rounding error of the slopes, of the lengths of the pieces and of their products
     parts = np.concatenate([slopes, np.diff(ends, prepend=0.0), slopes * ends])
     error = 4.0 * rounding(np.zeros(len(parts), dtype=np.int64), parts, 1)
     ends, slopes = _straighten(ends, slopes)
@@ -389,10 +391,10 @@ def _concave_graph(weights: FloatArray, ends: FloatArray, slopes: FloatArray) ->
 
 
 def _straighten(ends: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Join pieces whose slopes differ by rounding alone: a bend costs an auxiliary node.
+    """Join pieces whose slopes differ only by rounding, since each bend costs an auxiliary node.
 
-    A table such as ``np.minimum(np.arange(n + 1) / n, 0.5)`` has one bend, and hundreds of
-    differences in the last digit.
+    A table such as ``np.minimum(np.arange(n + 1) / n, 0.5)`` has one true bend, but its computed
+    slopes differ in the last digit at hundreds of places.
     """
     lengths = np.diff(ends, prepend=0.0)
     values = np.cumsum(slopes * lengths)
@@ -400,6 +402,6 @@ def _straighten(ends: FloatArray, slopes: FloatArray) -> tuple[FloatArray, Float
     true_bend = slopes[:-1] - slopes[1:] > noise[:-1] + noise[1:]
     knots = np.append(np.flatnonzero(true_bend), len(slopes) - 1)
     joined = np.diff(values[knots], prepend=0.0) / np.diff(ends[knots], prepend=0.0)
-    # a piece that stands alone keeps its slope to the last digit
+    # a piece that was not joined keeps its slope exactly
     alone = np.diff(knots, prepend=-1) == 1
     return ends[knots], np.where(alone, slopes[knots], joined)

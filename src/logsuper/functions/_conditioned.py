@@ -1,4 +1,4 @@
-"""Conditioning of functions that have no closed form for it."""
+"""Conditioning of functions without a closed form for it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Conditioned(SubmodularFunction):
     ----------
     function : SubmodularFunction
     free : ndarray of int
-        The elements that are left.
+        The elements that are not fixed.
     point : ndarray of shape (function.n,)
-        The fixed values, and 0 at the free elements.
+        The values of the fixed elements; 0 at the free elements.
     """
 
     def __init__(self, function: SubmodularFunction, free: IntArray, point: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""Coverage and facility location: what a set of elements reaches."""
+"""Coverage and facility location functions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from logsuper.functions._walks import Facilities, Pieces, Walk
 
 
 class Coverage(GroupedFunction):
-    r"""The weight of what is covered, :math:`\sum_u w_u[\,\text{some }i\text{ on covers }u\,]`.
+    r"""The weight of the covered items, :math:`\sum_u w_u[\,\text{some }i\text{ on covers }u\,]`.
 
     Parameters
     ----------
     sets : list of lists of int, or boolean array-like of shape (n, n_items)
-        ``sets[i]`` are the items that element i covers, a list or set of them, or their indicator.
+        ``sets[i]`` is the list or set of items that element i covers, or their indicator vector.
     weights : float or array-like of shape (n_items,), default 1.0
-        Worth of each item, non-negative.
+        Weight of each item, non-negative.
 
     Attributes
     ----------
@@ -108,13 +108,13 @@ class Coverage(GroupedFunction):
         return other
 
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        # an item is missed when all that cover it are off
+        # an item is missed if all elements that cover it are off
         missed, without = self._products(1.0 - Q)
         gradients = (self.weights[self.group] * without) @ self._incidence[1]
         return (1.0 - missed) @ self.weights, np.asarray(gradients)
 
     def graph(self) -> PairwiseGraph:
-        """Return a graph with one auxiliary node for every item that more than two cover."""
+        """Return a graph with one auxiliary node per item that more than two elements cover."""
         return PairwiseGraph.from_truncations(
             self.n,
             thresholds=self.weights,
@@ -129,12 +129,14 @@ class Coverage(GroupedFunction):
 
 
 class FacilityLocation(SubmodularFunction):
-    r"""The benefit of the best open facility, :math:`\sum_u\max_{i:x_i=1}b_{ui}`, 0 if none is.
+    r"""The benefit of the best open facility per user, :math:`\sum_u\max_{i:x_i=1}b_{ui}`.
+
+    The benefit is 0 if no facility is open.
 
     Parameters
     ----------
     benefits : array-like of shape (n_users, n)
-        Non-negative: what facility i is worth to user u.
+        Benefit of facility i to user u, non-negative.
 
     Attributes
     ----------
@@ -166,7 +168,7 @@ class FacilityLocation(SubmodularFunction):
         best = np.take_along_axis(open_, winner, axis=2)
         np.put_along_axis(open_, winner, 0.0, axis=2)
         second = open_.max(axis=2, keepdims=True)
-        # what each user has without element d: the second best where d is the best
+        # benefit of each user without facility d: the second best if d is the best
         without = np.where(np.arange(self.n) == winner, second, best)
         return np.asarray(np.maximum(self.benefits - without, 0.0).sum(axis=1))
 
@@ -185,13 +187,13 @@ class FacilityLocation(SubmodularFunction):
         order = np.argsort(-self.benefits, axis=1, kind="stable")
         worth = np.take_along_axis(self.benefits, order, axis=1)
         open_ = Q[:, order]
-        # what each facility is worth to a user beyond the best of those after it
+        # expected surplus of each facility to a user over the best of the lower-ranked ones
         surplus = np.empty(open_.shape)
         best = np.zeros(open_.shape[:2])
         for k in reversed(range(self.n)):
             surplus[..., k] = worth[:, k] - best
             best += open_[..., k] * surplus[..., k]
-        # which counts when those before it are closed
+        # the surplus is realised only if all higher-ranked facilities are closed
         surplus[..., 1:] *= np.cumprod(1.0 - open_[..., :-1], axis=2)
         gradients = np.empty(open_.shape)
         np.put_along_axis(gradients, order[None].repeat(len(Q), axis=0), surplus, axis=2)
@@ -204,11 +206,11 @@ class FacilityLocation(SubmodularFunction):
         return max(1, self.benefits.size)
 
     def graph(self) -> PairwiseGraph:
-        r"""Return a graph with an auxiliary node for every user and distinct benefit.
+        r"""Return a graph with one auxiliary node per user and distinct benefit.
 
-        With levels :math:`v_1>\dots>v_L>v_{L+1}=0` of one user, node :math:`b_l` says that a
-        facility of level l or better is open: it costs :math:`v_l-v_{l+1}`, and disobeying the
-        facilities of level l, or :math:`b_{l-1}`, costs :math:`v_l`.
+        With levels :math:`v_1>\dots>v_L>v_{L+1}=0` of one user, node :math:`b_l` indicates that a
+        facility of level l or better is open: it costs :math:`v_l-v_{l+1}`, and :math:`b_l=0` while
+        a facility of level l is open, or while :math:`b_{l-1}=1`, costs :math:`v_l`.
         """
         none, nothing = np.empty(0, dtype=np.int64), np.empty(0)
         arcs, nodes, costs = [(none, none, nothing)], [none], [nothing]
@@ -219,7 +221,7 @@ class FacilityLocation(SubmodularFunction):
                 continue
             negated, level = np.unique(-benefit[facility], return_inverse=True)
             values = -negated
-            alone = facility[level == 0]  # a single best facility is its own first level
+            alone = facility[level == 0]  # a unique best facility serves as the first level's node
             alone = alone if len(alone) == 1 else alone[:0]
             node = np.concatenate([alone, size + np.arange(len(values) - len(alone))])
             size += len(values) - len(alone)

@@ -1,4 +1,4 @@
-"""Graph cuts: a weight for every pair of elements that disagree."""
+"""Graph cut functions: the total weight of the edges whose ends disagree."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from logsuper.functions._walks import Groups, Pieces, Walk
 class Cut(SubmodularFunction):
     r"""The cut function of an undirected graph, :math:`f(x)=\sum_{(i,j)}w_{ij}|x_i-x_j|`.
 
-    Together with a `Modular` it is the normal form of every pairwise submodular function; for
-    directed graphs use `Cut.directed`, for images and volumes `grid_cuts`.
+    Every pairwise submodular function is the sum of a `Cut` and a `Modular`.  For directed graphs
+    use `Cut.directed`, for images and volumes `grid_cuts`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Cut(SubmodularFunction):
     shape : tuple of int or None
         Shape of the grid, for a cut made by `grid_cuts`.
     offset : tuple of int or None
-        The step from the first end of an edge to the second, for a cut made by `grid_cuts`.
+        Offset from the first end of an edge to the second, for a cut made by `grid_cuts`.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Cut(SubmodularFunction):
 
     shape: tuple[int, ...] | None = None
     offset: tuple[int, ...] | None = None
-    # so that what is left of a grid is known to be that
+    # set by conditioning, so that the remaining part of a grid is still recognised as a grid
     _origin: tuple[Cut, IntArray] | None = None
 
     def __init__(self, n: int, edges: ArrayLike, weights: ArrayLike = 1.0) -> None:
@@ -88,7 +88,7 @@ class Cut(SubmodularFunction):
 
     @classmethod
     def directed(cls, n: int, arcs: ArrayLike, weights: ArrayLike = 1.0) -> SubmodularFunction:
-        r"""Return :math:`\sum_{(i,j)}w_{ij}x_i(1-x_j)` in normal form, a `Cut` and a `Modular`.
+        r"""Return :math:`\sum_{(i,j)}w_{ij}x_i(1-x_j)` as the sum of a `Cut` and a `Modular`.
 
         Parameters
         ----------
@@ -117,36 +117,36 @@ class Cut(SubmodularFunction):
 
     @property
     def origin(self) -> tuple[Cut, IntArray | None]:
-        """The cut that conditioning made this one from, and its elements that are left, or None."""
+        """The cut before conditioning, and the elements of it that are free (None for all)."""
         return (self, None) if self._origin is None else self._origin
 
     def with_weights(self, weights: ArrayLike) -> Cut:
-        """Return the cut with the same edges, in the same order, and other weights.
+        """Return a cut with the same edges, in the same order, and new weights.
 
         Parameters
         ----------
         weights : float or array-like of shape (E,)
-            In the order of `edges`; contrast-sensitive weights of an image, for instance.
+            In the order of `edges`; for instance the contrast-sensitive weights of an image.
         """
         other = self._copy()
         other.weights = frozen(_as_weights(weights, self.edges))
         return other
 
     def _copy(self) -> Self:
-        """Return the same cut without what was found out about it and its weights."""
+        """Return a copy without the cached structure, which depends on the weights."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.__dict__.pop("_structure", None)
         return other
 
-    # Everything below goes through these two, which a grid does by slicing.
+    # All methods below use these two, which the subclass for grids overrides by slicing.
 
     def _gather(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the entries of X (M, n) at the first and at the second end of each edge."""
         return X[:, self.edges[:, 0]], X[:, self.edges[:, 1]]
 
     def _scatter(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Add up, at each element, what its edges bring to it: the adjoint of `_gather`."""
+        """Sum, at each element, the numbers at its ends of edges: the adjoint of `_gather`."""
         ends = self._incidence
         return np.asarray(first @ ends[0] + second @ ends[1])
 
@@ -170,7 +170,7 @@ class Cut(SubmodularFunction):
         return self._scatter(second * self.weights, first * self.weights)
 
     def _greedy(self, W: FloatArray) -> FloatArray:
-        # the end that enters first pays for the edge, the other gets it back; ties go by index
+        # the end that enters first adds the weight, the other removes it; ties in order of index
         first, second = self._gather(W)
         paid = np.where(first >= second, self.weights, -self.weights)
         return self._scatter(paid, -paid)
@@ -200,7 +200,7 @@ class Cut(SubmodularFunction):
         return combine(parts)
 
     def _walks(self) -> list[tuple[float, Walk]]:
-        # an edge is a group of two that costs its weight when one of them is on
+        # an edge is a group of two elements that costs its weight if exactly one of them is on
         count = len(self.weights)
         group, member = np.repeat(np.arange(count), 2), self.edges.ravel()
         values = np.zeros((count, 3))
@@ -216,7 +216,7 @@ class Cut(SubmodularFunction):
         return max(self.n, len(self.weights))
 
     def graph(self) -> PairwiseGraph:
-        """Return the graph itself, without the edges of weight 0."""
+        """Return the graph of this cut, without the edges of weight 0."""
         keep = self.weights > 0
         edges, weights = frozen(self.edges[keep]), frozen(self.weights[keep])
         return PairwiseGraph(self.n, 0, edges, weights, frozen(np.zeros(self.n)))

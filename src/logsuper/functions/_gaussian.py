@@ -11,7 +11,7 @@ from logsuper.functions._walks import Determinant, Walk, cholesky
 
 
 class LogDet(SubmodularFunction):
-    r"""The log-determinant :math:`f(x)=\log\det K_{SS}`, S the elements that are on.
+    r"""The log-determinant :math:`f(x)=\log\det K_{SS}`, with S the set of elements that are on.
 
     Up to a modular term it is twice the entropy of Gaussian variables with covariance K.  It is
     submodular but not monotone in general.
@@ -97,7 +97,7 @@ class GaussianInformation(SubmodularFunction):
         self._build(kernel, kernel)
 
     def _build(self, inside: FloatArray, outside: FloatArray) -> None:
-        # two kernels, equal at first: conditioning on ones changes one, on zeros the other
+        # equal unless conditioned: fixing ones changes the first kernel, fixing zeros the second
         self.n = len(inside)
         self._inside = frozen(inside)
         self._outside = frozen(outside)
@@ -164,7 +164,7 @@ def _as_kernel(K: ArrayLike) -> FloatArray:
 
 
 def _masked(K: FloatArray, X: FloatArray) -> FloatArray:
-    """Return, for each row x, the matrix with the rows and columns where x is 0 made identity."""
+    """Return K per row x of X, with rows and columns where x is 0 replaced by the identity's."""
     block = K * X[:, :, None] * X[:, None, :]
     diagonal = np.arange(len(K))
     block[:, diagonal, diagonal] += 1.0 - X
@@ -176,17 +176,17 @@ def _log_det(K: FloatArray, X: FloatArray) -> FloatArray:
 
 
 def _log_det_cost(n: int) -> float:
-    """Return about how many numbers a log-determinant handles; elimination is quick at each."""
+    """Return the approximate cost of a log-determinant in the unit of `_row_cost`."""
     return n**2 + n**3 / 30.0
 
 
 def _log_det_error(K: FloatArray) -> float:
     r"""Return a bound on the rounding error of every log-determinant of a principal submatrix.
 
-    Elimination with pivots finds the determinant of a matrix that is off by at most
-    :math:`n^2\epsilon\rho\|K\|`, where :math:`\rho` is the growth of the pivots, small in practice
-    (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, chapter 9); each eigenvalue
-    moves by no more than that.
+    Gaussian elimination with pivoting returns the exact determinant of a matrix that differs from K
+    by at most :math:`n^2\epsilon\rho\|K\|`, where :math:`\rho` is the growth factor of the pivots,
+    small in practice (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, chapter 9).
+    Each eigenvalue changes by at most that amount.
     """
     spectrum = np.linalg.eigvalsh(K) if len(K) else np.ones(1)
     off = EPS * (len(K) + 1.0) ** 2 * 8.0 * max(float(spectrum[-1]), 1.0)
@@ -195,12 +195,13 @@ def _log_det_error(K: FloatArray) -> float:
 
 
 def _log_det_gains(K: FloatArray, X: FloatArray) -> FloatArray:
-    # on: one over the conditional variance is on the diagonal of the inverse; off: Schur. Both by
-    # one triangular factor: with the inverse itself, errors would be squared where K is singular
+    # Elements that are on: the diagonal of the inverse is one over the conditional variance. Off:
+    # Schur complement. Both use one triangular factor; computing the inverse itself would square
+    # the condition number in the error where K is nearly singular.
     columns = np.where(X[:, None, :] > 0, np.eye(len(K)), X[:, :, None] * K)
     halves = np.linalg.solve(cholesky(_masked(K, X)), columns)
     total, most = (halves**2).sum(axis=1), np.diagonal(K)
-    # within what a variance can be but for rounding
+    # clip to the range of a conditional variance, which rounding may leave
     variance = np.where(X > 0, 1.0 / np.maximum(total, 1.0 / most), most - total)
     return np.asarray(np.log(np.clip(variance, EPS * most, most)))
 
@@ -213,7 +214,7 @@ def _log_det_chain(K: FloatArray, order: IntArray) -> FloatArray:
 
 
 def _schur(K: FloatArray, free: IntArray, given: IntArray) -> FloatArray:
-    """Return the covariance of the free variables given the others."""
+    """Return the covariance of the free variables conditional on the given ones."""
     block = K[np.ix_(free, free)]
     if len(given) and len(free):
         cross = K[np.ix_(given, free)]

@@ -25,7 +25,7 @@ from logsuper._base import (
     refuse_negative,
 )
 
-# Auxiliary nodes that are connected with each other are enumerated together in `value`.
+# Largest connected group of auxiliary nodes whose states `value` enumerates.
 _MAX_ENUMERATED = 16
 
 
@@ -35,26 +35,27 @@ class PairwiseGraph:
 
     .. math:: f(y)=c+\min_{a\in\{0,1\}^m}\sum_{e=(i,j)}w_e|v_i-v_j|+u^\top v,\qquad v=(y,a).
 
-    This is what a max-flow solver needs: maximising :math:`\theta^\top y-f(y)` over y is one
-    minimum cut over v.
+    This is the input of a max-flow solver: maximising :math:`\theta^\top y-f(y)` over y is one
+    minimum cut problem over v.
 
     Attributes
     ----------
     n : int
-        Real nodes; they come first.
+        Number of original nodes, which come first.
     n_aux : int
-        Auxiliary nodes, minimised out.
+        Number of auxiliary nodes, over which f is a minimum.
     edges : ndarray of shape (E, 2), int64
-        Node pairs with ``i < j``, each at most once.
+        Node pairs with ``i < j``, without repetitions.
     weights : ndarray of shape (E,), float64
         Non-negative.
     unary : ndarray of shape (n + n_aux,), float64
     constant : float
     error : float
-        Bound on how far rounding has moved a value of the function, besides that of the sums in
+        Bound on the rounding error of a value of the function, not counting that of the sums in
         `unary`.
-    linear_nodes, linear_terms : ndarrays of one length, or None
-        Nodes and numbers that `unary` is the rounded sum of; None if it is no sum.
+    linear_nodes, linear_terms : ndarrays of equal length, or None
+        Nodes and the numbers to be summed there, of which `unary` is the rounded sum; None if
+        `unary` was given directly.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class PairwiseGraph:
         field = as_vector(unary, "unary", size)
         if not tail.shape == head.shape == half.shape:
             raise ValueError(
-                f"tails, heads and costs must be of one length, got shapes {tail.shape}, "
+                f"tails, heads and costs must be of equal length, got shapes {tail.shape}, "
                 f"{head.shape} and {half.shape}"
             )
         refuse_negative(half, "costs", "the arc would be repulsive, which is not submodular")
@@ -138,10 +139,11 @@ class PairwiseGraph:
     ) -> PairwiseGraph:
         r"""Build the graph of a sum of truncated non-negative modular functions.
 
-        Group :math:`g` stands for :math:`\min(\tau_g,\sum_i w_i x_i)` when its side is 1, and
-        :math:`\min(\tau_g,\sum_i w_i(1-x_i))` when its side is 0.  Entry p of `group`, `member`
-        and `weight` says that `member[p]` is in `group[p]` with that weight.  It costs one
-        auxiliary node a group, none where the threshold is never exceeded or two members are left.
+        Group :math:`g` stands for :math:`\min(\tau_g,\sum_i w_i x_i)` if its side is 1, and
+        :math:`\min(\tau_g,\sum_i w_i(1-x_i))` if its side is 0.  Entry p of `group`, `member`
+        and `weight` says that `member[p]` is in `group[p]` with that weight.  Each group needs one
+        auxiliary node, or none if the threshold is never exceeded or it has at most two members of
+        positive weight.
         """
         groups = len(thresholds)
         weight = np.minimum(weight, thresholds[group])
@@ -168,7 +170,7 @@ class PairwiseGraph:
         constant += float(weight[alone & off].sum() - (excess[group] / 2.0)[paired & off].sum())
         ends = member[paired].reshape(-1, 2)
         half = excess[pair] / 2.0
-        # the excess of a pair is a weight; of other groups it only says whether they are truncated
+        # the excess of a pair becomes an edge weight; for other groups only its sign matters
         unsure = pair | (np.abs(excess) <= 2.0**-50 * count * thresholds)
         error += rounding(
             np.concatenate([group, np.arange(groups)]),
@@ -187,7 +189,7 @@ class PairwiseGraph:
         return cls.from_arcs(
             n,
             int(auxiliary.sum()),
-            # an undirected edge is an arc each way
+            # an undirected edge is one arc in each direction
             np.concatenate([np.where(forward, real, other), ends[:, 0], ends[:, 1]]),
             np.concatenate([np.where(forward, other, real), ends[:, 1], ends[:, 0]]),
             np.concatenate([cost, half, half]),
@@ -199,7 +201,7 @@ class PairwiseGraph:
 
     @classmethod
     def combine(cls, n: int, graphs: Sequence[tuple[float, PairwiseGraph]]) -> PairwiseGraph:
-        """Return the sum of graphs over the same n real nodes, with weights >= 0."""
+        """Return the weighted sum of graphs over the same n original nodes, with weights >= 0."""
         n_aux = sum(graph.n_aux for _, graph in graphs)
         edges, weights, nodes, terms, first = [], [], [], [], n
         for factor, graph in graphs:
@@ -224,15 +226,15 @@ class PairwiseGraph:
 
     @property
     def terms(self) -> tuple[IntArray, FloatArray]:
-        """Nodes, and numbers to be added up there, that make the linear part."""
+        """The linear part: nodes and the numbers to be summed at them."""
         if self.linear_nodes is not None and self.linear_terms is not None:
             return self.linear_nodes, self.linear_terms
         return np.arange(len(self.unary)), self.unary
 
     def unary_parts(self) -> list[FloatArray]:
-        """Return arrays of the length of `unary` whose exact sum is that of the linear part.
+        """Return three arrays of the length of `unary` whose exact sum is the linear part.
 
-        Two suffice but for cancellation to the last digit; three leave nothing.
+        Two arrays would suffice unless the terms cancel to the last digit; three always do.
         """
         nodes, numbers = self.terms
         some = numbers != 0
@@ -248,14 +250,14 @@ class PairwiseGraph:
         return parts
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # numpy forgets in a pickle that an array is read-only
+        # a pickled numpy array loses its read-only flag
         for value in state.values():
             for array in arrays_in(value):
                 frozen(array)
         self.__dict__.update(state)
 
     def value(self, Y: ArrayLike) -> FloatArray:
-        """Evaluate by enumerating the auxiliary nodes; meant for tests.
+        """Evaluate f by enumerating the states of the auxiliary nodes; meant for tests.
 
         Parameters
         ----------
@@ -280,7 +282,7 @@ class PairwiseGraph:
         return total
 
     def _values(self, Y: FloatArray) -> FloatArray:
-        # slow to import, and only needed here
+        # slow to import and needed only here
         from scipy.sparse.csgraph import connected_components
 
         i, j = self.edges.T
@@ -300,7 +302,7 @@ class PairwiseGraph:
         return total
 
     def _minimum(self, Y: FloatArray, nodes: IntArray) -> FloatArray:
-        """Return the least cost of one connected group of auxiliary nodes for each row of Y."""
+        """Return the minimum cost of one connected group of auxiliary nodes for each row of Y."""
         if len(nodes) > _MAX_ENUMERATED:
             raise ValueError(f"cannot enumerate {len(nodes)} connected auxiliary nodes")
         states = ((np.arange(2 ** len(nodes))[:, None] >> np.arange(len(nodes))) & 1).astype(float)
@@ -317,10 +319,11 @@ class PairwiseGraph:
 def rounding(
     place: IntArray, terms: FloatArray, size: int, where: NDArray[np.bool_] | bool = True
 ) -> float:
-    """Return a bound on the error, in all, of the sums of the terms of each place.
+    """Return a bound on the total rounding error of the sums of `terms` grouped by `place`.
 
-    A sum has none where float64 holds all of its partial sums: the terms are multiples of a power
-    of two, and together less than 2^53 times that. Only the places of `where` count.
+    A sum is exact if float64 represents all of its partial sums: the terms are multiples of a power
+    of two, and their absolute values sum to less than 2^53 times that power. Only the places for
+    which `where` is true are included.
     """
     some = (terms != 0) & (where if isinstance(where, bool) else where[place])
     place, terms = place[some], np.abs(terms[some])
@@ -336,9 +339,9 @@ def rounding(
 def merge_edges(
     edges: IntArray, weights: FloatArray, size: int
 ) -> tuple[IntArray, FloatArray, float]:
-    """Return the edges with ``i < j``, sorted, equal ones added up, those of weight 0 dropped.
+    """Return sorted edges with ``i < j`` and their weights; duplicates are summed, zeros dropped.
 
-    Last comes a bound on what the rounding of these sums may change a value by.
+    The third result bounds the change of a function value by the rounding of these sums.
     """
     keep = weights > 0
     low, high = np.sort(edges[keep], axis=1).T

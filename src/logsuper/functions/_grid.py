@@ -1,4 +1,4 @@
-"""Cuts on the grids of images and volumes."""
+"""Cut functions on the pixel grids of images and volumes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from logsuper._base import (
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._cut import Cut
 
-# For 1, 2 and 3 axes: the number of neighbours, and how many axes a step may change at once.
+# For 1, 2 and 3 axes: number of neighbours -> number of axes along which neighbours may differ.
 _NEIGHBORS = {1: {2: 1}, 2: {4: 1, 8: 2}, 3: {6: 1, 18: 2, 26: 3}}
 
-# Float64 numbers that an array can hold on paper; a grid holds one until more are asked for.
-_PIXELS = 2**59
+# Elements that a grid must stay below: the addressable number of float64 values. A grid stores its
+# one weight only, so that memory does not limit its size at construction.
+_MAX_PIXELS = 2**59
 
 
 def grid_cuts(
@@ -37,7 +38,7 @@ def grid_cuts(
     neighbors: int | None = None,
     spacing: Sequence[float] | None = None,
 ) -> tuple[Cut, ...]:
-    """Return the unit-weight cuts of a grid, one for each direction.
+    """Return the unit-weight cuts of a grid, one cut per direction.
 
     Parameters
     ----------
@@ -46,14 +47,14 @@ def grid_cuts(
     neighbors : int, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes, 2 for a chain.
     spacing : sequence of float, optional
-        Size of a pixel along each axis.  Weights are then one over the distance between the two
-        centres; without it all of them are 1, diagonals too.
+        Size of a pixel along each axis.  Edge weights are then one over the distance between the
+        two pixel centres.  By default all weights are 1, including those of diagonal edges.
 
     Returns
     -------
     tuple of Cut
-        The axes first, the last axis leading: for an image horizontal, vertical, then the
-        diagonals down-right and down-left.
+        First the cuts along the axes, starting with the last axis, then the diagonals: for an
+        image horizontal, vertical, down-right and down-left.
 
     Examples
     --------
@@ -77,7 +78,7 @@ def grid_cuts(
     if reach is None:
         listed = ", ".join(map(str, choices))
         raise ValueError(f"neighbors must be one of {listed} for {axes} axes, got {neighbors!r}")
-    if math.prod(sizes) >= _PIXELS:
+    if math.prod(sizes) >= _MAX_PIXELS:
         raise ValueError(f"shape = {sizes} has 2**59 elements or more, which cannot be addressed")
     step = None
     if spacing is not None:
@@ -98,18 +99,18 @@ def grid_shape(f: SubmodularFunction) -> tuple[int, ...]:
 
 
 def _weight(step: FloatArray) -> float:
-    """Return one over the distance between two pixels."""
-    distance = math.hypot(*step)  # does not square, so that no step is too small or too large
+    """Return the weight of an edge: one over the distance between the two pixel centres."""
+    distance = math.hypot(*step)  # avoids overflow and underflow of squares
     if not 1.0 / sys.float_info.max < distance < math.inf:
         raise ValueError(
-            f"spacing makes neighbours {distance:g} apart, and the weight of an edge, one over "
-            "that, is not a positive finite number; rescale spacing"
+            f"spacing puts neighbours {distance:g} apart, and the weight of an edge, one over "
+            "this distance, is not a positive finite number; rescale spacing"
         )
     return 1.0 / distance
 
 
 class _GridCut(Cut):
-    """The cut of one direction of a grid; slices instead of lists of indices."""
+    """The cut of one direction of a grid, which uses slices instead of lists of indices."""
 
     shape: tuple[int, ...]
     offset: tuple[int, ...]
@@ -125,12 +126,12 @@ class _GridCut(Cut):
             slice(max(0, o), size - max(0, -o)) for o, size in zip(offset, shape, strict=True)
         )
         count = math.prod(size - abs(o) for o, size in zip(offset, shape, strict=True))
-        # one number in memory, however large the grid is
+        # a broadcast view, which takes one number of memory whatever the size of the grid
         self.weights = np.broadcast_to(np.float64(weight), count)
 
     @property
     def edges(self) -> IntArray:
-        """Pairs of elements (E, 2) with ``i < j``, made when first asked for."""
+        """Pairs of elements (E, 2) with ``i < j``, computed on first use."""
         return self._pairs
 
     @cached_property
@@ -140,9 +141,9 @@ class _GridCut(Cut):
         return frozen(np.stack(ends, axis=1))
 
     def with_weights(self, weights: ArrayLike) -> Cut:
-        """Return the cut with other weights; one number for all stays one in memory."""
+        """Return the cut with new weights; a single number is stored as one number."""
         given = as_array(weights, "weights")
-        if given.ndim > 0:  # their number first: it takes no list of edges to refuse a wrong one
+        if given.ndim > 0:  # check the length first, which does not need the list of edges
             return super().with_weights(as_vector(given, "weights", len(self.weights)))
         [weight] = as_vector(weights, "weights", 1)
         refuse_negative(weight, "weights", "edges would be repulsive, which is not submodular")
@@ -167,7 +168,7 @@ class _GridCut(Cut):
     def __getstate__(self) -> Any:
         state = super().__getstate__()
         state.pop("_pairs", None)
-        if not any(self.weights.strides):  # a pickle would write the one number E times
+        if not any(self.weights.strides):  # a pickle of the broadcast view would hold E copies
             count = len(self.weights)
             state["weights"] = (float(self.weights[0]) if count else 1.0, count)
         return state
@@ -183,7 +184,7 @@ class _GridCut(Cut):
 
 
 def _offsets(axes: int, reach: int) -> list[tuple[int, ...]]:
-    """Return half of the steps to the neighbours, those that increase the row-major index."""
+    """Return the offsets to those neighbours that have a larger row-major index."""
     steps = [
         step
         for step in product((-1, 0, 1), repeat=axes)

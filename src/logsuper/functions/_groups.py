@@ -1,4 +1,4 @@
-"""The common part of functions that add up over groups of elements."""
+"""Common base of functions that are sums over groups of elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GroupedFunction(SubmodularFunction):
     r"""A sum over groups, :math:`f(x)=\sum_g h_g(\sum_{i\in g}w_{gi}x_i)`, each h concave.
 
     Entry p of the three arrays says that element `member[p]` is in group `group[p]` with weight
-    `weight[p]`; the entries are sorted by group.  A family says what h is, in `_profile`.
+    `weight[p]`; the entries are sorted by group.  A family defines h in `_profile`.
     """
 
     n: int
@@ -33,7 +33,7 @@ class GroupedFunction(SubmodularFunction):
 
     @abstractmethod
     def _pieces(self) -> Pieces:
-        """Return the profiles at the sums that occur as piecewise-linear functions."""
+        """Return piecewise-linear functions equal to the profiles at all sums that can occur."""
 
     def _set_groups(self, n: int, groups: list[IntArray], weights: list[FloatArray]) -> None:
         self.n = n
@@ -44,7 +44,7 @@ class GroupedFunction(SubmodularFunction):
         self.weight = frozen(np.concatenate([np.empty(0), *weights]))
 
     def _keep(self, free: IntArray, keep: IntArray) -> tuple[list[IntArray], list[FloatArray]]:
-        """Return the free members, renumbered, and the weights, of the groups to keep."""
+        """Return, for each group in `keep`, its free members (renumbered) and their weights."""
         place = np.full(self.n, -1, dtype=np.int64)
         place[free] = np.arange(len(free))
         left = place[self.member]
@@ -57,7 +57,7 @@ class GroupedFunction(SubmodularFunction):
 
     @cached_property
     def _incidence(self) -> tuple[csr_array, csr_array]:
-        """From elements to groups, weighted, and from entries to elements."""
+        """The weighted matrix from elements to groups, and that from entries to elements."""
         count = len(self.member)
         to_group = csr_array((self.weight, (self.member, self.group)), (self.n, self.n_groups))
         to_element = csr_array((np.ones(count), (np.arange(count), self.member)), (count, self.n))
@@ -76,7 +76,7 @@ class GroupedFunction(SubmodularFunction):
 
     def _chain(self, order: IntArray) -> FloatArray:
         vertex = np.empty(order.shape)
-        first = np.searchsorted(self.group, self.group)  # where each entry's group begins
+        first = np.searchsorted(self.group, self.group)  # index at which each entry's group begins
         for m, row in enumerate(order):
             rank = np.empty(self.n, dtype=np.int64)
             rank[row] = np.arange(self.n)
@@ -90,9 +90,10 @@ class GroupedFunction(SubmodularFunction):
         return np.take_along_axis(vertex, order, axis=1)
 
     def _products(self, P: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return each group's product (M, G) of P (M, n), and without each entry in turn.
+        """Return the products (M, G) of P (M, n) over each group, and those leaving out one entry.
 
-        For groups whose weights are all 1. Zeros are counted apart: nothing is divided by them.
+        Only for groups whose weights are all 1. Zeros are counted separately to avoid dividing by
+        them.
         """
         to_group = self._incidence[0]
         zero = (P == 0).astype(np.float64)

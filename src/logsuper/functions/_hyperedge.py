@@ -1,4 +1,4 @@
-"""Potentials on sets of elements that like to agree: P^n Potts and robust P^n."""
+"""Higher-order potentials that favour agreement within sets: P^n Potts and robust P^n."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PnPotts(GroupedFunction):
     members : list of int, or list of lists of int
         The elements of one hyperedge, or of several; a Python set counts as a sorted list.
     weight : float or array-like of shape (n_groups,), default 1.0
-        Price of disagreement in each hyperedge, non-negative.
+        Cost of disagreement in each hyperedge, non-negative.
 
     Attributes
     ----------
@@ -101,7 +101,8 @@ class PnPotts(GroupedFunction):
         ones = add_up(self.group, (fixed & (point == 1))[self.member].astype(float), self.n_groups)
         zeros = add_up(self.group, (fixed & (point == 0))[self.member].astype(float), self.n_groups)
 
-        # a hyperedge with fixed zeros only charges the first free one, and the other way round
+        # if the fixed members of a hyperedge are all 0, any free one costs its weight once; and
+        # the same with 0 and 1 exchanged
         untouched = np.flatnonzero((ones == 0) & (zeros == 0))
         rest = object.__new__(PnPotts)
         rest._build(len(free), self._keep(free, untouched)[0], self.weights[untouched])
@@ -118,7 +119,7 @@ class PnPotts(GroupedFunction):
         return combine(parts if len(untouched) or len(parts) == 1 else parts[1:])
 
     def graph(self) -> PairwiseGraph:
-        """Return a graph with two auxiliary nodes for every hyperedge of more than three."""
+        """Return a graph with two auxiliary nodes per hyperedge of more than three elements."""
         # [not constant] = min(1, sum x) + min(1, sum (1 - x)) - 1
         large = np.flatnonzero(self._sizes > 3)
         entries = np.isin(self.group, large)
@@ -133,7 +134,7 @@ class PnPotts(GroupedFunction):
             side=np.repeat([1, 0], len(large)),
             constant=-float(price.sum()),
         )
-        # two or three elements disagree exactly when one or two of their pairs do
+        # if two (three) elements are not all equal, exactly one (two) of their pairs differ
         pairs: list[tuple[int, ...]] = []
         prices: list[float] = []
         for members, weight in zip(self.members, self.weights, strict=True):
@@ -149,10 +150,10 @@ class PnPotts(GroupedFunction):
 
 
 class RobustPn(GroupedFunction):
-    r"""The robust :math:`P^n` model: a price for every deviating element, up to a threshold.
+    r"""The robust :math:`P^n` model: a cost per deviating element, up to a threshold.
 
-    On side 1 the ones deviate, :math:`\sum_h\min(\tau_h,\sum_{i\in h}w_i x_i)`; on side 0 the
-    zeros do, :math:`\sum_h\min(\tau_h,\sum_{i\in h}w_i(1-x_i))` minus its value at 0.
+    With side 1 the ones deviate, :math:`\sum_h\min(\tau_h,\sum_{i\in h}w_i x_i)`; with side 0 the
+    zeros do, :math:`\sum_h\min(\tau_h,\sum_{i\in h}w_i(1-x_i))` minus its value at x = 0.
 
     Parameters
     ----------
@@ -161,11 +162,11 @@ class RobustPn(GroupedFunction):
     members : list of int, or list of lists of int
         The elements of one hyperedge, or of several; a Python set counts as a sorted list.
     threshold : float or array-like of shape (n_groups,)
-        The most that a hyperedge can cost, non-negative.
+        Maximum cost of each hyperedge, non-negative.
     weights : float or (list of) array-like, default 1.0
-        Price of each member: one number for all, or numbers arranged like `members`.
+        Cost of each member: one number for all, or numbers arranged like `members`.
     side : {1, 0}, default 1
-        Which value costs.
+        The value of an element that is charged.
 
     Attributes
     ----------
@@ -208,7 +209,7 @@ class RobustPn(GroupedFunction):
         parts = (
             [weights] * len(groups)
             if shared
-            else as_list(weights, "weights", "a number or one part a hyperedge")
+            else as_list(weights, "weights", "a number or one part per hyperedge")
         )
         if len(parts) != len(groups):
             raise ValueError(f"weights must have {len(groups)} parts, got {len(parts)}")
@@ -252,12 +253,12 @@ class RobustPn(GroupedFunction):
 
     def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, errors = super()._evaluate_within(X)
-        if self.side == 0:  # the prices of the zeros are a difference
+        if self.side == 0:  # the cost of the zeros is computed as a difference
             errors = errors + EPS * (self._row_size() + 8.0) * float(self._total.sum())
         return values, errors
 
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        # one price for all members makes it a function of their count
+        # with equal costs within each hyperedge, f is a sum of functions of counts
         if any(len(price) and np.ptp(price) > 0 for price in self.weights):
             return None
         values, gradients = np.zeros(len(Q)), np.zeros(Q.shape)
@@ -285,7 +286,7 @@ class RobustPn(GroupedFunction):
         return other
 
     def graph(self) -> PairwiseGraph:
-        """Return a graph with one auxiliary node for every hyperedge of more than two."""
+        """Return a graph with one auxiliary node per hyperedge of more than two elements."""
         shift = 0.0 if self.side == 1 else np.minimum(self.threshold, self._total).sum()
         return PairwiseGraph.from_truncations(
             self.n,

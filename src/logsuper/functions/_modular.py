@@ -1,4 +1,4 @@
-"""Modular functions: a weight an element."""
+"""Modular functions: one weight per element."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from logsuper.functions._graph import PairwiseGraph
 class Modular(SubmodularFunction):
     r"""The modular function :math:`f(x)=t^\top x`.
 
-    The only functions that are submodular together with their negative: a `Modular` may be
-    multiplied by any number, and subtracted from any function.
+    Modular functions are the only ones whose negative is submodular too, so a `Modular` can be
+    multiplied by any number and subtracted from any function.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ class Modular(SubmodularFunction):
         return PairwiseGraph.from_arcs(self.n, unary=self.t)
 
     def __mul__(self, weight: object) -> Modular:
-        """Return the weights times any finite number."""
+        """Return the function scaled by any finite number."""
         return Modular(self.t * check_number(weight, "the weight of a Modular"))
 
     __rmul__ = __mul__
 
     def __truediv__(self, number: object) -> Modular:
-        """Return the weights divided by any number but 0."""
+        """Return the function divided by any number except 0."""
         divisor = check_number(number, "the divisor of a Modular")
         if divisor == 0:
             raise ValueError(f"cannot divide {self!r} by 0")

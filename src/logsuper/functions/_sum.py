@@ -76,7 +76,7 @@ class Sum(SubmodularFunction):
         for weight, function in self._terms:
             value, error = function._evaluate_within(X)
             values.append(weight * value)
-            # of the term, of the product with its weight and of the sum
+            # error of the term, plus that of the product with its weight and of the sum
             errors.append(weight * error + EPS * len(self._terms) * np.abs(values[-1]))
         return _total(values), _total(errors)
 
@@ -113,7 +113,7 @@ class Sum(SubmodularFunction):
         return [(w * own, walk) for w, f in self._terms for own, walk in f._walks()]
 
     def graph(self) -> PairwiseGraph | None:
-        """Return the sum of the terms' graphs, or None when one of them has none."""
+        """Return the sum of the terms' graphs, or None if a term has no graph."""
         graphs = []
         for weight, function in self._terms:
             graph = function.graph()
@@ -131,14 +131,14 @@ def _total(parts: list[FloatArray]) -> FloatArray:
 
 
 def combine(terms: Iterable[tuple[float, SubmodularFunction]]) -> SubmodularFunction:
-    """Return the simplest function that is the sum of the terms."""
+    """Return the sum of the terms: a single function if one of weight 1 remains, else a `Sum`."""
     total = Sum(terms)
     [first, *others] = total.terms()
     return first[1] if not others and first[0] == 1.0 else total
 
 
 def split_modular(f: SubmodularFunction) -> tuple[SubmodularFunction, FloatArray]:
-    """Return the g and t of f(x) = g(x) - t'x, where t collects the modular terms."""
+    """Return g and t with f(x) = g(x) - t'x, where -t'x is the sum of the modular terms."""
     t = np.zeros(f.n)
     others = []
     for weight, atom in f.terms():

@@ -1,9 +1,9 @@
-r"""Gains of one element at a time, along walks that flip one element at a time.
+r"""Incremental computation of gains along Markov chains that flip one element at a time.
 
-A sweep of a Markov chain asks for one gain, perhaps flips that element, and asks for the gain of
-the next. Evaluating f anew for each of them costs n evaluations per sweep; a walk keeps a few
-numbers from which a gain takes few steps, and which a flip brings up to date. Many walks go side by
-side here; the kernels do the same for one or two at a time.
+A sweep of a Markov chain needs the gain of one element, perhaps flips that element, and then needs
+the gain of the next. Computing each gain from scratch costs n evaluations of f per sweep. A `Walk`
+stores a few numbers from which a gain is cheap to compute, and updates them after each flip. These
+classes advance many chains in parallel; the kernels do the same for one or two chains at a time.
 """
 
 from __future__ import annotations
@@ -24,46 +24,47 @@ if TYPE_CHECKING:
 # profile(V, group) returns h_g at column p of V (R, P) for ``group[p]``.
 Profile = Callable[[FloatArray, IntArray], FloatArray]
 
-# Rounding errors of a gain are smaller than this, relative to the values it is a difference of.
+# Tolerated rounding error of a gain, relative to the values whose difference it is.
 _SLACK = 1e-9
 
 
 class Walk(ABC):
-    """One term of a function, and what it keeps of the states (R, n) that walk.
+    """One term of a function, with the numbers it stores about the states (R, n) of R chains.
 
-    The states belong to the caller, who flips entries of them and says so.
+    The caller owns the states, flips their entries and reports each flip by `flipped`.
 
     Attributes
     ----------
     work : float
-        About how many numbers a visit to an element handles: its gain and, now and then, its flip.
+        Approximate number of elementary operations per visit to an element: its gain and an
+        occasional flip.
     """
 
     work: float
 
     @abstractmethod
     def start(self, X: FloatArray) -> None:
-        """Begin at the states X (R, n), which are kept by reference."""
+        """Start from the states X (R, n), which are kept by reference."""
 
     @abstractmethod
     def gain(self, d: int) -> FloatArray:
-        """Return ``f(x, x_d=1) - f(x, x_d=0)`` at each state, (R,), whatever x_d is."""
+        """Return ``f(x, x_d=1) - f(x, x_d=0)`` at each state, shape (R,)."""
 
     @abstractmethod
     def flipped(self, d: int, rows: IntArray) -> None:
-        """Take note that entry d of some rows of X has been flipped."""
+        """Update the stored numbers after the caller flipped entry d of some rows of X."""
 
     def renew(self) -> None:
-        """Make numbers again that rounding may have spoilt; asked for before each sweep."""
+        """Recompute stored numbers that accumulate rounding errors; called before each sweep."""
         return
 
     def add_to(self, scan: Any, weight: float) -> bool:
-        """Add the term to a scan of the kernels; return whether they can do it."""
+        """Add the term to a scan of the compiled kernels; return whether they support it."""
         return False
 
 
 class Evaluated(Walk):
-    """A function of which nothing is known: a gain is the difference of two values."""
+    """A general function, for which a gain is the difference of two evaluations."""
 
     def __init__(self, function: SubmodularFunction) -> None:
         self._function = function
@@ -81,11 +82,11 @@ class Evaluated(Walk):
         return (self._others - self._values) * (1.0 - 2.0 * old)
 
     def flipped(self, d: int, rows: IntArray) -> None:
-        # its gain was asked for just before
+        # `gain(d)` was called just before
         self._values[rows] = self._others[rows]
 
     def refuse_rise(self, gains: FloatArray, d: int) -> None:
-        """Refuse gains (P, 2) of pairs of states that rise from the smaller to the larger one."""
+        """Raise a ValueError if a gain (P, 2) rises from the smaller to the larger state."""
         excess = float((gains[:, 1] - gains[:, 0]).max())
         if excess > _SLACK * (1.0 + float(np.abs(self._values).max())):
             raise ValueError(
@@ -94,15 +95,14 @@ class Evaluated(Walk):
             )
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
-        """Return the values at the rows of X; one that is not finite is refused."""
+        """Return the values at the rows of X; raise a ValueError if one is not finite."""
         return self._function._in_blocks(self._function._evaluate, X, ())
 
 
 class Facilities(Walk):
-    """The best and the second best benefit of each user.
+    """Facility location; stores the best and the second best benefit of each user.
 
-    Without facility d a user has the second best if d is the best; and if it is not, what d is
-    worth is no more than the second best.
+    Without facility d, a user's benefit is the second best if d is the best, and else the best.
     """
 
     def __init__(self, benefits: FloatArray) -> None:
@@ -144,9 +144,10 @@ class Facilities(Walk):
 
 
 class Pieces(NamedTuple):
-    """Piecewise-linear profiles: of group g through the points start[g] to start[g + 1].
+    """Piecewise-linear profiles; that of group g interpolates points start[g] to start[g + 1].
 
-    The first point of each is (0, 0); they increase, and beyond the last the profile is constant.
+    The first point of each profile is (0, 0), the points increase, and the profile is constant
+    beyond the last point.
     """
 
     start: IntArray
@@ -155,9 +156,9 @@ class Pieces(NamedTuple):
 
     @classmethod
     def stack(cls, points: ArrayLike, values: ArrayLike) -> Pieces:
-        """Return profiles through rows of points (G, P) that do not decrease.
+        """Return profiles that interpolate rows of non-decreasing points (G, P).
 
-        Of equal ones the first counts.
+        Of several equal points in a row, the first is used.
         """
         table = np.asarray(points, dtype=np.float64)
         keep = np.diff(table, axis=1, prepend=-1.0) > 0
@@ -166,7 +167,7 @@ class Pieces(NamedTuple):
 
 
 class Groups(Walk):
-    r"""The sums of the groups, for :math:`\sum_gh_g(\sum_{i\in g}w_{gi}x_i)`.
+    r"""The function :math:`\sum_gh_g(\sum_{i\in g}w_{gi}x_i)`; stores the sum of each group.
 
     Parameters
     ----------
@@ -175,8 +176,9 @@ class Groups(Walk):
         Element `member[p]` is in group `group[p]` with weight `weight[p]`.
     n_groups : int
     profile : callable
+        The functions h.
     pieces : Pieces, optional
-        The same, for kernels.
+        The functions h as piecewise-linear functions, for the compiled kernels.
     """
 
     def __init__(
@@ -211,7 +213,7 @@ class Groups(Walk):
 
     def flipped(self, d: int, rows: IntArray) -> None:
         if self._pieces is None:
-            # a profile such as the root is steep at 0, where a sum must not be 0 but for rounding
+            # recompute: a profile such as the square root is steep at 0 and magnifies rounding
             self._sums[rows] = self._X[rows] @ self._incidence
             return
         groups, weight = self._of(d)
@@ -219,7 +221,7 @@ class Groups(Walk):
         self._sums[np.ix_(rows, groups)] += sign * weight
 
     def _of(self, d: int) -> tuple[IntArray, FloatArray]:
-        """Return the groups of an element and its weights in them."""
+        """Return the groups that contain element d, and its weights in them."""
         entries = slice(int(self._start[d]), int(self._start[d + 1]))
         return self._group[entries], self._weight[entries]
 
@@ -233,24 +235,24 @@ class Groups(Walk):
 def one_group(
     n: int, members: IntArray, weights: FloatArray, profile: Profile, pieces: Pieces | None
 ) -> Groups:
-    """Return the walk of a function of one weighted sum."""
+    """Return the `Walk` of a function of a single weighted sum."""
     return Groups(n, np.zeros(len(members), np.int64), members, weights, 1, profile, pieces)
 
 
 class Determinant(Walk):
-    r"""Conditional kernels of ever smaller ranges of elements, for :math:`\log\det K_{SS}`.
+    r"""The function :math:`\log\det K_{SS}`; stores conditional covariances of nested ranges.
 
-    The gain of d is the logarithm of its variance given the others in S. Each kernel is that of a
-    range around the element that was asked for last, given all of S outside of the range. Halving
-    a range takes the other half of it into account: a sweep in order halves each range once,
-    which costs no more than some determinants, and takes nothing back, which would be inaccurate
-    where K is nearly singular.
+    The gain of d is the logarithm of its variance given the other elements of S. Each stored
+    covariance is that of a range of elements around the current one, given all elements of S
+    outside the range. Halving a range conditions on the elements of S in its other half. A sweep in
+    order of index halves each range once, at the cost of a few determinants, and never undoes a
+    conditioning, which would be inaccurate where K is nearly singular.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
     on : bool
-        Whether S are the elements that are on, or those that are off.
+        Whether S is the set of elements that are on; otherwise it is the set of those off.
     """
 
     def __init__(self, K: FloatArray, on: bool = True) -> None:
@@ -262,7 +264,7 @@ class Determinant(Walk):
         self.renew()
 
     def renew(self) -> None:
-        # the range, and its kernel for each state
+        # (first, last, conditional covariance of this range for each state), widest range first
         self._levels = [(0, len(self._K), np.broadcast_to(self._K, (len(self._X), *self._K.shape)))]
 
     def gain(self, d: int) -> FloatArray:
@@ -273,7 +275,7 @@ class Determinant(Walk):
             own = slice(0, middle - first) if d < middle else slice(middle - first, last - first)
             self._halve(own)
             first, last, _ = self._levels[-1]
-        # within what a variance can be but for rounding
+        # clip to the range of a conditional variance, which rounding may leave
         most = self._variance[d]
         variance = np.log(np.clip(self._levels[-1][2][:, 0, 0], EPS * most, most))
         return np.asarray(variance if self._on else -variance)
@@ -282,12 +284,12 @@ class Determinant(Walk):
         self._climb(d)
 
     def _climb(self, d: int) -> None:
-        """Forget the ranges that do not have element d."""
+        """Drop the ranges that do not contain element d."""
         while not self._levels[-1][0] <= d < self._levels[-1][1]:
             self._levels.pop()
 
     def _halve(self, own: slice) -> None:
-        """Add one half of the last range, given those of the other half that are in S."""
+        """Append one half of the last range, conditioned on the elements of S in the other half."""
         first, last, K = self._levels[-1]
         other = slice(own.stop, last - first) if own.start == 0 else slice(0, own.start)
         given = self._X[:, first:last][:, other]
@@ -306,7 +308,7 @@ class Determinant(Walk):
 
 
 def cholesky(blocks: FloatArray) -> FloatArray:
-    """Return the factors of positive definite matrices, which rounding may have made singular."""
+    """Return Cholesky factors; a small ridge is added if rounding made a matrix singular."""
     ridge = 0.0
     while True:
         try:

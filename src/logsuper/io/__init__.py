@@ -1,4 +1,4 @@
-"""Models as files: the format of the UAI inference competitions."""
+"""Reading and writing models in the format of the UAI inference competitions."""
 
 from logsuper.io._uai import read_evidence, read_uai, write_uai
 

@@ -10,9 +10,9 @@ from logsuper.bounds import need_pairwise
 from logsuper.io._tokens import Tokens
 from logsuper.model import LogSupermodular
 
-# Logarithms of table entries that are written: e^-600 and e^600 are ordinary numbers.
+# Largest absolute logarithm of a table entry that is written: e^-600 and e^600 fit float64.
 _RANGE = 600.0
-# How many equal factors may stand for one that is beyond that range.
+# Maximum number of equal factors into which a factor beyond that range is split.
 _COPIES = 1000
 
 
@@ -20,7 +20,7 @@ _COPIES = 1000
 class Factor:
     """A table over the states of its scope, the last variable changing fastest.
 
-    A constant has a single entry, whatever its scope.
+    A constant factor has a single entry, whatever its scope.
     """
 
     number: int
@@ -42,7 +42,7 @@ def read_factors(tokens: Tokens) -> tuple[int, list[Factor]]:
             raise ValueError(f"{tokens.name}: variable {i} has {size} states; only 2 can be read")
     count = tokens.integer("the number of factors")
     if count > tokens.left:
-        raise ValueError(f"{tokens.name} ends too early: no room for {count} factors")
+        raise ValueError(f"{tokens.name} ends too early: it is too short for {count} factors")
     scopes = [_read_scope(tokens, k, n) for k in range(count)]
     factors = [Factor(k, scope, _read_table(tokens, k, scope)) for k, scope in enumerate(scopes)]
     if tokens.left:
@@ -65,7 +65,7 @@ def _read_scope(tokens: Tokens, k: int, n: int) -> tuple[int, ...]:
 
 
 def _read_table(tokens: Tokens, k: int, scope: tuple[int, ...]) -> tuple[float, ...]:
-    """Return the entries of a factor; those of a large one are all equal, and one is kept."""
+    """Return the entries of a factor; of more than two variables, only constants are allowed."""
     what = f"the table of factor {k} on {scope}"
     size = tokens.integer(what)
     if len(scope) > 59 or size != 1 << len(scope):
@@ -84,13 +84,13 @@ def _read_table(tokens: Tokens, k: int, scope: tuple[int, ...]) -> tuple[float, 
 
 
 def model_factors(model: LogSupermodular, hard: bool) -> Iterator[Factor]:
-    """Yield the factors of a pairwise model; if `hard`, a zero fixes what is fixed."""
+    """Yield the factors of a pairwise model; if `hard`, fixed elements get a zero in a factor."""
     terms: list[tuple[tuple[int, ...], list[float]]] = []
     if model.f.n == 0:
         terms.append(((), [model.constant]))
     else:
         pairwise = need_pairwise(model.f, "write_uai")
-        # every element has a table of its own: the constant goes there, in equal parts
+        # every element has a factor of its own: the constant is divided equally among these
         share = model.constant / model.f.n
         fields = zip(model.free.tolist(), pairwise.t.tolist(), strict=True)
         terms += [((i,), [share, share + field]) for i, field in fields]
@@ -110,7 +110,7 @@ def model_factors(model: LogSupermodular, hard: bool) -> Iterator[Factor]:
 
 
 def _copies(scope: tuple[int, ...], logs: list[float]) -> int:
-    """Return how many equal factors it takes to write a table with these logarithms."""
+    """Return the number of equal factors needed to write a table with these logarithms."""
     largest = max(map(abs, logs))
     if largest > _RANGE * _COPIES:
         where = f"of the elements {scope}" if scope else "of the model's constant"

@@ -13,13 +13,13 @@ from logsuper.functions import Cut, Modular
 from logsuper.io._factors import Factor
 from logsuper.model import LogSupermodular
 
-# How much more likely two elements may be to differ, in nats, before a pair counts as repulsive.
+# Tolerated negative log-odds of agreement of a pair (relative, or in nats below 1) due to rounding.
 _ROUNDING = 1e-12
 
-# Factors on one pair that an error names.
+# Maximum number of factors on one pair that an error message lists.
 _LISTED = 3
 
-# The logarithm of the product of the factors on a pair i < j, shape (2, 2), and these factors.
+# Logarithm of the product of the factors on a pair i < j, shape (2, 2), and the factors.
 Pairs = dict[tuple[int, int], tuple[FloatArray, list[Factor]]]
 
 
@@ -56,7 +56,7 @@ def product(
 
 
 def _multiply(name: str, n: int, factors: Iterable[Factor]) -> tuple[float, FloatArray, Pairs]:
-    """Return the logarithms of the products: a constant, of each variable, and of each pair."""
+    """Return the logarithms of the products of constants, per variable and per pair."""
     constant = 0.0
     unary = np.zeros((n, 2))
     pairs: Pairs = {}
@@ -83,7 +83,7 @@ def _multiply(name: str, n: int, factors: Iterable[Factor]) -> tuple[float, Floa
 
 
 def _settle(name: str, unary: FloatArray, pairs: Pairs, evidence: dict[int, int]) -> dict[int, int]:
-    """Return the evidence, and the value of each variable that zeros leave no other."""
+    """Return the evidence, plus each variable for which zeros in the tables leave one value."""
     possible = np.isfinite(unary)
     for variable, value in evidence.items():
         possible[variable, 1 - value] = False
@@ -113,8 +113,8 @@ def _weight(name: str, table: FloatArray, sources: list[Factor]) -> float:
     agree, differ = float(table[0, 0] + table[1, 1]), float(table[0, 1] + table[1, 0])
     if agree < differ - _ROUNDING * max(1.0, abs(differ)):
         raise ValueError(
-            f"{name} is not log-supermodular: {_list(sources)} is repulsive, its variables rather "
-            "differ than agree (p00 p11 < p01 p10)"
+            f"{name} is not log-supermodular: {_list(sources)} is repulsive, its variables prefer "
+            "to differ (p00 p11 < p01 p10)"
         )
     if math.isinf(differ):
         raise ValueError(
@@ -125,6 +125,6 @@ def _weight(name: str, table: FloatArray, sources: list[Factor]) -> float:
 
 
 def _list(factors: list[Factor]) -> str:
-    """Return the factors in words, the first of many."""
+    """Return the factors as text, at most the first few."""
     more = [f"{len(factors) - _LISTED} more"] if len(factors) > _LISTED else []
     return " and ".join([*map(str, factors[:_LISTED]), *more])

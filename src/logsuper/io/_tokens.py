@@ -1,4 +1,4 @@
-"""A text file as words, read one by one, with errors that say what should have stood there."""
+"""Reading a text file word by word, with errors that say what was expected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FilePath = str | os.PathLike[str]
 
 
 class Tokens:
-    """The words of a file, one after the other."""
+    """The words of a file, read in order."""
 
     def __init__(self, path: FilePath) -> None:
         self.name = os.fspath(path)
@@ -22,15 +22,15 @@ class Tokens:
 
     @property
     def left(self) -> int:
-        """How many words there still are."""
+        """Number of words that have not been read."""
         return len(self._words) - self._at
 
     def words(self, count: int, what: str) -> list[str]:
-        """Return the next words; refuse a count that the rest of the file cannot hold."""
+        """Return the next words; raise a ValueError if the file has fewer."""
         if count > self.left:
             raise ValueError(
-                f"{self.name} ends too early: {what} should stand there, {count} words or more, "
-                f"and {self.left} are left"
+                f"{self.name} ends too early: expected {what}, at least {count} words, but "
+                f"{self.left} are left"
             )
         self._at += count
         return self._words[self._at - count : self._at]
@@ -66,8 +66,8 @@ class Tokens:
 
 
 def _number(word: str) -> float:
-    """Return a word as a number, NaN if it is none."""
+    """Return a word as a number, NaN if it is not one."""
     try:
-        return math.nan if "_" in word else float(word)  # Python's 1_000 is not of the format
+        return math.nan if "_" in word else float(word)  # Python's 1_000 is not valid here
     except ValueError:
         return math.nan

@@ -1,4 +1,4 @@
-"""The format of the UAI inference competitions: a graphical model as a table for each factor."""
+"""The format of the UAI inference competitions: a graphical model with one table per factor."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def read_uai(
         A MARKOV (or BAYES) network of binary variables whose factors have at most two variables
         each; larger factors must be constant. Factors on the same pair are multiplied first.
     evidence : str, path or mapping, optional
-        An evidence file, or values of variables such as ``{3: 1}``, to condition on.
+        An evidence file, or a mapping of variables to values such as ``{3: 1}``, to condition on.
 
     Returns
     -------
     LogSupermodular
-        Its log Z is the logarithm of the partition function of the file (given the evidence, the
-        sum over the states that agree with it). Variables that zeros in the tables leave no choice
-        are fixed.
+        Its log Z is the logarithm of the partition function of the file (with evidence, the sum
+        over the states that agree with it). Variables for which zeros in the tables leave only one
+        value are fixed.
 
     Raises
     ------
     ValueError
-        If the file is damaged, or the model is not log-supermodular: a factor that makes two
-        variables rather differ than agree is named with its scope and table. Also if a zero forbids
-        some state of two variables without fixing one of them.
+        If the file is damaged, or the model is not log-supermodular: the message names the
+        repulsive factor with its scope and table. Also if a zero forbids some state of two
+        variables without fixing one of them.
 
     Examples
     --------
@@ -65,8 +65,8 @@ def read_evidence(path: FilePath) -> dict[int, int]:
     Parameters
     ----------
     path : str or path
-        The number of observed variables, then each with its value; the older form, in which a 1
-        (the number of samples) comes first, is understood too.
+        The file holds the number of observed variables, then each variable with its value. The
+        older form, in which a 1 (the number of samples) comes first, is read too.
 
     Returns
     -------
@@ -85,14 +85,14 @@ def read_evidence(path: FilePath) -> dict[int, int]:
     tokens = Tokens(path)
     if tokens.left == 0:
         raise ValueError(f"{tokens.name} is empty; without evidence it should say 0")
-    if tokens.left % 2 == 0:  # a count and pairs are an odd number of numbers
+    if tokens.left % 2 == 0:  # a count and pairs make an odd number of words: this is the old form
         samples = tokens.integer("the number of samples")
         if samples != 1:
             raise ValueError(f"{tokens.name} holds {samples} samples of evidence; keep one of them")
     count = tokens.integer("the number of observed variables")
     if tokens.left != 2 * count:
         raise ValueError(
-            f"{tokens.name} announces {count} observed variables, which take {2 * count} numbers, "
+            f"{tokens.name} declares {count} observed variables, which need {2 * count} numbers, "
             f"but {tokens.left} follow"
         )
     found: dict[int, int] = {}
@@ -113,15 +113,15 @@ def write_uai(model: LogSupermodular, path: FilePath, evidence: FilePath | None 
     model : LogSupermodular
         Its function must be pairwise.
     path : str or path
-        The file appears when it is complete; an old one stays until then.
+        Written atomically: an existing file is replaced when the new one is complete.
     evidence : str or path, optional
-        Where to write the fixed elements of the model. Without it they are fixed by a zero in the
-        table of their own factor.
+        File to write the fixed elements of the model to. By default, they are fixed by a zero in
+        the table of a factor of their own.
 
     Notes
     -----
-    `read_uai` gives the model back, its constant included, to rounding. A field or weight too large
-    for one table is spread over several factors with the same scope.
+    `read_uai` returns the same model, including its constant, up to rounding. A field or weight too
+    large for one table is split into several factors with the same scope.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pages, tables and pictures: what experiments and the command line report with."""
+"""Pages, tables and pictures for the reports of experiments and the command line."""
 
 from logsuper.report import _chart as chart
 from logsuper.report import _sheet as sheet

@@ -1,4 +1,4 @@
-"""Charts, drawn with matplotlib, which is optional."""
+"""Charts, drawn with matplotlib (an optional dependency)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DPI = 220
 
 
 def require() -> Any:
-    """Return matplotlib, or say how to get it."""
+    """Return matplotlib; if it is missing, raise an error that says how to install it."""
     try:
         import matplotlib
     except ModuleNotFoundError as error:
@@ -31,28 +31,28 @@ def draw(
     legend: int = 4,
     **options: Any,
 ) -> bytes:
-    """Return a chart as a PNG; it looks the same whatever the settings of the user are.
+    """Return a chart as a PNG, independent of the user's matplotlib settings.
 
     Parameters
     ----------
     paint : callable
-        Called with the panels, an array of axes; the legend is about what is in the first.
+        Called with the array of axes; the legend describes the first panel.
     size : pair of float
         Width and height in inches.
     shape : pair of int
         Rows and columns of panels.
     legend : int
-        Columns of the legend.
+        Number of columns of the legend.
     **options
-        Those of `matplotlib.figure.Figure.subplots`.
+        Options of `matplotlib.figure.Figure.subplots`.
 
     Returns
     -------
     bytes
-        The same for the same chart.
+        The same chart gives the same bytes.
     """
     matplotlib, buffer = require(), io.BytesIO()
-    from matplotlib.figure import Figure  # no window belongs to it
+    from matplotlib.figure import Figure  # unlike pyplot, opens no window
 
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
         figure = Figure(figsize=size, dpi=_DPI, layout="constrained")

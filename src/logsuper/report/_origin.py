@@ -1,4 +1,4 @@
-"""What a page was made with, and how long it took."""
+"""Versions and commit that a page was made with, and durations as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["commit", "duration", "versions"]
 
 
 def versions() -> str:
-    """Return what a result may depend on, in one line."""
+    """Return the versions that a result may depend on, in one line."""
     found = commit()
     return (
         f"logsuper {logsuper.__version__}{f' (commit {found[:12]})' if found else ''}, "
@@ -29,7 +29,7 @@ def versions() -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration as readable text."""
     if seconds < 0.1:
         return f"{1e3 * seconds:.0f} ms"
     if seconds < 10:
@@ -39,7 +39,7 @@ def duration(seconds: float) -> str:
 
 
 def commit(package: Path | None = None) -> str | None:
-    """Return the commit that is checked out where the package lies; None outside of a clone.
+    """Return the commit that is checked out in the clone of the package; None outside a clone.
 
     Parameters
     ----------
@@ -49,13 +49,13 @@ def commit(package: Path | None = None) -> str | None:
     Returns
     -------
     str or None
-        Forty hexadecimal digits. Changes that are not committed are not seen.
+        Forty hexadecimal digits. Uncommitted changes are not detected.
     """
     start = (Path(logsuper.__file__).parent if package is None else package).resolve()
     for root in start.parents:
-        # an environment within a clone is fine, one within somebody else's repository is not
+        # an environment inside a clone of logsuper counts, one inside another repository does not
         if (root / ".git").exists() and (root / "src" / "logsuper" / "__init__.py").exists():
-            # nothing is run or believed there but where HEAD points, so the owner does not matter
+            # only the target of HEAD is read, so that a folder of another owner is safe
             command = ["git", "-C", str(root), "-c", "safe.directory=*", "rev-parse", "HEAD"]
             with contextlib.suppress(OSError, subprocess.CalledProcessError):
                 done = subprocess.run(command, capture_output=True, text=True, check=True)

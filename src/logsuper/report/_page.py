@@ -1,4 +1,4 @@
-"""Pages: what there is to say, written as one page of HTML that needs nothing else, or Markdown."""
+"""Report pages, written as one self-contained HTML page or as Markdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Finding", "Page", "Picture", "Section", "write_files"]
 
 
 class Finding(NamedTuple):
-    """What the paper says, and what was found here."""
+    """A statement of the paper, and the corresponding result of this run."""
 
     paper: str
     found: str
@@ -33,11 +33,11 @@ class Picture:
     Attributes
     ----------
     name : str
-        Name of its file, without the ending.
+        Name of its file, without the suffix.
     png : bytes
     caption : str
     shipped : bool
-        Whether it shows nothing but what ships with the package, so that it may be published.
+        Whether it shows only images that ship with the package, so that it may be published.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Picture:
 
     @property
     def source(self) -> str:
-        """The picture as an address that holds all of it."""
+        """The picture as a data URL."""
         return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
@@ -58,7 +58,7 @@ class Section:
     Attributes
     ----------
     name : str
-        "table1", for instance.
+        Identifier, such as "table1".
     title : str
     text : tuple of str or Finding
         Paragraphs of plain text, before the tables.
@@ -67,9 +67,9 @@ class Section:
     seeds : tuple of int
         The seeds of the numbers in it.
     seconds : float
-        How long they took in this run; those that were done before take no time.
+        Time to compute them in this run, without parts that were finished in an earlier run.
     images : bool
-        Whether it is about the images of the setting.
+        Whether it uses the images of the setting.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Page:
     lead : str
         The first paragraph.
     facts : tuple of (str, str)
-        How it was made: names and values. A value named "command" is set as code.
+        How the page was made: names and values. The value of "command" is shown as code.
     sections : tuple of Section
 
     Examples
@@ -118,20 +118,20 @@ class Page:
     sections: tuple[Section, ...]
 
     def html(self) -> str:
-        """Return the page with its pictures inside: no other file, no script, no network."""
+        """Return the page with embedded pictures; it needs no other file, script or network."""
         return _environment(autoescape=True).get_template("page.html").render(page=self)
 
     def markdown(self) -> str:
-        """Return the page as GitHub shows it; its pictures and CSVs are files next to it."""
+        """Return the page as GitHub Markdown; its pictures and CSV files are stored next to it."""
         environment = _environment(finalize=_escape)
         environment.filters["code"] = _code
         text = environment.get_template("page.md").render(page=self)
         return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n"
 
     def files(self) -> dict[str, bytes]:
-        """Return ``report.html``, ``report.md``, a CSV for each table, and pictures for Markdown.
+        """Return ``report.html``, ``report.md``, one CSV per table, and pictures for Markdown.
 
-        Pictures that show more than what ships with the package are in the HTML page alone.
+        Pictures of images that do not ship with the package are in the HTML page only.
         """
         files: dict[str, bytes] = {}
         for section in self.sections:
@@ -145,7 +145,7 @@ class Page:
 
 
 def write_files(files: Mapping[str, bytes], out: str | os.PathLike[str]) -> list[Path]:
-    """Write files into a folder, which is made if it is not there; each is whole or absent."""
+    """Write files atomically into a folder, which is created if necessary."""
     paths = [Path(out) / name for name in files]
     for path, content in zip(paths, files.values(), strict=True):
         with atomic_write(path) as file:
@@ -165,14 +165,14 @@ def _environment(**options: Any) -> jinja2.Environment:
 
 
 def _escape(value: Any) -> str:
-    """Return what a template of Markdown shows, escaped unless it is Markdown already."""
+    """Return a value of a Markdown template as text, escaped unless it is marked as safe."""
     return value if isinstance(value, Markup) else as_markdown(str(value))
 
 
 def _code(text: str) -> Markup:
-    """Return text as code in Markdown, between more backticks than it has anywhere in a row."""
+    """Return text as Markdown code, fenced by more backticks than it has in a row."""
     line = " ".join(text.splitlines())
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
-    # Markdown takes off one space at both ends, which keeps backticks there apart from the fence
+    # Markdown strips one space at each end, which separates backticks in the text from the fence
     space = " " * (len(fence) > 1)
     return Markup(f"{fence}{space}{line}{space}{fence}")

@@ -1,4 +1,4 @@
-"""Sheets of small images, drawn pixel by pixel with Pillow: no plotting library is needed."""
+"""Sheets of small images, drawn pixel by pixel with Pillow, without a plotting library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INK, _PAPER, _GROUND = (34, 40, 49), (255, 255, 255), "#e4e8ec"
 _UNSEEN = (230, 172, 60)  # pixels without an observation
 _ADDED, _LOST = (213, 62, 40), (40, 120, 200)
 _HOT = (196, 78, 0)
-_BOX, _GAP, _LINE = 220, 12, 26  # side of a panel, space between them, height of a line of text
+_BOX, _GAP, _LINE = 220, 12, 26  # pixels: side of a panel, space between panels, height of text
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class Panel:
     pixels : ndarray of shape (height, width, 3), uint8
     title : str
     scale : tuple of str
-        What the ends of the colours mean; empty where that is plain.
+        Labels of the ends of the colour bar; may be empty.
     bar : ndarray of shape (1, steps, 3), uint8, optional
-        The colours from one end to the other.
+        The colour bar.
     """
 
     pixels: NDArray[np.uint8]
@@ -42,13 +42,13 @@ class Panel:
 
     @property
     def zoom(self) -> int:
-        """How many times larger it is on the sheet: a whole number, so that pixels stay pixels."""
+        """Integer magnification on the sheet, so that pixels stay sharp."""
         longest: int = max(self.pixels.shape[:2])
         return max(1, round(_BOX / longest))
 
 
 def grey(values: ArrayLike, title: str = "") -> Panel:
-    """Return numbers from 0 to 1 between paper and ink; NaN, not observed, has its own colour."""
+    """Return numbers from 0 (white) to 1 (dark); NaN, not observed, has its own colour."""
     return Panel(_blend(values, _PAPER, _INK), title)
 
 
@@ -60,7 +60,7 @@ def doubt(probabilities: ArrayLike, title: str = "") -> Panel:
 
 
 def judged(mask: ArrayLike, truth: ArrayLike, title: str = "") -> Panel:
-    """Return a mask with its wrong pixels in colour: red where it adds, blue where it loses."""
+    """Return a mask with false positives in red and false negatives in blue."""
     found, right = np.asarray(mask) > 0, np.asarray(truth) > 0
     pixels = _blend(found, _PAPER, _INK)
     pixels[found & ~right] = _ADDED
@@ -84,7 +84,7 @@ def signed(values: ArrayLike, title: str = "") -> Panel:
 def _blend(
     values: ArrayLike, low: tuple[int, int, int], high: tuple[int, int, int]
 ) -> NDArray[np.uint8]:
-    """Return the colours between two for numbers from 0 to 1."""
+    """Return colours interpolated between two, for numbers from 0 to 1."""
     share = np.asarray(values, dtype=np.float64)[..., None]
     pixels = np.array(low) + np.clip(share, 0.0, 1.0) * (np.array(high) - np.array(low))
     return np.where(np.isnan(share), np.array(_UNSEEN), np.rint(np.nan_to_num(pixels))).astype(
@@ -93,16 +93,16 @@ def _blend(
 
 
 def draw(rows: Sequence[Sequence[Panel]], texts: Sequence[str] = ()) -> bytes:
-    """Return rows of panels, one below the other, as a PNG; the same rows give the same bytes.
+    """Return rows of panels as a PNG; the same rows give the same bytes.
 
-    Titles are shown where they differ from those of the row above. Images of less than 220 pixels
-    are enlarged by a whole number, so that pixels stay pixels.
+    Titles are shown if they differ from those of the row above. Images of less than 220 pixels are
+    enlarged by an integer factor, so that pixels stay sharp.
 
     Parameters
     ----------
     rows : sequence of sequence of Panel
     texts : sequence of str
-        A line of text above each row, where it is not empty; none by default.
+        A line of text above each row, omitted if empty; none by default.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One type of table, which every writer takes: Markdown and CSV here, HTML by the page template."""
+"""The table type of all reports: Markdown and CSV here, HTML by the page template."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from logsuper._base import FloatArray
 
 __all__ = ["Table", "as_markdown", "least", "show"]
 
-# What Markdown reads as more than itself; an ampersand only where an entity follows.
+# Characters with a meaning in Markdown; an ampersand only if it begins an entity.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~$]|&(?=#?\w+;))")
-# A number, with an error and a unit if need be, or a dash; "60 images" is text.
+# A number, possibly with an error and a short unit, or a dash; "60 images" is text.
 _NUMBER = re.compile(r"(?!.*[^\W\d_]{4})([-+−±<>≤≥≈~]?\s*\.?\d|[-–—]?$)")
 _SHOWN, _FULL = "z.2f", ".9g"
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table; its cells are text as soon as it is made, so that all writers show the same.
+    """A table; its cells are converted to text on creation, so that all formats agree.
 
     Attributes
     ----------
     title : str
     head : sequence of str
     rows : sequence of sequence
-        Cells. Text and integers are shown as they are, NaN and None as nothing, other numbers by
+        Cells. Text and integers are shown unchanged, NaN and None as empty cells, other numbers by
         `format`. A pair is a number and its error; an array has the numbers of several seeds, shown
         as mean ± standard deviation.
     note : str
-        What a reader must know to read it; may be empty.
+        Explanation below the table; may be empty.
     name : str
-        Name of its CSV file, without the ending.
+        Name of its CSV file, without the suffix.
     format : str
-        How numbers are shown.
+        Format specification of numbers.
     data : sequence of sequence
         All numbers for the CSV file, the head first; the shown cells if empty.
     best, quoted : frozenset of (int, int)
-        Rows and columns of cells in bold, and of those that repeat what somebody else has found.
+        Rows and columns of cells in bold, and of cells quoted from other publications (italics).
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns have nothing but numbers, or dashes: they are set to the right."""
+        """Whether each column has only numbers or dashes, and is aligned to the right."""
         return [all(_NUMBER.match(row[j]) for row in self.rows) for j in range(len(self.head))]
 
     def markdown(self) -> str:
@@ -90,14 +90,14 @@ class Table:
         return text.getvalue()
 
     def _marked(self, i: int, j: int) -> str:
-        """Return a cell for Markdown, the best in bold and what is quoted in italics."""
+        """Return a cell for Markdown: best cells in bold, quoted cells in italics."""
         marks = "**" * ((i, j) in self.best) + "*" * ((i, j) in self.quoted)
         text = as_markdown(self.rows[i][j])
         return f"{marks}{text}{marks}" if text else ""
 
 
 def least(numbers: FloatArray, row: int = 0, column: int = 1) -> frozenset[tuple[int, int]]:
-    """Return the places of the least number of each column; the first is at (row, column).
+    """Return the cells with the least number of each column; numbers[0, 0] is at (row, column).
 
     Examples
     --------
@@ -110,7 +110,7 @@ def least(numbers: FloatArray, row: int = 0, column: int = 1) -> frozenset[tuple
 
 
 def as_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
+    """Return text escaped for Markdown, on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""Words with numbers in them: templates of plain text, which are no business of the code."""
+"""Texts of reports, kept as templates outside the code and filled in with numbers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["Words"]
 class Words:
     """The texts of a template, filled in.
 
-    A template names its texts by ``{% set name %} ... {% endset %}``. Empty lines divide
-    paragraphs; ``=>`` divides what the paper says from what was found. A value that is missing is
-    an error.
+    A template names its texts by ``{% set name %} ... {% endset %}``. Empty lines separate
+    paragraphs; ``=>`` separates a statement of the paper from the result of this run. A missing
+    value is an error.
 
     Parameters
     ----------
     package : str
         The package with the folder ``words``.
     template : str
-        The name of a file there, without its ending ``.txt``.
+        Name of a file in that folder, without its suffix ``.txt``.
     **values
-        What the template may use. Numbers are written as ``{{ value | form(".2f") }}``, several as
-        ``{{ values | each(".2f") }}``, with slashes between them.
+        Variables of the template. A number is written as ``{{ value | form(".2f") }}``, several
+        numbers as ``{{ values | each(".2f") }}``, with slashes between them.
     """
 
     def __init__(self, package: str, template: str, **values: Any) -> None:
-        # plain text: what becomes a page is escaped there, whatever it was made of
+        # plain text, without autoescape: the page escapes it
         environment = jinja2.Environment(
             loader=jinja2.PackageLoader(package, "words"),
             undefined=jinja2.StrictUndefined,
@@ -44,7 +44,7 @@ class Words:
         self._texts = vars(environment.get_template(f"{template}.txt").make_module(values))
 
     def __getitem__(self, name: str) -> str:
-        """Return a text of one line."""
+        """Return a text as one line."""
         return " ".join(str(self._texts[name]).split())
 
     def section(self, name: str, **parts: Any) -> Section:
@@ -52,7 +52,7 @@ class Words:
         return Section(name, self["title"], self.paragraphs("text"), **parts)
 
     def table(self, name: str, head: Sequence[str], rows: Sequence[Any], **options: Any) -> Table:
-        """Return the table with the texts ``name_title`` and ``name_note`` of this template."""
+        """Return a table titled ``name_title`` with the note ``name_note`` of this template."""
         title, note = self[f"{name}_title"], self[f"{name}_note"]
         return Table(title, head, rows, note, name, **options)
 

@@ -1,4 +1,4 @@
-"""Samples, exact and approximate, and what can be estimated from them."""
+"""Exact and approximate samplers, and estimators based on samples."""
 
 from logsuper.sampling._budget import Progress
 from logsuper.sampling._cftp import sample_fields

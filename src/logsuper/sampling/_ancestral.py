@@ -1,12 +1,12 @@
-r"""Exact samples of pairwise models without cycles, from the roots of the trees to the leaves.
+r"""Exact samples of pairwise models without cycles, drawn from the roots to the leaves.
 
-For an element c below p, with the edge of weight w and the field :math:`u_c` that c has by itself
-and from the elements below it, p receives the field
+Let c be a child of p by an edge of weight w, and let :math:`u_c` be its field plus the messages
+from its own children. Then c sends p the message
 
 .. math:: m(u_c,w)=\log\frac{e^{u_c}+e^{-w}}{1+e^{u_c-w}} ,
 
-and given :math:`x_p` the field of c is :math:`u_c+w(2x_p-1)`. No chain runs, so that strong weights
-cost no more than weak ones.
+and given :math:`x_p` the field of c is :math:`u_c+w(2x_p-1)`. There is no Markov chain, so that
+the cost does not depend on the weights.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import logistic_noise
 from logsuper.structures import Pairwise
 
-# Numbers of one batch of noise.
+# Float64 numbers per batch of noise.
 _BLOCK = 1 << 20
-# Operations, of about a nanosecond, for each number of a sample.
+# Operations (about one nanosecond each) per element of a sample.
 _NUMBER = 50.0
 
 
@@ -42,7 +42,7 @@ def sample(
     Parameters
     ----------
     f : SubmodularFunction
-        Pairwise, without cycles: chains and trees.
+        Pairwise and without cycles: chains, trees, forests.
     count : int
     meter : Meter
     seed : int, Generator or None
@@ -58,7 +58,7 @@ def sample(
     NotApplicable
         If f is not pairwise, or has a cycle.
     TooLarge
-        If this many samples are beyond the budget.
+        If this number of samples exceeds the budget.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def sample(
     for first in range(0, total, rows):
         block = X[first : first + rows]
         noise = logistic_noise(key, range(first, first + len(block)), 0, f.n)[:, 0]
-        block[:] = noise < fields  # right for the roots
+        block[:] = noise < fields  # final for the roots; children are overwritten below
         for (parent, child), w in zip(pairs.tolist(), weights.tolist(), strict=True):
             given = fields[child] + np.where(block[:, parent] == 1, w, -w)
             block[:, child] = noise[:, child] < given
@@ -94,15 +94,15 @@ def sample(
 
 
 def _fields(pairwise: Pairwise, pairs: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the field of each element by itself and from the elements below it."""
+    """Return the field of each element plus the messages from its children."""
     u = pairwise.t.tolist()
     for (parent, child), w in zip(pairs[::-1].tolist(), weights[::-1].tolist(), strict=True):
         size = abs(u[child])
-        # m is odd in u, at most w, and this form loses no digits where either is large
+        # m is odd in u and bounded by w; this form is accurate for large u and w
         log_sums = math.log1p(math.exp(-w - size)) - math.log1p(math.exp(-abs(w - size)))
         u[parent] += math.copysign(min(w, size) + log_sums, u[child])
     fields = np.array(u)
-    # half of what can be: the weight of one more edge is added to a field
+    # half of the largest number, since the weight of the parent's edge is added to a field
     if not (np.abs([*fields, *weights]) < np.finfo(np.float64).max / 2.0).all():
         raise ValueError(f"ancestral: the fields of {pairwise.as_function()!r} overflow; rescale f")
     return fields

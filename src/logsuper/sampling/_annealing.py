@@ -1,7 +1,7 @@
-"""Annealed importance sampling in both directions: log Z between two averages.
+"""Annealed importance sampling in both directions, which encloses log Z between two averages.
 
-R. M. Neal, "Annealed importance sampling", Statistics and Computing 11, 2001; started also from
-exact samples of the model and run backwards as by R. B. Grosse, Z. Ghahramani and R. P. Adams,
+R. M. Neal, "Annealed importance sampling", Statistics and Computing 11, 2001. The chains are also
+run backwards from exact samples, following R. B. Grosse, Z. Ghahramani and R. P. Adams,
 "Sandwiching the marginal likelihood using bidirectional Monte Carlo", 2015.
 """
 
@@ -34,21 +34,22 @@ def log_partition(
     r"""Anneal from the modular part of f to f, and from exact samples of f back.
 
     Along :math:`f_b=b\,g-t^\top x` with :math:`0=b_0<\dots<b_K=1`, where :math:`-t^\top x` are the
-    modular terms of f, a chain collects the work
+    modular terms of f, a chain accumulates the log-weight
     :math:`\log w=-\sum_k(b_{k+1}-b_k)\,g(x_k)`, with a sweep at :math:`b_k` before :math:`x_k`.
-    :math:`E\,w=e^{A(1)-A(0)}` one way, and :math:`E\,1/w=e^{A(0)-A(1)}` on the way back; by Jensen
-    :math:`E\log w` is below :math:`A(1)-A(0)` on the way there, and above it on the way back.
+    Forwards :math:`E\,w=e^{A(1)-A(0)}`, and backwards :math:`E\,1/w=e^{A(0)-A(1)}`. By Jensen's
+    inequality :math:`E\log w` is at most :math:`A(1)-A(0)` forwards, and at least that backwards.
 
     Parameters
     ----------
     f : SubmodularFunction
     meter : Meter
     n_samples : int
-        Independent chains each way.
+        Number of independent chains per direction.
     steps : int
-        The more, the closer the two averages.
+        Number of steps of the path; more steps bring the two averages closer.
     max_iter : int
-        Of coupling from the past, which gives the chains on the way back their start.
+        Maximum number of sweeps of coupling from the past, which provides the initial states of
+        the backward chains.
     seed : int, Generator or None
     n_jobs : int, optional
     confidence : float
@@ -56,9 +57,9 @@ def log_partition(
     Returns
     -------
     Bound
-        The value is halfway between the two averages; `interval` reaches from the lower to the
-        upper one, and further by their sampling errors at the given confidence (central limit
-        theorem), with an allowance for chains that may not have come up where hardly any differs.
+        The value is the midpoint of the two averages. `interval` extends from the lower to the
+        upper average, widened by their sampling errors at the given confidence (central limit
+        theorem), with an allowance for rare states if almost all chains have the same weight.
         ``details`` has the averages as ``"lower"`` and ``"upper"``.
 
     Examples
@@ -81,7 +82,7 @@ def log_partition(
     chains = 2 * (scan.operations(total, 1, len(points) - 2) + total * scan.energy_cost * steps)
     what = f"{total} chains of {f.n} elements and {steps} steps each way"
     meter.require(scan.operations(total, 2, 1) + chains, what)
-    meter.count = 3 * total  # exact samples to start from, and chains both ways
+    meter.count = 3 * total  # initial exact samples, forward chains and backward chains
     independent = logistic_noise(keys[0], problems, 0, f.n)[:, 0] < scan.modular
     exact = couple(scan, scan.modular[None], keys[1], total, cap, threads, meter)
     meter.require(chains, what)
@@ -104,10 +105,10 @@ def log_partition(
 
 
 def _error(f: SubmodularFunction, work: FloatArray) -> float:
-    """Return the standard error of the mean, with an allowance for chains that may be missing.
+    """Return the standard error of the mean, with an allowance for chains that were not observed.
 
-    A chain of probability p, however low its log w, takes at most -log(1 - p) off log E w, and no
-    more than g can make up for.
+    Chains of total probability p, however low their log w, lower log E w by at most -log(1 - p),
+    and by at most the range of g.
     """
     error = float(np.hypot(work.std(ddof=1) / np.sqrt(len(work)), rare(work)))
     g, _ = split_modular(f)
@@ -118,7 +119,7 @@ def _error(f: SubmodularFunction, work: FloatArray) -> float:
 def _work(
     scan: Scan, states: Bits, points: FloatArray, key: int, threads: int, meter: Meter
 ) -> FloatArray:
-    """Return log w of every chain along the points, whose first one the states have the law of."""
+    """Return log w of every chain along the points; the states are samples at the first point."""
     problems = np.arange(len(states), dtype=np.uint64)
     work = np.zeros(len(states))
     for k, step in enumerate(np.diff(points)):

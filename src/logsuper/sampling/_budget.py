@@ -1,4 +1,4 @@
-"""What sampling may cost, and how far it has come."""
+"""Budgets of operations and progress reports of samplers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from logsuper._base import check_callback, check_number
 from logsuper.bounds import TooLarge
 
-# Operations, of about a nanosecond: some three hours on one thread, minutes on many.
+# Default budget in operations (about one nanosecond each): some three hours on one thread.
 BUDGET = 1e13
-# Operations after which a loop looks up, well below a second.
+# Operations between two possible callbacks of a loop: well below a second.
 PIECE = 2e8
-# Seconds between two calls of a callback, half of what is promised.
+# Minimum seconds between two calls of a callback; the documentation promises one per second.
 _SECONDS = 0.5
 
 _REMEDIES = {
@@ -30,19 +30,19 @@ _REMEDIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a callback of a sampler, of "ti" or of "ais" is told.
+    """Argument of the callbacks of the samplers, of "ti" and of "ais".
 
     Attributes
     ----------
     operations : float
-        Done so far, in the unit of the budget: about a nanosecond each.
+        Operations done so far, in the unit of the budget: about one nanosecond each.
     planned : float
-        Known to be needed so far. Where nobody knows how many it will take, as in coupling from the
-        past, it grows.
+        Operations known to be needed so far. It grows if the total is not known in advance, as in
+        coupling from the past.
     finished : int
-        Samples so far.
+        Number of finished samples.
     n_samples : int
-        In all.
+        Total number of samples.
 
     Examples
     --------
@@ -61,11 +61,11 @@ class Progress:
 
 
 Callback = Callable[[Progress], object]
-"""Called at least each second, and at the end; whatever it raises ends the run."""
+"""Called at least once per second, and at the end; an exception that it raises ends the run."""
 
 
 class _Asked(Exception):
-    """What a rehearsal ends with."""
+    """Ends a dry run of a sampler at its call of `Meter.require`."""
 
     def __init__(self, operations: float) -> None:
         super().__init__()
@@ -73,16 +73,17 @@ class _Asked(Exception):
 
 
 class Meter:
-    """Counts operations against a budget, and calls a callback about once a second.
+    """Counts operations against a budget, and calls a callback about once per second.
 
     Parameters
     ----------
     method : str
-        Which errors name.
+        Name of the method, for error messages.
     budget : float
+        Maximum number of operations.
     callback : callable or None
     count : int
-        Samples in all.
+        Total number of samples.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Meter:
         self._rehearsing = False
 
     def require(self, operations: float, what: str) -> None:
-        """Refuse what takes more than is left, before any work."""
+        """Raise TooLarge, before any work, if the operations exceed the remaining budget."""
         if self._rehearsing:
             raise _Asked(operations)
         least = self._done + operations
@@ -117,7 +118,7 @@ class Meter:
             )
 
     def rehearse(self, run: Callable[[], object]) -> float:
-        """Return what a run would require, and end it there: before any work."""
+        """Return the operations that a run would require, without doing its work."""
         self._rehearsing = True
         try:
             run()
@@ -128,26 +129,26 @@ class Meter:
         return 0.0
 
     def affords(self, operations: float) -> bool:
-        """Return whether that much more is within the budget."""
+        """Return whether that many more operations are within the budget."""
         return self._planned + operations <= self.budget
 
     def plan(self, operations: float) -> None:
-        """Take note of what is known to be needed."""
+        """Add operations that are known to be needed."""
         self._planned += operations
 
     def spend(self, operations: float, samples: int = 0) -> None:
-        """Take note of what has been done, and of samples that are finished."""
+        """Add operations that have been done, and samples that are finished."""
         self._done += operations
         self._samples += samples
         self.beat()
 
     @property
     def pulse(self) -> Callable[[], None] | None:
-        """What long loops call now and then; None where nobody listens."""
+        """Function that long loops call regularly; None without a callback."""
         return None if self._callback is None else self.beat
 
     def beat(self) -> None:
-        """Call the callback, if it has been silent for long."""
+        """Call the callback if the last call was long enough ago."""
         if self._callback is not None and time.monotonic() - self._last >= _SECONDS:
             self.report()
 

@@ -1,4 +1,4 @@
-"""Coupling from the past: exact samples of every log-supermodular model.
+"""Coupling from the past: exact samples of any log-supermodular model.
 
 J. G. Propp and D. B. Wilson, "Exact sampling with coupled Markov chains and applications to
 statistical mechanics", Random Structures and Algorithms 9, 1996.
@@ -19,9 +19,9 @@ from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import GenericScan, Problems, Scan, make_scan
 from logsuper.solvers import check_theta
 
-# From here on a sample is hard, and one goes ahead alone: if it fails, the others need not try.
+# From this number of sweeps on, one sample is finished first: if it fails, others are not tried.
 _HARD = 256
-# Elements of all samples that are drawn at once.
+# Total number of elements of the samples that are drawn at a time.
 _HELD = 1 << 25
 
 
@@ -36,23 +36,23 @@ def sample(
 ) -> Bits:
     r"""Draw independent exact samples of :math:`p(x)\propto e^{-f(x)}`.
 
-    Two chains, from all 0 and from all 1, see the same noise and enclose every other. They start
-    T = 1, 2, 4, ... sweeps in the past, always with the same noise at the same time; once they
-    meet by the present, the state in which they meet is an exact sample.
+    Two chains, started from all 0 and from all 1 and driven by the same noise, enclose every other
+    chain. They start T = 1, 2, 4, ... sweeps in the past, always with the same noise at the same
+    time; if they are equal at time 0, their common state is an exact sample.
 
     Parameters
     ----------
     f : SubmodularFunction
-        Grids take the fastest path, then other pairwise functions, then those whose gains are
-        known in closed form; a Python callable costs n evaluations per sweep and chain.
+        Grids are fastest, then other pairwise functions, then functions whose gains are known in
+        closed form; a Python callable costs n evaluations per sweep and chain.
     count : int
     meter : Meter
-        Going further into the past stops where it would exceed the budget.
+        The number of sweeps is not doubled further if that would exceed the budget.
     seed : int, Generator or None
     n_jobs : int, optional
-        Threads over the samples; callables take one.
+        Number of threads over the samples; callables use one.
     max_iter : int
-        How far to go into the past before giving up.
+        Maximum number T of sweeps.
 
     Returns
     -------
@@ -61,10 +61,10 @@ def sample(
     Raises
     ------
     NotCoalesced
-        If one sample needs more sweeps, or more than the budget. Dropping it would bias the
-        others.
+        If a sample needs more sweeps than `max_iter` or the budget allow. Leaving it out would
+        bias the samples.
     TooLarge
-        If one sweep of each sample is beyond the budget.
+        If one sweep per sample exceeds the budget.
 
     Examples
     --------
@@ -91,13 +91,13 @@ def sample_fields(
     budget: float = BUDGET,
     callback: Callback | None = None,
 ) -> Bits:
-    r"""Draw one exact sample of :math:`p(x)\propto e^{\theta_m^\top x-f(x)}` for each field.
+    r"""Draw one exact sample of :math:`p(x)\propto e^{\theta_m^\top x-f(x)}` per field.
 
     Parameters
     ----------
     f : SubmodularFunction
     theta : array-like of shape (M, n)
-        Finite fields: the posteriors of many images under one prior, for instance.
+        Finite fields, for instance of the posteriors of many images under one prior.
     seed, n_jobs, max_iter, budget, callback
         As for the sampler "cftp".
 
@@ -139,7 +139,7 @@ def couple(
     threads: int,
     meter: Meter,
 ) -> Bits:
-    """Return one exact sample for each problem 0, ..., count - 1, with one field or as many."""
+    """Return one exact sample per problem 0, ..., count - 1; theta has one row or `count`."""
     meter.require(scan.operations(count, 2, 1), f"{count} samples of {scan.n} elements")
     coupling = _Coupling(scan, theta, key, max_iter, threads, meter)
     out = np.empty((count, scan.n), dtype=np.uint8)
@@ -152,7 +152,7 @@ def couple(
 
 @dataclasses.dataclass(frozen=True)
 class _Coupling:
-    """What all samples of a call have in common."""
+    """The arguments that all samples of a call share."""
 
     scan: Scan
     theta: FloatArray
@@ -162,9 +162,9 @@ class _Coupling:
     meter: Meter
 
     def finish(self, problems: Problems, reached: int, differing: int, out: Bits) -> None:
-        """Write the samples of the given problems, which so many sweeps were not enough for.
+        """Write the samples of the given problems, which `reached` sweeps did not finish.
 
-        `differing` is on how many elements the chains of one of them then still differed.
+        `differing` is the largest number of elements on which two chains differed then.
         """
         scan, meter = self.scan, self.meter
         while len(problems):
@@ -177,7 +177,9 @@ class _Coupling:
             if not meter.affords(cost):
                 raise self._stuck(reached, differing, meter.budget)
             meter.plan(cost)
-            states = bracket(scan, self.theta, self.key, problems, sweeps, self.threads, meter)
+            states = coupled_states(
+                scan, self.theta, self.key, problems, sweeps, self.threads, meter
+            )
             apart = (states[:, 0] != states[:, 1]).sum(axis=1)
             out[problems[apart == 0]] = states[apart == 0, 0]
             meter.spend(0.0, samples=int((apart == 0).sum()))
@@ -190,7 +192,7 @@ class _Coupling:
         return NotCoalesced(sweeps, differing, self.scan.n, budget, pairwise=pairwise)
 
 
-def bracket(
+def coupled_states(
     scan: Scan,
     theta: FloatArray,
     key: int,
@@ -199,7 +201,7 @@ def bracket(
     threads: int,
     meter: Meter | None = None,
 ) -> Bits:
-    """Return what the chains from all 0 and from all 1 have become, shape (B, 2, n)."""
+    """Return the final states of the chains from all 0 and from all 1, shape (B, 2, n)."""
     states = np.empty((len(problems), 2, scan.n), dtype=np.uint8)
     states[:, 0], states[:, 1] = 0, 1
     field = theta if len(theta) == 1 else theta[problems]

@@ -1,17 +1,17 @@
-"""What an exact sampler says instead of returning a sample that is not one."""
+"""The error that an exact sampler raises instead of returning a biased sample."""
 
 from __future__ import annotations
 
 
 class NotCoalesced(RuntimeError):
-    """Coupling from the past did not finish within its cap; the message says what to do.
+    """Coupling from the past did not finish within its limit; the message says what to do.
 
     Attributes
     ----------
     sweeps : int
-        How far into the past it went.
+        Number of sweeps that were tried.
     differing : int
-        Elements on which the two chains of the worst sample still differ.
+        Number of elements on which the two chains of the worst sample still differ.
 
     Examples
     --------
@@ -37,8 +37,8 @@ class NotCoalesced(RuntimeError):
         )
         super().__init__(
             f"coupling from the past did not coalesce within {limit} = {cap}: {differing} of "
-            f"{n} elements still differ. Raise {limit} and keep the seed (retrying with others "
-            f"until one succeeds favours easy samples), take {instead}, which needs no coalescence"
+            f"{n} elements still differ. Raise {limit} and keep the seed (trying other seeds "
+            f"until one succeeds favours easy samples), use {instead}, which needs no coalescence"
         )
         self.sweeps = sweeps
         self.differing = differing

@@ -1,4 +1,4 @@
-"""Gibbs sampling: heat-bath sweeps from any start."""
+"""Gibbs sampling: heat-bath sweeps from any initial state."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from logsuper._base import Seed, as_generator, as_key, count_threads
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import Meter
+from logsuper.sampling._chains import run_chains
 from logsuper.sampling._inputs import Bits
 from logsuper.sampling._scan import make_scan
-from logsuper.sampling._walk import walk
 
 
 def sample(
@@ -34,15 +34,16 @@ def sample(
     meter : Meter
     seed : int, Generator or None
     n_jobs : int, optional
-        Threads over the chains; callables take one.
+        Number of threads over the chains; callables use one.
     burn_in : int
-        Sweeps before the first sample of a chain.
+        Number of sweeps before the first sample of a chain.
     thin : int
-        Sweeps between the samples of a chain.
+        Number of sweeps between the samples of a chain.
     chains : int, optional
-        How many chains take turns; one for each sample by default, which makes them independent.
+        Number of chains, which provide samples in turn; by default one per sample, which makes the
+        samples independent.
     start : array-like of shape (n,) or (chains, n), optional
-        Where chains start; fair coins by default.
+        Initial states; independent fair coin flips by default.
 
     Returns
     -------
@@ -70,4 +71,4 @@ def sample(
     def cost(own: int, steps: int) -> float:
         return scan.operations(own, 1, steps)
 
-    return walk(advance, f.n, count, rng, burn_in, thin, chains, start, meter, cost)
+    return run_chains(advance, f.n, count, rng, burn_in, thin, chains, start, meter, cost)

@@ -1,4 +1,4 @@
-"""Checks that the samplers share."""
+"""Argument checks shared by the samplers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logsuper._base import check_binary, check_integer
 
 Bits = NDArray[np.uint8]
 
-# Times, problems and samples are counters of 32 bits.
+# Times, problems and samples must stay below this: the kernels count them in 32 bits.
 MOST = 2**31
 
 
@@ -19,7 +19,7 @@ def check_count(value: object, name: str = "n_samples", least: int = 0) -> int:
 
 
 def check_start(start: ArrayLike, chains: int, n: int) -> Bits:
-    """Return the states (chains, n) that chains start from."""
+    """Return the initial states (chains, n)."""
     states = check_binary(start, n)
     if states.shape not in ((n,), (chains, n)):
         raise ValueError(f"start must have shape ({n},) or ({chains}, {n}), got {states.shape}")

@@ -1,4 +1,4 @@
-"""Thermodynamic integration: log Z from the mean of f along a path, enclosed by Riemann sums."""
+"""Thermodynamic integration: log Z from means along a path, enclosed by Riemann sums."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ def log_partition(
 
     :math:`-t^\top x` are the modular terms of f, hence :math:`A(0)=\sum_d\log(1+e^{t_d})`. As
     :math:`dE_b[g]/db=-\mathrm{Var}_b(g)\le 0`, the sum over the left ends of the steps is above the
-    integral and the one over the right ends below: with exact samples only the sampling error is
-    left to chance.
+    integral and the one over the right ends below it. With exact samples, the only other error is
+    that of sampling.
 
     Parameters
     ----------
     f : SubmodularFunction
     meter : Meter
-        Of all samples together.
+        Counts the operations of all samples together.
     n_samples : int
-        At each of the steps + 1 points of the path.
+        Number of samples at each of the steps + 1 points of the path.
     steps : int
     sampler : str
-        With an approximate one the interval does not cover its bias.
+        The interval does not cover the bias of an approximate sampler.
     seed : int, Generator or None
     n_jobs : int, optional
     confidence : float
     **options
-        Those of the sampler.
+        Options of the sampler.
 
     Returns
     -------
     Bound
-        The value is the trapezoidal sum; `interval` covers the error of the discretisation, fully,
-        and that of sampling, at the given confidence by the central limit theorem, with an
-        allowance for states that may not have come up where hardly any sample differs. ``details``
-        has the two sums as ``"lower"`` and ``"upper"``.
+        The value is the trapezoidal sum. `interval` covers the discretisation error with
+        certainty, and the sampling error at the given confidence (central limit theorem), with an
+        allowance for unobserved states if almost all samples have the same energy. ``details`` has
+        the two sums as ``"lower"`` and ``"upper"``.
 
     Examples
     --------
@@ -106,13 +106,13 @@ def log_partition(
 
 
 def _unseen(g: SubmodularFunction, samples: int, steps: int) -> float:
-    r"""Return the least standard error where hardly any sample differs at some point of the path.
+    r"""Return a minimum standard error for points where almost all samples have the same energy.
 
-    States that are :math:`\Delta` in g above the others have a probability of
-    :math:`p\,e^{-b\Delta}`, and :math:`p(1-e^{-\Delta})` of the integral; at 95 % the samples of
-    all points miss them only if they are fewer than three among them,
-    :math:`p\lesssim(3/S)\min(1,\Delta/K)` for S samples at K points. One element moves g by its
-    largest gain, a few by as much as twice that.
+    States whose g is :math:`\Delta` above that of the others have a probability of
+    :math:`p\,e^{-b\Delta}`, and contribute :math:`p(1-e^{-\Delta})` to the integral. At 95 %
+    confidence, all samples miss them only if fewer than three are expected, that is
+    :math:`p\lesssim(3/S)\min(1,\Delta/K)` for S samples at K points. :math:`\Delta` is taken as
+    twice the largest gain of an element.
     """
     gains = g.gains(np.stack([np.zeros(g.n), np.ones(g.n)]))
     return 3.0 / samples * min(1.0, 2.0 * float(np.abs(gains).max()) / steps)

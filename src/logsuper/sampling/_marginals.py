@@ -1,4 +1,4 @@
-"""Marginals by sampling: with standard errors, and with confidence."""
+"""Marginals by sampling, with standard errors and confidence bounds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from scipy.special import betaincinv, expit
 from logsuper._base import FloatArray, IntArray, Seed, as_key, check_confidence, count_threads
 from logsuper.bounds import Marginals, frequency_error
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._cftp import bracket
+from logsuper.sampling._cftp import coupled_states
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._methods import SAMPLERS, sample
 from logsuper.sampling._scan import make_scan
 
-# Numbers in one batch of coupled chains.
+# Number of elements per batch of coupled chains.
 _BLOCK = 1 << 24
 
 
@@ -31,29 +31,30 @@ def marginals(
 ) -> Marginals:
     r"""Estimate the marginals from samples.
 
-    The mean over samples of the probability of each element given all others,
-    :math:`P(x_d=1\mid x_{-d})=\sigma(-[f(x,x_d=1)-f(x,x_d=0)])`: of the same expectation as the
-    frequency of ones, with less variance (Rao-Blackwell), and never 0 or 1.
+    The estimate is the mean over samples of the probability of each element given all others,
+    :math:`P(x_d=1\mid x_{-d})=\sigma(-[f(x,x_d=1)-f(x,x_d=0)])`. It has the same expectation as
+    the frequency of ones, less variance (Rao-Blackwell), and is never 0 or 1.
 
     Parameters
     ----------
     f : SubmodularFunction
     n_samples : int
     sampler : str
-        One of `SAMPLERS`. With an exact one, such as "cftp", the values are unbiased.
+        One of `SAMPLERS`. With an exact sampler, such as "cftp", the values are unbiased.
     seed : int, Generator or None
     n_jobs : int, optional
     confidence : float, optional
-        Ask for `lower` and `upper` that hold, for all elements at once, with this probability
-        (Clopper-Pearson with Bonferroni's correction). Exact samplers only.
+        Probability with which `lower` and `upper` hold for all elements at once (Clopper-Pearson
+        with Bonferroni's correction); no bounds by default. Exact samplers only.
     **options
-        Those of the sampler.
+        Options of the sampler.
 
     Returns
     -------
     Marginals
-        The standard errors are those of frequencies, which are larger. They take the samples as
-        independent, and each marginal as if two samples more had been 0 and two more 1: none is 0.
+        The standard errors are those of frequencies, which are larger. They treat the samples as
+        independent, and add two zeros and two ones to the counts of each element, so that none
+        of them is 0.
 
     Examples
     --------
@@ -69,8 +70,8 @@ def marginals(
     if level is not None and sampler in SAMPLERS and not SAMPLERS[sampler].exact:
         exact = ", ".join(name for name, entry in SAMPLERS.items() if entry.exact)
         raise ValueError(
-            f"confidence was given, but {sampler!r} is approximate and can promise nothing; "
-            f"leave it out, or use an exact sampler: {exact}"
+            f"confidence was given, but {sampler!r} is approximate and gives no confidence bounds; "
+            f"leave confidence out, or use an exact sampler: {exact}"
         )
     X = sample(f, total, sampler, seed=seed, n_jobs=n_jobs, **options)
     ones = X.sum(axis=0, dtype=np.int64)
@@ -91,7 +92,7 @@ def marginals(
 
 
 def _conditional_mean(f: SubmodularFunction, X: Bits) -> FloatArray:
-    """Return the mean over the rows of X of P(x_d = 1 | the others); rounding makes none 0 or 1."""
+    """Return the mean over the rows of X of P(x_d = 1 | the others), clipped inside (0, 1)."""
     total = np.zeros(f.n)
     step = max(1, _BLOCK // (8 * max(1, f.n)))
     for first in range(0, len(X), step):
@@ -108,18 +109,18 @@ def coupled_marginals(
     n_jobs: int | None = None,
     confidence: float = 0.95,
 ) -> Marginals:
-    r"""Enclose the marginals by coupled chains that need not meet.
+    r"""Enclose the marginals by pairs of coupled chains, which need not coalesce.
 
-    A chain from all 0 is below, one from all 1 above a stationary one that sees the same noise,
-    hence :math:`E\,x^{lo}_T\le\mu\le E\,x^{hi}_T` after any number T of sweeps.
+    With the same noise, a chain from all 0 stays below a stationary chain, and one from all 1
+    above it, hence :math:`E\,x^{lo}_T\le\mu\le E\,x^{hi}_T` after any number T of sweeps.
 
     Parameters
     ----------
     f : SubmodularFunction
     sweeps : int
-        The more, the narrower.
+        Number T of sweeps; more sweeps give narrower bounds.
     n_samples : int
-        Independent pairs of chains.
+        Number of independent pairs of chains.
     seed : int, Generator or None
     n_jobs : int, optional
     confidence : float
@@ -129,8 +130,8 @@ def coupled_marginals(
     Returns
     -------
     Marginals
-        The values are the midpoints of the two means. ``details["coalesced"]`` is the share of the
-        pairs that met.
+        The values are the midpoints of the two means. ``details["coalesced"]`` is the fraction of
+        pairs that coalesced.
 
     Examples
     --------
@@ -154,7 +155,7 @@ def coupled_marginals(
     met, step = 0, max(1, _BLOCK // f.n)
     for first in range(0, total, step):
         problems = np.arange(first, min(total, first + step), dtype=np.uint64)
-        states = bracket(scan, scan.modular[None], key, problems, length, threads)
+        states = coupled_states(scan, scan.modular[None], key, problems, length, threads)
         ones += states.sum(axis=0, dtype=np.int64)
         met += int((states[:, 0] == states[:, 1]).all(axis=1).sum())
     lower, upper = clopper_pearson(ones[0], ones[1], total, level)
@@ -171,7 +172,7 @@ def coupled_marginals(
 def clopper_pearson(
     below: IntArray, above: IntArray, total: int, confidence: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on the probabilities behind two rows of counts, that hold all at once."""
+    """Return simultaneous lower (from `below`) and upper bounds (from `above`) of probabilities."""
     tail = (1.0 - confidence) / (2.0 * max(1, len(below)))
     lower, upper = np.zeros(len(below)), np.ones(len(above))
     some, rest = below > 0, above < total

@@ -1,4 +1,4 @@
-"""The lists of samplers, and of estimators of log Z that stand on them; a new one is a line."""
+"""Registries of the samplers and of the estimators of log Z; a new method adds one line."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from logsuper.sampling._inputs import Bits, check_count
 
 @dataclasses.dataclass(frozen=True)
 class Sampler:
-    """A way to sample; a module with ``sample(f, count, meter, *, seed, n_jobs, ...) -> ndarray``.
+    """A sampler: a module with ``sample(f, count, meter, *, seed, n_jobs, ...) -> ndarray``.
 
     Attributes
     ----------
     name : str
     module : str
-        In this room.
+        Name of the module in this package.
     exact : bool
-        Whether samples are independent and have the law of the model.
+        Whether samples are independent and follow the distribution of the model exactly.
     valid_for : str
+        Functions that it applies to.
     """
 
     name: str
@@ -50,7 +51,7 @@ SAMPLERS: dict[str, Sampler] = {
     ]
 }
 
-# Their modules have ``log_partition(f, meter, *, seed, n_jobs, ...) -> Bound``.
+# Name and module; each has ``log_partition(f, meter, *, seed, n_jobs, ...) -> Bound``.
 ESTIMATORS: dict[str, str] = {"ti": "_integration", "ais": "_annealing"}
 
 
@@ -64,7 +65,7 @@ def sample(
     callback: Callback | None = None,
     **options: Any,
 ) -> Bits:
-    """Draw samples by a method of the list.
+    r"""Draw samples of :math:`p(x)\propto e^{-f(x)}` by a named method.
 
     Parameters
     ----------
@@ -73,15 +74,16 @@ def sample(
     method : {"cftp", "ancestral", "rejection", "gibbs", "swendsen_wang", "perturb"}
         The first three are exact.
     seed : int, Generator or None
-        The same seed gives the same samples, whatever the number of threads; a Generator moves on.
+        The same seed gives the same samples for any number of threads; a Generator advances.
     budget : float, default 1e13
-        Elementary operations, about a nanosecond each. It counts work, not time. What is known to
-        take more is refused before any work; coupling from the past stops where going further
-        back would exceed it.
+        Maximum number of elementary operations, about one nanosecond each. It counts work, not
+        time. A call that is known to need more is refused before any work; coupling from the past
+        stops before it would exceed the budget.
     callback : callable, optional
-        Called with a `Progress` at least each second, and at the end; what it raises ends the run.
+        Called with a `Progress` at least once per second, and at the end; an exception that it
+        raises ends the run.
     **options
-        Those of the method: ``n_jobs``, ``max_iter``, ``burn_in``, ...
+        Options of the method: ``n_jobs``, ``max_iter``, ``burn_in``, ...
 
     Returns
     -------
@@ -90,7 +92,7 @@ def sample(
     Raises
     ------
     TooLarge
-        If the least that the method can take is beyond the budget.
+        If the minimum number of operations of the method exceeds the budget.
     NotCoalesced
         If "cftp" does not finish within its budget and `max_iter`.
 
@@ -112,7 +114,7 @@ def sample(
 def draw(
     f: SubmodularFunction, count: int, method: str, meter: Meter, options: dict[str, Any]
 ) -> Bits:
-    """Draw samples by a method of the list, as part of what a meter counts."""
+    """Draw samples by a named method, counting its operations on an existing meter."""
     names = {name: entry.module for name, entry in SAMPLERS.items()}
     function = _find(names, method, "sample", options)
     total = check_count(count)
@@ -139,9 +141,9 @@ def log_partition(
     method : {"ti", "ais"}
         Thermodynamic integration, or annealed importance sampling in both directions.
     budget, callback
-        As in `sample`; of all samples together.
+        As in `sample`, for all samples together.
     **options
-        Those of the method.
+        Options of the method.
 
     Returns
     -------
@@ -169,14 +171,14 @@ def log_partition(
         bound: Bound = function(f, meter, **options)
     meter.report()
     if not np.isfinite([bound.value, bound.stderr or 0.0, *(bound.interval or ())]).all():
-        raise ValueError(f"{method}: the energies of {f!r} have no finite squares; rescale f")
+        raise ValueError(f"{method}: the squared energies of {f!r} overflow; rescale f")
     return bound
 
 
 def _find(
     modules: dict[str, str], method: str, what: str, options: Collection[str]
 ) -> Callable[..., Any]:
-    """Return a method's function; refuse an unknown name or option, listing the legal."""
+    """Return the function of a method; errors for unknown names and options list the valid ones."""
     check_choice(method, "method", modules)
     module = importlib.import_module(f"logsuper.sampling.{modules[method]}")
     function: Callable[..., Any] = getattr(module, what)

@@ -1,4 +1,4 @@
-"""Perturb-and-MAP: maximisers under logistic noise, as samples."""
+"""Perturb-and-MAP: maximisers under logistic noise as approximate samples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import prepare
 
-# Operations, of about a nanosecond, that a minimisation takes at least for each number of f: by a
-# max-flow or by sorting, and by a min-norm point for each element too.
+# Minimum operations (about one nanosecond each) of a minimisation, per elementary operation of an
+# evaluation of f: by max-flow or sorting; and by the min-norm point, per element in addition.
 _SOLVE, _MIN_NORM = 10.0, 6.0
 
 
@@ -25,10 +25,10 @@ def sample(
 ) -> Bits:
     r"""Draw maximisers of :math:`z^\top y-f(y)` under standard logistic noise z.
 
-    An approximation: maximisers have a law of their own (the perturb-and-MAP model of Papandreou
-    and Yuille 2011), which is that of :math:`e^{-f}` only for modular f. Elements agree more often:
-    two of them differ with probability :math:`2\sigma(-w)^2` instead of :math:`\sigma(-w)`. It
-    takes one submodular minimisation per sample, at any coupling.
+    This is an approximation: the maximisers follow the perturb-and-MAP model of Papandreou and
+    Yuille (2011), which equals :math:`p\propto e^{-f}` only for modular f. Elements agree more
+    often: the ends of a single edge of weight w differ with probability :math:`2\sigma(-w)^2`
+    instead of :math:`\sigma(-w)`. Each sample takes one submodular minimisation, for any coupling.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def sample(
         A callback is called between minimisations.
     seed : int, Generator or None
     n_jobs : int, optional
-        Threads over the samples, where a max-flow solves them.
+        Number of threads over the samples, if max-flow solves them.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-r"""Rejection from the L-field: exact samples where it is tight.
+r"""Rejection sampling with the L-field as proposal: exact, and efficient if the L-field is tight.
 
-For s in the base polytope, :math:`s^\top x\le f(x)`: the product law with odds :math:`e^{-s_d}`,
-accepted with probability :math:`e^{s^\top x-f(x)}`, is :math:`p\propto e^{-f}`. The min-norm point
-accepts most often, with probability :math:`e^{A-A_L}` (the L-field minimises the largest ratio,
-Djolonga and Krause 2015).
+For s in the base polytope, :math:`s^\top x\le f(x)`. Hence samples of the product distribution with
+odds :math:`e^{-s_d}`, accepted with probability :math:`e^{s^\top x-f(x)}`, follow
+:math:`p\propto e^{-f}`. The min-norm point has the highest acceptance probability,
+:math:`e^{A-A_L}` (the L-field minimises the largest ratio, Djolonga and Krause 2015).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.solvers import logistic_noise, min_norm_point
 
-# Numbers in one batch of tries.
+# Float64 numbers per batch of proposals.
 _BLOCK = 1 << 20
-# Operations, of about a nanosecond, for each number of a try.
+# Operations (about one nanosecond each) per element, and per operation of f, of a proposal.
 _NUMBER = 6.0
 
 
@@ -37,15 +37,15 @@ def sample(
     Parameters
     ----------
     f : SubmodularFunction
-        Weakly coupled, or small: the share of accepted tries falls exponentially with n.
+        Weakly coupled, or small: the acceptance probability falls exponentially with n.
     count : int
     meter : Meter
-        Counts tries, not the min-norm point that comes first.
+        Counts proposals, not the min-norm point that is computed first.
     seed : int, Generator or None
     n_jobs : int, optional
-        Threads of the min-norm point.
+        Number of threads of the min-norm point.
     max_iter : int
-        How many to draw before giving up.
+        Maximum number of proposals.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def sample(
     Raises
     ------
     TooLarge
-        If too few are accepted within `max_iter`, or the budget.
+        If too few proposals are accepted within `max_iter` or the budget.
 
     Examples
     --------

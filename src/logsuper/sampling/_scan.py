@@ -1,14 +1,14 @@
-r"""Heat-bath sweeps, coupled: the one step that all chains here are made of.
+r"""Coupled heat-bath sweeps, the step of all Markov chains of this package.
 
 A sweep visits the elements in a fixed order and sets
 
 .. math:: x_d\leftarrow 1\big[z_d<-\mathrm{gain}_d(x)\big],\qquad
           P(x_d=1\mid x_{-d})=\sigma(-\mathrm{gain}_d(x)),
 
-with standard logistic :math:`z`. As f is submodular, gains fall as x grows, hence the update is
-monotone: chains that see the same noise and start ordered stay ordered (Propp and Wilson 1996).
-The noise is a function of (key, problem, time, position in the scan): nothing is stored, and the
-noise of a time is the same whenever it is asked for.
+with standard logistic :math:`z`. As f is submodular, gains decrease in x, hence the update is
+monotone: chains with the same noise that start ordered stay ordered (Propp and Wilson 1996). The
+noise is a function of (key, problem, time, position in the scan), so that it need not be stored to
+be reproduced.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ from logsuper.sampling._inputs import Bits
 from logsuper.solvers import kernels, logistic_noise
 from logsuper.structures import Image, Pairwise, image_of, pairwise_of
 
-# Numbers that NumPy holds at once.
+# Float64 numbers that the NumPy implementation keeps in memory at a time.
 _BLOCK = 1 << 22
 
 Problems = NDArray[np.uint64]
 
-# Operations, of about a nanosecond: of a visit to an element of a grid, of a graph without its
-# neighbours, and of a sum of terms without theirs, by kernels; and how much slower NumPy is.
+# Operations (about one nanosecond each) per visit to an element in the kernels: on a grid; on a
+# graph, without its neighbours; of a sum of terms, without the terms' own work. Then the factor by
+# which NumPy is slower on pairwise functions.
 _GRID, _GRAPH, _TERM, _NUMPY = 3.0, 10.0, 20.0, 20.0
-# The same of each number of a term that NumPy handles, and of the calls of a visit.
+# Operations of NumPy per unit of a term's `work`, and per term and visit for Python calls.
 _NUMBER, _CALL = 6.0, 2e4
 
 
 class Scan(ABC):
-    r"""Sweeps that leave :math:`p(x)\propto\exp(\theta^\top x-b\,g(x))` alone, for any field and b.
+    r"""Sweeps with stationary distribution :math:`p(x)\propto\exp(\theta^\top x-b\,g(x))`.
 
     Attributes
     ----------
     n : int
     modular : ndarray of shape (n,)
-        The modular part: :math:`f(x)=g(x)-t^\top x`.
+        The modular part t of :math:`f(x)=g(x)-t^\top x`.
     """
 
     n: int
     modular: FloatArray
-    # operations of a visit to an element, and numbers that one problem takes beside its states
+    # operations per visit to an element, and scratch numbers per problem besides its states
     _visit: float = _GRID
     _row: int = 0
-    # what long loops call now and then
+    # function that long loops call regularly
     _pulse: Callable[[], None] | None = None
 
     def run(
@@ -71,14 +72,14 @@ class Scan(ABC):
         threads: int = 1,
         meter: Meter | None = None,
     ) -> None:
-        """Sweep over all chains of each problem, in place, once for each time.
+        """Sweep over all chains of each problem, in place, once per time.
 
         Parameters
         ----------
         states : ndarray of shape (B, C, n), uint8
-            One chain a problem, or two with the first below the second.
+            One chain per problem, or two with the first below the second.
         theta : ndarray of shape (1 or B, n)
-            Fields, the modular part of f included.
+            Fields, including the modular part of f.
         key : int
         problems : ndarray of shape (B,), uint64
             Numbers that the noise depends on.
@@ -88,7 +89,7 @@ class Scan(ABC):
             The factor b of g.
         threads : int
         meter : Meter, optional
-            Is told what has been done.
+            Counts the operations.
         """
         if not times:
             return
@@ -98,7 +99,7 @@ class Scan(ABC):
             block = states[first : first + step]
             field = theta if len(theta) == 1 else theta[first : first + step]
             numbers = problems[first : first + step]
-            # in pieces, between which a callback is called
+            # in pieces, with a possible callback after each
             cost = self.operations(len(block), block.shape[1], 1)
             length = max(1, int(threads * PIECE / cost))
             for start in range(0, len(times), length):
@@ -109,16 +110,16 @@ class Scan(ABC):
 
     @property
     def _step(self) -> int:
-        """Problems that are done at once."""
+        """Number of problems per block."""
         return max(1, _BLOCK // max(self.n, self._row))
 
     def operations(self, problems: int, chains: int, sweeps: int) -> float:
-        """Return about how many nanoseconds that many sweeps take."""
+        """Return the approximate number of operations (nanoseconds) of that many sweeps."""
         return self._visit * self.n * problems * chains * sweeps
 
     @property
     def energy_cost(self) -> float:
-        """About how many nanoseconds the energy of one state takes."""
+        """Approximate number of operations (nanoseconds) of the energy of one state."""
         return self._visit * self.n
 
     @abstractmethod
@@ -136,11 +137,11 @@ class Scan(ABC):
         scale: float,
         threads: int,
     ) -> None:
-        """Do what `run` says for a block of problems."""
+        """Run the sweeps for a block of problems; see `run`."""
 
 
 def make_scan(f: SubmodularFunction) -> Scan:
-    """Return the fastest scan that f allows."""
+    """Return the fastest scan for f."""
     g, modular = split_modular(f)
     image = image_of(f)
     if image is not None:
@@ -161,15 +162,15 @@ def checkerboard(shape: tuple[int, int]) -> IntArray:
 
 
 def from_image(image: Image) -> Pairwise:
-    """Return an image as a list of edges, those of weight 0 included."""
+    """Return an image as a list of edges, including those of weight 0."""
     return Pairwise(image.t.size, *image.edges(), image.t.ravel())
 
 
 class PairwiseScan(Scan):
     r"""Sweeps over a graph: :math:`-\mathrm{gain}_d=t_d+\sum_jw_{dj}(2x_j-1)`.
 
-    Sums run over the neighbours in the order of the elements, here and in the kernel, and the
-    products are exact: both give the same bits, also for a grid and its list of edges.
+    Sums run over the neighbours in order of index, in NumPy and in the kernel, and the products are
+    exact. Hence both give identical results, also for a grid and its list of edges.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class PairwiseScan(Scan):
             raise ValueError(f"the field and the weights of element {d} overflow; rescale f")
         self.n = pairwise.n
         self.modular = modular
-        # graph-representable terms other than cuts may bring fields of their own
+        # graph-representable terms other than cuts may have linear parts
         self._linear = pairwise.t - modular
         self._pairwise = pairwise
         self._order = order
@@ -197,7 +198,7 @@ class PairwiseScan(Scan):
 
     @cached_property
     def _rows(self) -> csr_array:
-        """The weights, by positions in the scan; in a row, neighbours in the order of elements."""
+        """The weights by position in the scan; neighbours within a row in order of index."""
         i, j = np.concatenate([self._pairwise.edges, self._pairwise.edges[:, ::-1]]).T
         position = np.empty(self.n, dtype=np.int64)
         position[self._order] = np.arange(self.n)
@@ -208,7 +209,7 @@ class PairwiseScan(Scan):
 
     @cached_property
     def _levels(self) -> list[tuple[IntArray, csr_array]]:
-        """Positions that can be updated at once, and their rows: the scan, in parallel steps."""
+        """The scan in parallel steps: positions that can be updated together, and their rows."""
         level = [0] * self.n
         start, neighbour = self._rows.indptr.tolist(), self._rows.indices.tolist()
         for p in range(self.n):
@@ -219,7 +220,7 @@ class PairwiseScan(Scan):
 
     @cached_property
     def _kernel(self) -> Any:
-        """The compiled scan, None without kernels."""
+        """The compiled scan, or None without kernels."""
         module = kernels()
         if module is None:
             return None
@@ -261,7 +262,7 @@ class PairwiseScan(Scan):
         times: range,
         scale: float,
     ) -> None:
-        """Do the same with NumPy, all problems at once."""
+        """Run the sweeps in NumPy, for all problems together."""
         count, chains, _ = states.shape
         spins = np.ascontiguousarray(states.reshape(-1, self.n).T[self._order]) * 2.0 - 1.0
         field = np.repeat(np.broadcast_to(field, (count, self.n)).T[self._order], chains, axis=1)
@@ -274,7 +275,7 @@ class PairwiseScan(Scan):
 
 
 class HoledScan(Scan):
-    """Sweeps over the pixels of an image that are elements; the others move freely, unseen."""
+    """Sweeps over an image with fixed pixels, which have no edges and do not affect the others."""
 
     def __init__(self, whole: PairwiseScan, modular: FloatArray, pixels: IntArray) -> None:
         self.n = len(pixels)
@@ -307,10 +308,10 @@ class HoledScan(Scan):
 
 
 class GenericScan(Scan):
-    """Sweeps over any function, by the gains of its terms one element after the other.
+    """Sweeps for any function, by the gains of its terms, one element after the other.
 
-    Kernels do it where they know all terms; elsewhere NumPy does, all problems at once. Other
-    `walks` than those of g must have its gains too.
+    The kernels are used if they support all terms, otherwise NumPy, for all problems together. If
+    `walks` are given, their weighted gains must be those of g.
     """
 
     def __init__(
@@ -325,7 +326,7 @@ class GenericScan(Scan):
         self._row = g._row_size()
         self._walks = g._walks() if walks is None else walks
         if not any(isinstance(walk, Evaluated) for _, walk in self._walks):
-            # values that are asked for are checked; without any, the largest gains are, here
+            # evaluations are checked for overflow; without any, check the extreme gains here
             ends = np.stack([np.zeros(g.n), np.ones(g.n)])
             g(ends)
             g.gains(ends)
@@ -334,7 +335,7 @@ class GenericScan(Scan):
 
     @cached_property
     def _kernel(self) -> Any:
-        """The compiled scan; None without kernels, and for terms that they do not know."""
+        """The compiled scan; None without kernels, or if they do not support a term."""
         module = kernels()
         if module is None:
             return None
@@ -343,7 +344,7 @@ class GenericScan(Scan):
         return scan if all(known) else None
 
     def operations(self, problems: int, chains: int, sweeps: int) -> float:
-        """Return about how many nanoseconds that many sweeps take."""
+        """Return the approximate number of operations (nanoseconds) of that many sweeps."""
         own = super().operations(problems, chains, sweeps)
         if self._kernel is not None:
             return own
@@ -378,7 +379,7 @@ class GenericScan(Scan):
         times: range,
         scale: float,
     ) -> None:
-        """Do the same with NumPy, all problems at once."""
+        """Run the sweeps in NumPy, for all problems together."""
         count, chains, _ = states.shape
         X = states.reshape(-1, self.n).astype(np.float64)
         field = np.repeat(np.broadcast_to(theta, (count, self.n)), chains, axis=0)
@@ -409,7 +410,7 @@ class GenericScan(Scan):
                 walk.refuse_rise(gain.reshape(-1, 2), d)
             total = total + weight * gain
         if chains == 2:
-            # the gain at the larger state is the smaller one, but for rounding
+            # enforce, despite rounding, that the gain at the larger state is not larger
             pairs = total.reshape(-1, 2)
             np.minimum(pairs[:, 1], pairs[:, 0], out=pairs[:, 1])
         return total
@@ -420,5 +421,5 @@ class GenericScan(Scan):
 
     @property
     def energy_cost(self) -> float:
-        """About how many nanoseconds the energy of one state takes."""
+        """Approximate number of operations (nanoseconds) of the energy of one state."""
         return _NUMBER * self._g._row_cost()

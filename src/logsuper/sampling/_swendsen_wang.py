@@ -1,4 +1,4 @@
-r"""Swendsen-Wang moves with fields, for pairwise functions.
+r"""Swendsen-Wang cluster moves with fields, for pairwise functions.
 
 R. H. Swendsen and J.-S. Wang, "Nonuniversal critical dynamics in Monte Carlo simulations", Physical
 Review Letters 58, 1987; with the auxiliary variables of R. G. Edwards and A. D. Sokal, 1988. From
@@ -22,15 +22,15 @@ from logsuper._base import FloatArray, Seed, as_generator, as_key, count_threads
 from logsuper.bounds import need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import Meter
+from logsuper.sampling._chains import run_chains
 from logsuper.sampling._inputs import Bits, check_count
 from logsuper.sampling._scan import Problems, make_scan
-from logsuper.sampling._walk import walk
 from logsuper.solvers import kernels, logistic_noise
 from logsuper.structures import Pairwise
 
-# Nodes and bonds that are held at once without kernels.
+# Number of nodes and bonds kept in memory at a time by the NumPy implementation.
 _BLOCK = 1 << 20
-# Operations, of about a nanosecond, of a move for each node and each bond.
+# Operations (about one nanosecond each) of a move per node and per bond.
 _NODE, _BOND = 10.0, 5.0
 
 
@@ -49,9 +49,9 @@ def sample(
 ) -> Bits:
     r"""Draw approximate samples of a pairwise model by cluster moves and heat-bath sweeps.
 
-    Clusters flip whole regions at once, which suits priors and weak fields above the critical
-    coupling, where sweeps are slow; sweeps suit clusters with strong fields of both signs. A step
-    is one move of the clusters and then some sweeps.
+    Cluster moves flip whole regions, which suits priors and weak fields above the critical
+    coupling, where sweeps mix slowly; sweeps suit strong fields of both signs. A step is one
+    cluster move followed by some sweeps.
 
     Parameters
     ----------
@@ -61,17 +61,18 @@ def sample(
     meter : Meter
     seed : int, Generator or None
     n_jobs : int, optional
-        Threads over the chains.
+        Number of threads over the chains.
     burn_in : int
-        Steps before the first sample of a chain.
+        Number of steps before the first sample of a chain.
     thin : int
-        Steps between the samples of a chain.
+        Number of steps between the samples of a chain.
     sweeps : int
-        Heat-bath sweeps after each move of the clusters.
+        Number of heat-bath sweeps after each cluster move.
     chains : int, optional
-        How many chains take turns; one for each sample by default, which makes them independent.
+        Number of chains, which provide samples in turn; by default one per sample, which makes the
+        samples independent.
     start : array-like of shape (n,) or (chains, n), optional
-        Where chains start; fair coins by default.
+        Initial states; independent fair coin flips by default.
 
     Returns
     -------
@@ -112,11 +113,11 @@ def sample(
     def cost(own: int, steps: int) -> float:
         return steps * clusters.operations(own) + scan.operations(own, 1, steps * each)
 
-    return walk(advance, f.n, count, rng, burn_in, thin, chains, start, meter, cost)
+    return run_chains(advance, f.n, count, rng, burn_in, thin, chains, start, meter, cost)
 
 
 class Clusters:
-    """Moves of the clusters of a graph; the noise of a cluster is that of its first element."""
+    """Cluster moves on a graph; the noise of a cluster is that of its first element."""
 
     def __init__(self, pairwise: Pairwise) -> None:
         self._pairwise = pairwise
@@ -125,7 +126,7 @@ class Clusters:
         self._threshold: FloatArray = w + np.log(-np.expm1(-w))
 
     def operations(self, chains: int) -> float:
-        """Return about how many nanoseconds one move of that many chains takes."""
+        """Return the approximate number of operations (nanoseconds) of one move of the chains."""
         return chains * (_NODE * self._pairwise.n + _BOND * len(self._threshold))
 
     @cached_property
@@ -135,7 +136,7 @@ class Clusters:
         return module and module.clusters(pairwise.n, pairwise.edges, self._threshold)
 
     def move(self, states: Bits, key: int, problems: Problems, time: int, threads: int = 1) -> None:
-        """Draw the bonds at `time`, the values at the time after it, for states (B, n) in place."""
+        """Draw the bonds at `time` and new states (B, n) at `time + 1`, in place."""
         if self._kernel is not None:
             self._kernel.move(states, self._pairwise.t[None], key, problems, time, threads)
             return
@@ -145,8 +146,8 @@ class Clusters:
             self._move(states[block], key, problems[block], time)
 
     def _move(self, states: Bits, key: int, problems: Problems, time: int) -> None:
-        """Do the same with NumPy, all problems at once."""
-        # slow to import, and only needed here
+        """Make the move in NumPy, for all problems together."""
+        # slow to import and needed only here
         from scipy.sparse.csgraph import connected_components
 
         count, n = states.shape

@@ -1,18 +1,18 @@
-r"""Maximisation by sorting: modular functions plus one concave function of a count or a weight.
+r"""Maximisation by sorting: modular terms plus one concave function of a count or weighted sum.
 
 For :math:`f(x) = t^\top x + c\,g(w^\top x)` with :math:`g` concave, :math:`c \ge 0` and
 :math:`w \ge 0`, the problem
 
 .. math:: \max_{y \in \{0, 1\}^n} \; z^\top y - c\,g(w^\top y), \qquad z = \theta - t,
 
-is the maximum of a function of the pair :math:`(w^\top y, z^\top y)` that is convex, and increasing
-in the second number. It is reached at an upper vertex of the polygon of these pairs, and the upper
-vertices are the sets :math:`\{d : z_d / w_d > \lambda\}`: sort by the ratio and take the best
-prefix. An element with :math:`w_d = 0` is on when :math:`z_d > 0`. For a count, :math:`w` is 0 or
-1, and concavity is not even needed. All fields of a batch are sorted together.
+maximises a function of the pair :math:`(w^\top y, z^\top y)` that is convex, and increasing in the
+second number. The maximum is attained at an upper vertex of the convex hull of these pairs, and the
+upper vertices are the sets :math:`\{d : z_d / w_d > \lambda\}`: sort by the ratio and take the best
+prefix. An element with :math:`w_d = 0` is on if :math:`z_d > 0`. For a count, :math:`w` is 0 or 1,
+and concavity is not needed. All fields of a batch are sorted together.
 
 The smallest maximiser is the shortest best prefix, the largest one the longest: between two upper
-vertices the function is convex, so if a set strictly between them is best, both of them are.
+vertices the function is convex, so if a set strictly between them is optimal, both of them are.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["closed_form_kind", "maximize_closed_form"]
 _Float = NDArray[np.float64]
 _Concave = ConcaveCardinality | ConcaveOfModular
 
-# Numbers of a batch that are sorted at a time; keeps the scratch within some hundred megabytes.
+# Float64 numbers of a batch that are sorted at a time; limits scratch memory to some 100 megabytes.
 _BLOCK = 1 << 21
 
 
 def closed_form_kind(f: SubmodularFunction) -> str | None:
-    """Tell which closed form maximises ``theta'y - f(y)``.
+    """Return the name of the closed form that maximises ``theta'y - f(y)``.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def closed_form_kind(f: SubmodularFunction) -> str | None:
     Returns
     -------
     {"modular", "cardinality", "concave_of_modular"} or None
-        None when f has any other term than modular ones and at most one `ConcaveCardinality` or
+        None unless f is a sum of modular terms and at most one `ConcaveCardinality` or
         `ConcaveOfModular`.
 
     Examples
@@ -77,12 +77,12 @@ def maximize_closed_form(
     Parameters
     ----------
     f : SubmodularFunction
-        A function that `closed_form_kind` knows.
+        A function for which `closed_form_kind` is not None.
     theta : array_like of float, shape (M, n)
-        Fields; infinite entries fix their element. A single field (n,) counts as one row.
+        Fields; infinite entries fix their element. A single field (n,) is treated as one row.
     tie : {None, "min", "max"}, optional
         Return the smallest or the largest maximiser, or any. Prefixes whose values differ by less
-        than the rounding error of their sums count as equal.
+        than the rounding error of their sums are treated as equal.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def _best_prefixes(
     # over a tiny weight may overflow to infinity too.
     turn = np.where(fixed_on, 0, np.where(fixed_off, 2, 1))
     with np.errstate(over="ignore"):
-        # a weight that vanishes beside the largest is still one: no 0 / 0
+        # a positive weight that underflows relative to the largest stays positive: no 0 / 0
         ratio = z / np.maximum(weights / weights.max(), np.nextafter(0.0, 1.0))
     order = np.lexsort((-ratio, turn), axis=-1)
     gain = np.take_along_axis(np.where(fixed_on | fixed_off, 0.0, z), order, axis=1)
@@ -161,12 +161,12 @@ def _best_prefixes(
     low = fixed_on.sum(axis=1, keepdims=True)
     high = members.size - fixed_off.sum(axis=1, keepdims=True)
     total[(place < low) | (place > high)] = -np.inf
-    # beside the largest, so that what is large in all of them cannot hide a difference
+    # relative to the maximum, so that a large common part does not hide small differences
     total = (total - total.max(axis=1, keepdims=True)) + rest
     if tie is None:
         length = total.argmax(axis=1)
     else:
-        # sets that are as good differ as much in their fields as in the concave term
+        # equally good sets differ as much in their fields as in the concave term
         size = np.abs(gain).sum(axis=1)
         rounding = 8 * np.finfo(np.float64).eps * np.sqrt(members.size) * size
         good = total >= (total.max(axis=1) - rounding)[:, None]
@@ -177,10 +177,10 @@ def _best_prefixes(
 
 
 def _running_sum(*parts: _Float) -> tuple[_Float, _Float]:
-    """Return the sums of the first 0, 1, ..., n columns of all parts, as a float64 and a rest.
+    """Return the sums of the first 0, 1, ..., n columns of all parts, as a float64 and a remainder.
 
-    Every rounding error is known (Knuth's two-sum) and added to the rest, so that the two together
-    have about twice the digits of one.
+    Each rounding error is computed exactly (Knuth's two-sum) and added to the remainder, so that
+    the pair has about twice the precision of float64.
     """
     step, lost = parts[0], np.zeros(parts[0].shape)
     for part in parts[1:]:

@@ -1,6 +1,6 @@
 r"""Probabilities of perturbed maximisers, with the noise of each element integrated out.
 
-The maximiser of :math:`(\theta+z)^\top y-f(y)` has :math:`y_d=1` where :math:`z_d>-m_d`, with
+The maximiser of :math:`(\theta+z)^\top y-f(y)` has :math:`y_d=1` if :math:`z_d>-m_d`, with
 
 .. math:: m_d=\theta_d+\max_{y:\,y_d=1}\Big[\sum_{j\ne d}(\theta_j+z_j)y_j-f(y)\Big]
           -\max_{y:\,y_d=0}\Big[\sum_{j\ne d}(\theta_j+z_j)y_j-f(y)\Big],
@@ -8,12 +8,12 @@ The maximiser of :math:`(\theta+z)^\top y-f(y)` has :math:`y_d=1` where :math:`z
 which does not depend on :math:`z_d`. As z is standard logistic,
 :math:`P(y_d=1\mid z_{-d})=\sigma(m_d)`: its mean over samples estimates the same probability as
 the frequency of ones, with less variance (Rao-Blackwell), and is never 0 or 1. The exact
-:math:`m_d` takes a further maximisation for every element. Instead, elements within a few steps of
-d answer to a change of it, and those beyond keep the value that they have in the maximiser:
+:math:`m_d` needs one more maximisation per element. Instead, only elements within a few steps of d
+react to a change of :math:`y_d`; all others keep their value in the maximiser:
 
-- on pairwise functions by `rounds` of max-product messages, exact on trees with enough rounds (the
+- for pairwise functions by `rounds` of max-product messages, exact on trees with enough rounds (the
   formula is in ``conditional.hpp``);
-- on other functions without any answer, :math:`m_d=\theta_d-[f(y,y_d=1)-f(y,y_d=0)]`.
+- for other functions no element reacts, :math:`m_d=\theta_d-[f(y,y_d=1)-f(y,y_d=0)]`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
 
 ROUNDS = 2
-"""Rounds of messages by default; `python -m benchmarks.probabilities` compares others."""
+"""Default number of message rounds; `python -m benchmarks.probabilities` compares other numbers."""
 
-# Probabilities are found in single precision, and kept as far from 0 and 1 as it can tell.
+# Minimum distance of a probability from 0 and 1: the resolution of single precision, which the
+# kernels use.
 _LEAST = 2.0**-24
-# Bytes of samples held at once.
+# Bytes of samples kept in memory at a time.
 _SAMPLE_BYTES = 1 << 26
 
 Bits = NDArray[np.uint8]
@@ -74,7 +75,7 @@ def adder(
     threads: int,
     sums: FloatArray,
 ) -> Add:
-    """Return what adds sigma(m_d) of the samples from a first one on to the sums (M, n)."""
+    """Return a function ``add(labels, first)`` that adds sigma(m_d) to the sums (M, n)."""
     fields = np.broadcast_to(theta, sums.shape)
     if flow is None:
         return lambda labels, first: _add_by_gains(functions, fields, alpha, labels, sums)
@@ -102,7 +103,7 @@ def _add_by_gains(
     labels: Bits,
     sums: FloatArray,
 ) -> None:
-    """Add those of functions without a graph."""
+    """Add the probabilities for functions without a graph."""
     for m, y in enumerate(labels):
         row = alpha[0 if len(alpha) == 1 else m]
         f = Sum([(float(weight), g) for weight, g in zip(row, functions, strict=True)])
@@ -118,7 +119,7 @@ def _add_with_groups(
     labels: Bits,
     sums: FloatArray,
 ) -> None:
-    """Add those of graphs with auxiliary nodes, which the samples do not have."""
+    """Add the probabilities for graphs with auxiliary nodes, whose values samples do not have."""
     for m, y in enumerate(labels):
         edge = weights[0 if len(weights) == 1 else m]
         graph = coo_array((edge, (ends[:, 0], ends[:, 1])), shape=(flow.n, flow.n)).tocsr()
@@ -139,7 +140,7 @@ def _add_on_graph(
     rounds: int,
     sums: FloatArray,
 ) -> None:
-    """Do what the kernel does in NumPy, for machines without a compiler."""
+    """Add the probabilities for pairwise functions, in NumPy, if there are no compiled kernels."""
     i, j = ends.T
     for m, y in enumerate(labels):
         w, n = weights[0 if len(weights) == 1 else m], y.shape[1]

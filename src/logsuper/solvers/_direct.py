@@ -1,4 +1,4 @@
-"""Functions that need no graph, or have none: closed forms, and the min-norm point."""
+"""Solvers that do not use a graph: closed forms and the min-norm point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logsuper.structures import Structure
 
 
 class Direct:
-    """Solve through one function, the sum with the weights of each problem."""
+    """Solve each problem by building its weighted sum of functions."""
 
     def __init__(self, functions: Sequence[SubmodularFunction]) -> None:
         self.functions = tuple(functions)
@@ -28,7 +28,7 @@ class Direct:
 
     @staticmethod
     def has_closed_form(functions: Sequence[SubmodularFunction]) -> bool:
-        """Say whether every weighted sum of the functions can be maximised by sorting."""
+        """Return whether every weighted sum of the functions can be maximised by sorting."""
         return closed_form_kind(Sum([(1.0, f) for f in functions])) is not None
 
     def maximize(
@@ -47,7 +47,7 @@ class Direct:
                 y[mine], values[mine] = maximize_closed_form(f, fields[mine], tie)
             else:
                 y[mine], values[mine], gaps = maximize_generic(f, fields[mine], tie)
-                # the gaps are allowed a share of the largest numbers in f
+                # the tolerated gaps are relative to the largest numbers in f, so report large ones
                 own = fields[mine] + split_modular(f)[1]
                 report(gaps + _rounding(f), own)
         return y, values, self._statistics(y)
@@ -112,6 +112,6 @@ class MinNorm(Direct):
 
 
 def _rounding(f: SubmodularFunction) -> float:
-    """Return about what the rounding of n of its gains may move a value of f by."""
+    """Return an approximate bound on the rounding error of a sum of n gains of f."""
     gains = f.gains(np.stack([np.zeros(f.n), np.ones(f.n)]))
     return float(np.finfo(np.float64).eps * f.n * np.abs(gains).max(axis=0).sum())

@@ -6,27 +6,28 @@ The problem, for each field :math:`\theta` of a batch, is
           \qquad w \ge 0,
 
 which is a minimum cut: arcs of capacity :math:`w_e` both ways between :math:`i` and :math:`j`, an
-arc :math:`s \to i` of capacity :math:`\theta_i` where :math:`\theta_i > 0`, an arc :math:`i \to t`
-of capacity :math:`-\theta_i` where :math:`\theta_i < 0`; the source side is :math:`\{y = 1\}`.
-This module takes over when the compiled kernel is missing. It is slower, and loses no digit.
+arc :math:`s \to i` of capacity :math:`\theta_i` if :math:`\theta_i > 0`, an arc :math:`i \to t`
+of capacity :math:`-\theta_i` if :math:`\theta_i < 0`; the source side is :math:`\{y = 1\}`.
+This module is used if the compiled kernel is missing. It is slower, but exact.
 
 **From int32 to float64.** ``scipy.sparse.csgraph.maximum_flow`` takes 32-bit capacities only.
-Float64 capacities are integers too, only long ones: they are read from the top, some 28 bits at a
-time. With quantum :math:`q = 2^p`, a residual capacity is :math:`r q + \rho`, where :math:`r` is
-an integer and the remainder :math:`0 \le \rho < q` has not been looked at yet.
+Float64 capacities are integer multiples of a small power of two; their digits are processed from
+the most significant ones on, some 28 bits at a time. With quantum :math:`q = 2^p`, a residual
+capacity is :math:`r q + \rho`, where :math:`r` is an integer and the remainder
+:math:`0 \le \rho < q` has not been used yet.
 
 1. A maximum flow of the integers :math:`r` leaves a cut :math:`C` whose arcs have :math:`r = 0`.
    The true remaining flow is therefore at most :math:`R = \sum_{a \in C} \rho_a`. If
    :math:`R = 0` the flow is maximum for the float64 capacities: done, with no rounding anywhere.
-2. An arc whose residual capacity exceeds :math:`R` can never be saturated any more: it is infinite
-   from now on. What the source reaches (what reaches the sink) along infinite arcs is decided,
-   in every optimal solution; when nothing is undecided: done.
-3. The arcs left have residual capacities of at most :math:`R`, so the quantum can go down to about
-   :math:`2^{-28} R`, and all numbers fit 32 bits again. Subtracting the leading digits from a
-   float64 is exact, hence so is the whole scheme, whatever the spread of the weights.
+2. An arc whose residual capacity exceeds :math:`R` can no longer be saturated: it is treated as
+   infinite from now on. The nodes that the source reaches (or that reach the sink) along infinite
+   arcs have the same value in every optimal solution; if no other node is left: done.
+3. The remaining arcs have residual capacities of at most :math:`R`, so the quantum can be reduced
+   to about :math:`2^{-28} R`, and all numbers fit 32 bits again. Subtracting the leading digits
+   from a float64 is exact, hence so is the whole scheme, whatever the spread of the weights.
 
-Two or three rounds decide a problem with random weights; only exact ties are followed to the last
-bit. Several problems are stacked into one disconnected graph to save calls.
+Two or three rounds solve a problem with random weights; only exact ties need all bits. Several
+problems are stacked into one disconnected graph to save calls.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ __all__ = ["solve_pairwise"]
 _BITS = 28  # the remaining flow is kept below 2**_BITS quanta,
 _UNBOUNDED = np.int64(1) << 29  # so this capacity acts as infinite, and twice it still fits int32
 _SMALLEST_EXPONENT = -1074  # every float64 is a multiple of 2**-1074
-_LARGE = 2.0**960  # sums of numbers above it might overflow: such problems are scaled down first
+_LARGE = 2.0**960  # problems with larger numbers are scaled down first, to avoid overflow of sums
 _SLACK = 1.0 + 1e-9  # covers the rounding of sums of up to a few million non-negative terms
-_STACK = 1 << 16  # nodes and edges stacked in one graph
+_STACK = 1 << 16  # number of nodes and edges that are stacked into one graph
 
 _Float = NDArray[np.float64]
 _Int = NDArray[np.int64]
@@ -68,24 +69,25 @@ def solve_pairwise(
     n_nodes : int
         Number of nodes :math:`n`.
     edges : array_like of int, shape (E, 2)
-        End points. Repeated edges add up, loops cost nothing.
+        End points. The weights of repeated edges are summed; loops are ignored.
     weights : array_like of float, shape (M, E), (1, E) or (E,)
-        Finite weights :math:`w \ge 0`, one row a problem or one for all.
+        Finite weights :math:`w \ge 0`, one row per problem or one row for all.
     theta : array_like of float, shape (M, n)
-        Fields; infinite entries fix their node. A single field (n,) counts as one row.
+        Fields; infinite entries fix their node. A single field (n,) is treated as one row.
     tie : {None, "min", "max"}, optional
-        Which maximiser to return where there are several: the minimal one (what the source
-        reaches), the maximal one (all that does not reach the sink), or any.
+        Which of several maximisers to return: the smallest one (the nodes that the source
+        reaches), the largest one (the nodes that do not reach the sink), or any.
 
     Returns
     -------
     ndarray of uint8, shape (M, n)
-        One maximiser a row.
+        One maximiser per row.
 
     Notes
     -----
-    The answer is optimal for the float64 numbers as given, with no tolerance: a tie is a tie only
-    if both energies are equal as real numbers. (Repeated edges are first added in float64.)
+    The result is optimal for the given float64 numbers, without a tolerance: two maximisers are
+    tied only if their values are equal as real numbers. (Repeated edges are first summed in
+    float64.)
 
     Examples
     --------
@@ -118,7 +120,7 @@ def solve_pairwise(
 def _checked_edges(
     n_nodes: int, edges: ArrayLike, weights: ArrayLike, count: int
 ) -> tuple[_Int, _Float]:
-    """Check edges and weights; drop loops, add repeated edges up."""
+    """Check edges and weights; drop loops, and sum the weights of repeated edges."""
     ends = np.asarray(edges)
     if ends.size == 0:
         ends = np.empty((0, 2), dtype=np.int64)
@@ -156,25 +158,25 @@ def _checked_edges(
 class _Residual:
     """The undecided part of the residual graph; a residual capacity is ``digits * 2**p + rest``.
 
-    Digits at or above ``_UNBOUNDED`` mean "more than can ever flow". A node hangs on one terminal
-    only: on the source where ``side`` is 1, on the sink where it is -1, on none where it is 0.
+    Digits at or above ``_UNBOUNDED`` stand for a capacity that can never be saturated. A node is
+    connected to at most one terminal: to the source if ``side`` is 1, to the sink if it is -1.
     """
 
-    node: _Int  # the number that the caller knows a node by
+    node: _Int  # the caller's index of the node
     side: _Int
-    link: _Int  # digits of the terminal arc,
-    link_rest: _Float  # and what is below the quantum
+    link: _Int  # digits of the terminal arc
+    link_rest: _Float  # remainder of the terminal arc, below the quantum
     tail: _Int
     head: _Int
     forward: _Int  # digits of tail -> head
     backward: _Int  # digits of head -> tail
-    rest: _Float  # one remainder serves both directions: their sum is 2 w, a flow moves digits only
+    rest: _Float  # remainder of both directions, equal since a flow changes digits only
     exponent: int = 0
 
     def reach(
         self, link: NDArray[np.bool_], forward: NDArray[np.bool_], backward: NDArray[np.bool_]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Find what the source reaches, and what reaches the sink, along the arcs marked."""
+        """Return the nodes that the source reaches, and that reach the sink, by marked arcs."""
         n = self.node.size
         up, down = link & (self.side > 0), link & (self.side < 0)
         tails = np.concatenate([self.tail[forward], self.head[backward]])
@@ -199,7 +201,7 @@ class _Residual:
         return float(self.link_rest[link].sum() + self.rest[across].sum())
 
     def release(self, bound: float) -> None:
-        """Mark the arcs that more than the remaining flow fits through."""
+        """Treat arcs whose residual capacity exceeds the remaining flow as infinite."""
         for digits, rest in (
             (self.link, self.link_rest),
             (self.forward, self.rest),
@@ -211,7 +213,7 @@ class _Residual:
         self.rest[(self.forward >= _UNBOUNDED) & (self.backward >= _UNBOUNDED)] = 0.0
 
     def settle(self, labels: NDArray[np.uint8]) -> bool:
-        """Write down what is decided and drop it; tell whether anything is left."""
+        """Write the labels of decided nodes and drop them; return whether any node is left."""
         ones, zeros = self.reach(
             self.link >= _UNBOUNDED, self.forward >= _UNBOUNDED, self.backward >= _UNBOUNDED
         )
@@ -237,7 +239,7 @@ class _Residual:
         return bool((~decided).any())
 
     def refine(self, exponent: int) -> None:
-        """Go to a smaller quantum: move digits from the remainders to the integers."""
+        """Reduce the quantum: move digits from the remainders to the integers."""
         fine = np.floor(np.ldexp(self.rest, -exponent)).astype(np.int64)
         self.rest -= np.ldexp(fine.astype(np.float64), exponent)
         link_fine = np.floor(np.ldexp(self.link_rest, -exponent)).astype(np.int64)
@@ -248,14 +250,14 @@ class _Residual:
             (self.forward, fine),
             (self.backward, fine),
         ):
-            # After a large step only zeros (and unbounded arcs) are left to be shifted.
+            # After a large reduction, only zeros (and unbounded arcs) are left to be shifted.
             finite = digits < _UNBOUNDED
             shifted = np.ldexp(digits[finite].astype(np.float64), shift).astype(np.int64)
             digits[finite] = shifted + extra[finite]
         self.exponent = exponent
 
     def push(self) -> None:
-        """Send a maximum flow of the digits and keep what is left of them."""
+        """Push a maximum flow of the digits and store the residual digits."""
         n = self.node.size
         source, sink = n, n + 1
         up, down = np.flatnonzero(self.side > 0), np.flatnonzero(self.side < 0)
@@ -279,13 +281,13 @@ class _Residual:
 
 
 def _csr(values: NDArray[Any], rows: _Int, columns: _Int, size: int) -> scipy.sparse.csr_array:
-    """Build a square sparse matrix with the 32-bit indices that the graph routines work with."""
+    """Return a square sparse matrix with 32-bit indices, as the graph routines require."""
     place = rows.astype(np.int32), columns.astype(np.int32)
     return scipy.sparse.csr_array((values, place), shape=(size, size))
 
 
 def _entries(matrix: scipy.sparse.csr_array, rows: _Int, columns: _Int) -> _Int:
-    """Read stored entries of a sparse matrix (what its own indexing returns varies by version)."""
+    """Return stored entries of a sparse matrix (scipy's own indexing varies by version)."""
     matrix.sort_indices()
     n = matrix.shape[1]
     stored = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
@@ -316,8 +318,8 @@ def _solve(
     )
     if top > _LARGE:
         weight, theta = np.ldexp(weight, -64), np.ldexp(theta, -64)
-    # What a node's neighbours can do to it is at most the sum of its weights: a larger field
-    # decides the node, whatever its size, and no such size (or infinity) enters the flow.
+    # The influence of a node's neighbours is at most the sum of its weights: a larger field decides
+    # the node, so that no larger (or infinite) number enters the flow.
     pull = np.bincount(tail, weight, n) + np.bincount(head, weight, n)
     decided = np.abs(theta) > pull * _SLACK
     used = weight > 0
@@ -334,7 +336,7 @@ def _solve(
     )
     labels = np.full(n, largest, dtype=np.uint8)
     undecided = state.settle(labels)
-    # Nothing is known of the flow yet but the capacity of the arcs around both terminals.
+    # So far, the flow is bounded only by the capacity of the arcs around each terminal.
     around_source = (state.side > 0) & (state.link >= _UNBOUNDED)
     around_sink = (state.side < 0) & (state.link >= _UNBOUNDED)
     bound = min(state.cut_rest(around_source), state.cut_rest(~around_sink))
@@ -350,7 +352,7 @@ def _solve(
         from_source, to_sink = state.reach(*has)
         bound = min(state.cut_rest(from_source), state.cut_rest(~to_sink))
     if undecided:
-        # The flow is maximum: the arcs that are still open tell the smallest and the largest cut.
+        # The flow is maximum: the arcs with residual capacity give the smallest and largest cut.
         from_source, to_sink = state.reach(*state.open_arcs())
         labels[state.node] = ~to_sink if largest else from_source
     return labels

@@ -1,4 +1,4 @@
-"""The compiled kernel's interface on top of scipy's max-flow, for machines without a compiler."""
+"""The interface of the compiled kernel on top of scipy's max-flow, for use without a compiler."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from logsuper.solvers._results import finite_dot
 
 
 class FallbackKernel:
-    """One graph and the weights of several functions on its edges; see `EdgeList` for the layout.
+    """One graph and the weights of several functions on its edges, laid out as in `EdgeLists`.
 
-    Results go into the arrays that the caller brings. `wide`, `threads` and `memory` change
-    nothing: every solve is exact in float64, and runs on one thread; `precision` stays 0.
+    Results are written to arrays of the caller. `wide`, `threads` and `memory` have no effect:
+    every solve is exact in float64 and runs on one thread; `precision` stays 0.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class FallbackKernel:
             np.add.at(self._table[k], places[terms], weights[terms])
 
     def workspace(self, threads: int, wide: bool, min_norm: bool) -> tuple[int, int]:
-        """Return about how many bytes one solve needs, at least and at most."""
+        """Return the approximate minimum and maximum number of bytes of one solve."""
         size = 100 * self.edges + 100 * self.nodes
         return size, size
 
@@ -52,7 +52,7 @@ class FallbackKernel:
         shift: None = None,
     ) -> None:
         problems = len(y)
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # solve_pairwise refuses overflows
             table = self._table[None] if factors is None else self._table * factors  # (., K, E)
             weights = (alpha[:, :, None] * table).sum(axis=1)
         field = np.broadcast_to(theta, (problems, self.nodes))

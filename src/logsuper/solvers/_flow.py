@@ -1,4 +1,4 @@
-"""Sums of graph-representable functions: one max-flow a problem, batched into the kernels."""
+"""Sums of graph-representable functions: one max-flow per problem, in batched kernel calls."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._precision import hidden, report, solve_exactly
 from logsuper.solvers._results import Perturbed, finite_dot
-from logsuper.solvers._room import KernelRoom, require_edges
+from logsuper.solvers._workspace import Workspace, require_edges
 from logsuper.structures import EdgeLists, Grid, Structure
 
-# A graph counts as dense when it has this share of all pairs, and a matrix of it fits in cache.
+# A graph is treated as dense if it has at least this fraction of all pairs and at most this many
+# nodes, so that its matrix fits in the cache.
 _DENSE_SHARE = 0.1
 _DENSE_NODES = 2048
-# Bytes of samples held at once while functions that no kernel evaluates are evaluated.
+# Bytes of samples kept in memory at a time while functions are evaluated outside the kernel.
 _SAMPLE_BYTES = 1 << 26
 
 
 class Flow:
     r"""One graph for :math:`\sum_k\alpha_kf_k`, solved for many :math:`\theta` and :math:`\alpha`.
 
-    The kernel knows nothing of functions: it has the cuts of the K functions, then one set of
-    edges for each function with auxiliary nodes, and returns the cut values. Modular terms are
-    folded into the field, and functions with auxiliary nodes are evaluated directly.
+    The kernel holds the cuts of the K functions, then one set of edges per function with auxiliary
+    nodes, and returns the cut values. Modular terms are added to the field, and functions with
+    auxiliary nodes are evaluated outside the kernel.
     """
 
     def __init__(self, structure: Structure, on_grid: bool = True) -> None:
@@ -60,13 +61,13 @@ class Flow:
             else:
                 dense = _is_dense(nodes, lists)
                 self._kernel = native.graph(nodes, lists.edges, dense, *arguments)
-        self._room = KernelRoom(self._kernel)
-        # of a label, and of the numbers that it is multiplied by where functions need that
+        self._workspace = Workspace(self._kernel)
+        # a label, plus float64 temporaries to evaluate modular terms and auxiliary functions
         self._bytes_per_label = 1.0 + 8 * bool(self._tilted) + 24 * bool(self._aux_of)
 
     @classmethod
     def build(cls, structure: Structure, memory_limit: int | None = None) -> Flow | None:
-        """Return the graph of the functions, None if one of them is not graph-representable."""
+        """Return the graph of the functions, or None if one is not graph-representable."""
         if structure.n == 0:
             return None
         cuts = [cut for _, _, cut in structure.cuts]
@@ -83,7 +84,7 @@ class Flow:
 
     @property
     def edges(self) -> NDArray[np.int64]:
-        """The edges of all cuts in order of first appearance: what ``edge_weights`` refers to."""
+        """The edges of all cuts in order of first appearance, which is that of ``edge_weights``."""
         return self.structure.edges
 
     @property
@@ -93,14 +94,15 @@ class Flow:
 
     @functools.cached_property
     def _on_list(self) -> Flow:
-        """The same without the grid if that has pixels that are not elements."""
+        """The same problem as a list of edges if the grid has pixels that are not elements."""
         return self if self._holed is None else Flow(self.structure, on_grid=False)
 
     @functools.cached_property
     def _few(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """Elements with a modular term, and the terms (J of them), where these are few; else none.
+        """Elements with a modular term and these terms, if at most n / 8 elements have one.
 
-        As on the neighbours of elements that conditioning has fixed: the kernel adds them.
+        Such as the neighbours of elements fixed by conditioning; the kernel then adds the terms to
+        the fields. Both arrays are empty if more elements have a modular term.
         """
         none = np.empty(0, dtype=np.int64)
         if not self._tilted or self._aux_of or kernels() is None:
@@ -111,13 +113,13 @@ class Flow:
 
     @functools.cached_property
     def _shifted(self) -> NDArray[np.int64]:
-        """The nodes of the kernel that these elements are."""
+        """The kernel's nodes of the elements in `_few`."""
         touched = self._few[0]
         return touched if self.grid is None else self.grid.to_pixels(touched)
 
     @functools.cached_property
     def _grid_order(self) -> NDArray[np.int64] | None:
-        """Where each edge of the grid kernel stands in `edges`, -1 if nowhere; None if in order."""
+        """Index in `edges` of each edge of the grid kernel, -1 if absent; None if identical."""
         assert self.grid is not None
         kernel_edges, edges = self.grid.edges(), self.grid.to_pixels(self.edges)
         if np.array_equal(kernel_edges, edges):
@@ -130,7 +132,7 @@ class Flow:
 
     @property
     def regular(self) -> bool:
-        """Whether `couplings` are those of a grid."""
+        """Whether `couplings` returns the format for grids."""
         return self._on_list.grid is not None
 
     @property
@@ -148,10 +150,10 @@ class Flow:
         threads: int,
         memory_limit: int | None = None,
     ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray]:
-        wide = tie is not None  # ties only mean something to the last bit
+        wide = tie is not None  # ties are only meaningful at the highest precision
         arrays = problems * self.n * self._bytes_per_label + self._copies(theta, alpha, factors)
         workers = min(threads, problems)
-        memory = self._room.limit("maximize", arrays, memory_limit, workers, wide)
+        memory = self._workspace.limit("maximize", arrays, memory_limit, workers, wide)
         options = (tie, threads, memory)
         try:
             found = self._run(theta, alpha, factors, problems, wide, *options)
@@ -165,7 +167,7 @@ class Flow:
                 still = self._too_coarse(_rows(own, rows), these[1], precision, True)
                 rows = rows[still]
         except MemoryError:
-            raise self._room.shortage("maximize", arrays, workers) from None
+            raise self._workspace.shortage("maximize", arrays, workers) from None
         if len(rows):
             these = _rows(theta, rows), _rows(alpha, rows), _rows(factors, rows)
             y[rows] = self._solve_exactly(*these, len(rows), tie)
@@ -183,7 +185,7 @@ class Flow:
         threads: int,
         memory: int,
     ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray, FloatArray]:
-        """Return labels, values and statistics from the kernel, and the precision it had."""
+        """Return labels, values and statistics from the kernel, and the precision it used."""
         y = np.empty((problems, self.n), dtype=np.uint8)
         values = np.empty(problems)
         weights = self._kernel_alpha(alpha)
@@ -221,7 +223,7 @@ class Flow:
     def _too_coarse(
         self, own: FloatArray, alpha: FloatArray, precision: FloatArray, wide: bool
     ) -> NDArray[np.bool_]:
-        """Tell which problems with these fields were solved with numbers too coarse for them."""
+        """Return which problems were solved with integers too coarse for their fields."""
         coarse = precision[:, 1] > 0
         if self._aux_of:
             linear = np.abs(alpha[:, self._aux_of] @ self._aux_unary).max(axis=1, initial=0.0)
@@ -237,7 +239,7 @@ class Flow:
         problems: int,
         tie: str | None,
     ) -> NDArray[np.uint8]:
-        """Return maximisers for float64 weights of any size; warn of what sums may have lost."""
+        """Return maximisers for float64 weights of any size; warn about rounding of sums."""
         y = np.empty((problems, self.n), dtype=np.uint8)
         field = self.tilted(theta, alpha)
         together = len(alpha) == 1 and (factors is None or len(factors) == 1)
@@ -260,9 +262,10 @@ class Flow:
     def _conditioned(
         self, field: FloatArray, weights: FloatArray, alpha: FloatArray, tie: str | None
     ) -> tuple[NDArray[np.uint8], float]:
-        """Solve for the elements that infinite fields leave free; return also what may be lost.
+        """Solve for the elements without an infinite field; return also a bound on the loss.
 
-        What a fixed element covers, say, then no longer stands beside the fields of others.
+        Conditioning removes large terms, for instance the items that a fixed element covers, which
+        would otherwise be added to the fields of other elements.
         """
         fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(np.isinf(field))}
         free = np.flatnonzero(np.isfinite(field))
@@ -292,7 +295,7 @@ class Flow:
         return finite_dot(theta, y) - (alpha * stats).sum(axis=1), stats
 
     def _cut_weights(self, factors: FloatArray | None) -> FloatArray:
-        """Return the weights (1 or M, K, E) of the functions on `edges`, with the factors."""
+        """Return the weights (1 or M, K, E) of the functions on `edges`, times the factors."""
         table = self.structure.table[None]
         return table if factors is None else table * factors
 
@@ -316,7 +319,7 @@ class Flow:
         arrays += block * samples * (16.0 * alpha.shape[1] + self.n * bool(self._aux_of))
         workers = min(threads, problems * samples)
         arrays += 13.0 * workers * self._kernel.nodes
-        memory = self._room.limit("perturb", arrays, memory_limit, workers)
+        memory = self._workspace.limit("perturb", arrays, memory_limit, workers)
         try:
             return self._perturb(
                 theta,
@@ -332,11 +335,11 @@ class Flow:
                 memory,
             )
         except MemoryError:
-            raise self._room.shortage("perturb", arrays, workers) from None
+            raise self._workspace.shortage("perturb", arrays, workers) from None
 
     def _perturb_block(self, problems: int, samples: int, return_samples: bool) -> int:
-        """Return how many problems to solve at a time."""
-        # Functions evaluated outside of the kernel need the samples: hold only a block of them.
+        """Return the number of problems to solve at a time."""
+        # Functions evaluated outside the kernel need the samples: keep a block of them at a time.
         if self._aux_of and not return_samples:
             return max(1, min(problems, _SAMPLE_BYTES // max(1, samples * self.n)))
         return problems
@@ -405,7 +408,7 @@ class Flow:
         mean = counts / np.float64(samples)
         if self._tilted:
             means[:, self._tilted] += mean @ self._tilt.T
-        # the noise, of order 1, is what must not be lost
+        # the noise is of order 1, so the integers must resolve numbers of that size
         for m in np.flatnonzero(self._too_coarse(np.ones((1, self.n)), alpha, told, False)):
             draws = np.arange(first_sample, first_sample + samples)
             fields = _rows(theta, [m]) + logistic_noise(key, numbers[m], draws, self.n)[0]
@@ -423,13 +426,15 @@ class Flow:
         threads: int,
         memory_limit: int | None = None,
     ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-        """Return the min-norm points, gaps and numbers of levels; only without auxiliary nodes."""
+        """Return the min-norm points, gaps and numbers of levels; requires no auxiliary nodes."""
         if self._on_list is not self:
             return self._on_list.min_norm(theta, alpha, threads, memory_limit)
-        # the points, their squares and those of the fields
+        # for the points, their squares and the squares of the fields
         arrays = self._copies(theta, alpha, None) + 24.0 * theta.size
         workers = min(threads, len(theta))
-        memory = self._room.limit("min_norm_point", arrays, memory_limit, workers, min_norm=True)
+        memory = self._workspace.limit(
+            "min_norm_point", arrays, memory_limit, workers, min_norm=True
+        )
         points = np.empty((len(theta), self.n))
         gaps = np.empty(len(theta))
         levels = np.empty(len(theta), dtype=np.int64)
@@ -445,11 +450,11 @@ class Flow:
                 memory=memory,
             )
         except MemoryError:
-            raise self._room.shortage("min_norm_point", arrays, workers) from None
+            raise self._workspace.shortage("min_norm_point", arrays, workers) from None
         return points, gaps, levels
 
     def _copies(self, theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> float:
-        """Return the bytes of the fields and factors that are made for the kernel."""
+        """Return the number of bytes of the copies of fields and factors made for the kernel."""
         size = 0.0 if factors is None else 16.0 * factors.size
         if self._tilted or self._aux_of:
             size += 16.0 * max(len(theta), len(alpha)) * self._kernel.nodes
@@ -459,7 +464,7 @@ class Flow:
         return np.ascontiguousarray(np.concatenate([alpha, alpha[:, self._aux_of]], axis=1))
 
     def _kernel_factors(self, factors: FloatArray | None) -> FloatArray | None:
-        """Extend the factors of the cut edges by ones for all other edges and functions."""
+        """Return factors for all edges and functions of the kernel: 1 except on cut edges."""
         if factors is None:
             return None
         if self.grid is not None:
@@ -479,10 +484,10 @@ class Flow:
     def couplings(
         self, alpha: FloatArray, factors: FloatArray | None
     ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Return the weights of the cuts, for all problems or one row for each.
+        """Return the weights of the cuts, with one row per problem, or one row for all (P = 1).
 
-        Of a grid: offsets (O,) between the ends of edges, and weights (P, O, n) at their first
-        ends. Else: edges (E, 2) and weights (P, E).
+        On a grid: offsets (O,) between the ends of edges, and weights (P, O, n) at their first
+        ends. Otherwise: edges (E, 2) and weights (P, E).
         """
         flow = self._on_list
         if flow.grid is None:
@@ -491,7 +496,7 @@ class Flow:
         return flow.grid.couplings(alpha, flow._kernel_factors(factors), problems)
 
     def tilted(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        """Return the fields less the modular terms of the functions."""
+        """Return the fields minus the modular terms of the functions."""
         return theta - alpha[:, self._tilted] @ self._tilt if self._tilted else theta
 
     def field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
@@ -505,9 +510,10 @@ class Flow:
         return np.ascontiguousarray(field)
 
     def _held(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        """Return what the elements fixed to 1 cost by themselves.
+        """Return the linear cost of the elements that are fixed to 1.
 
-        The kernel leaves out infinite fields, and with them what `field` has taken off.
+        The kernel omits infinite fields from its values, and with them the linear terms that
+        `field` has subtracted.
         """
         on = theta == np.inf
         if not on.any():
@@ -523,7 +529,7 @@ class Flow:
 
 
 def _rows(array: Any, rows: Any) -> Any:
-    """Return some rows of an array; it may have one for all, or be None."""
+    """Return some rows of an array; None or a single row shared by all is returned unchanged."""
     return array if array is None or len(array) == 1 else array[rows]
 
 

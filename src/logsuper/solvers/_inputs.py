@@ -1,4 +1,4 @@
-"""Checks of what users hand to the solvers: one clear error, before any work is done."""
+"""Checks of the solvers' arguments: one clear error, before any work."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_edge_weights(weights: ArrayLike, k: int, edges: int) -> FloatArray:
 
 
 def check_batch(**lengths: int) -> int:
-    """Return the number of problems, given the lengths of the arguments (1 fits everything)."""
+    """Return the number of problems, given the numbers of rows (1 is broadcast)."""
     count, first = 1, ""
     for name, length in lengths.items():
         if length == 1:
@@ -73,7 +73,7 @@ def check_batch(**lengths: int) -> int:
 
 
 def check_tie(tie: str | None) -> None:
-    """Refuse anything but None, "min" and "max"."""
+    """Raise a ValueError unless tie is None, "min" or "max"."""
     if tie not in TIES:
         raise ValueError(f"tie must be None, 'min' or 'max', got {tie!r}")
 
@@ -84,7 +84,7 @@ def check_numbers(numbers: ArrayLike | None, problems: int) -> NDArray[np.uint64
         return np.arange(problems, dtype=np.uint64)
     given = np.asarray(numbers)
     if given.dtype.kind not in "iu":
-        # a list of integers is one of floats, or of objects, to numpy where some are 2**63 or more
+        # numpy makes a list with integers of 2**63 or more an array of floats or objects
         exact = np.asarray(numbers, dtype=object)
         if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in exact.flat):
             raise TypeError(f"numbers must hold integers, got dtype {given.dtype}")

@@ -1,4 +1,4 @@
-"""The question that everything stands on: argmax over y of theta'y - f(y)."""
+"""Maximisation of theta'y - f(y) over y in {0, 1}^n, on which most of the package is built."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def maximize(
     theta : array-like of shape (n,) or (M, n)
         Fields. An infinite entry fixes its element: the value then sums the finite terms.
     n_jobs : int, optional
-        Threads over the batch of max-flows, one by default; -1 for all processors. It never
-        changes the result.
+        Number of threads over the batch of max-flows, one by default; -1 for all processors. It
+        does not change the result.
     tie : {None, "min", "max"}, optional
-        Ask for the smallest or the largest maximiser where there are several; any by default.
+        Return the smallest or the largest of several maximisers; any of them by default.
     memory_limit : float, optional
-        Bytes that the call may take; what is available by default. What needs more is refused
-        before any work, with a MemoryError: an image takes some 33 bytes per pixel and thread on a
-        4-neighbour grid, up to 150 where 64-bit integers are needed (see the notes).
+        Number of bytes that the call may use; the available memory by default. A call that needs
+        more raises a MemoryError before any work. An image needs about 33 bytes per pixel and
+        thread on a 4-neighbour grid, and up to 150 if 64-bit integers are needed (see the notes).
 
     Returns
     -------
@@ -50,16 +50,17 @@ def maximize(
 
     Notes
     -----
-    Max-flow runs on integers. With 32 bits the quantum is below 1e-7 of the smallest positive
-    weight and three in four fields span at least 2**20 quanta; other problems take 64 bits, where
-    the quantum is below 2e-18 of the largest sum of weights at a node, or of all flow where that is
-    less. The labels are a true maximiser of the rounded problem, hence their value is within
-    (n + E) / 2 quanta of the maximum, and exact when all numbers are multiples of the quantum. Ask
-    for a `tie` to have 64 bits always. Where 64 bits are too coarse for the fields (weights of 1e12
-    beside fields of order 1, elements held at both values), the problem is solved once more by a
-    slower max-flow that is exact for float64 numbers of any size. What is left is the rounding of
-    sums of weights in functions with auxiliary nodes; a `PrecisionWarning` says how much that may
-    have cost, where it is more than 1e-9 of the fields.
+    Max-flow runs on integers: weights and fields are rounded to multiples of a quantum. 32-bit
+    integers are used if the quantum is below 1e-7 of the smallest positive weight and three in four
+    fields are at least 2**20 quanta; otherwise 64-bit integers, with a quantum below 2e-18 of the
+    largest sum of weights at a node, or of the total flow if that is less. The labels are an exact
+    maximiser of the rounded problem. Hence their value is within (n + E) / 2 quanta of the maximum,
+    and exact if all numbers are multiples of the quantum. With a `tie`, 64 bits are always used. If
+    64 bits are too coarse for the fields (for instance weights of 1e12 with fields of order 1, and
+    elements fixed to both values), the problem is solved again by a slower max-flow that is exact
+    for float64 numbers of any size. The only remaining error is the rounding of sums of weights in
+    functions with auxiliary nodes; a `PrecisionWarning` gives a bound on it if it exceeds 1e-9 of
+    the fields.
 
     Examples
     --------

@@ -7,20 +7,20 @@ For a submodular :math:`f` with :math:`f(0) = 0`, the base polytope is
 and its point of least Euclidean norm :math:`s^*` solves a whole family of problems at once: for
 every shift :math:`\tau`, :math:`\{s^* < \tau\}` is the smallest and :math:`\{s^* \le \tau\}` the
 largest minimiser of :math:`f(x) - \tau \sum_d x_d` [1]_. With :math:`F = f - \theta` and
-:math:`\tau = 0` this is :math:`\max_y \theta^\top y - f(y)`, for any submodular function at all:
-nothing is asked of it but the greedy algorithm, which maximises :math:`w^\top s` over :math:`B(f)`.
+:math:`\tau = 0` this is :math:`\max_y \theta^\top y - f(y)`. The method works for any submodular
+function: it only needs the greedy algorithm, which maximises :math:`w^\top s` over :math:`B(f)`.
 
-Wolfe's algorithm [2]_ keeps a few vertices, affinely independent, and the point :math:`x` of least
-norm in their affine hull. It adds the vertex :math:`q` that minimises :math:`x^\top q`, moves to
-the new affine minimiser, and drops the vertices that stand in the way of convexity.
+Wolfe's algorithm [2]_ keeps a few affinely independent vertices and the point :math:`x` of least
+norm in their convex hull. It adds the vertex :math:`q` that minimises :math:`x^\top q`, moves
+towards the new affine minimiser, and drops vertices whose weights would become negative.
 
-**Splitting.** The last digits are slow to come when levels are close. But where :math:`x` is tight,
-:math:`x(A) = f(A)`, and smaller on :math:`A` than elsewhere, weak duality shows that :math:`A` is a
-level set of :math:`s^*`: the problem falls into that of :math:`f` on :math:`A` and that of
-:math:`f(A \cup \cdot) - f(A)` on the rest, both smaller, and for a single minimum only the part
-around zero is of interest. Tight sets show up long before convergence.
+**Splitting.** Convergence is slow if levels are close. But if a set :math:`A` is tight,
+:math:`x(A) = f(A)`, and :math:`x` is smaller on :math:`A` than elsewhere, weak duality shows that
+:math:`A` is a level set of :math:`s^*`. The problem then splits into that of :math:`f` on :math:`A`
+and that of :math:`f(A \cup \cdot) - f(A)` on the other elements, both smaller; for a single
+minimisation only the part around zero matters. Tight sets appear long before convergence.
 
-**Certificates.** Every :math:`x` on the way is in :math:`B(f)`, so that weak duality holds there:
+**Certificates.** Every iterate :math:`x` is in :math:`B(f)`, so that weak duality holds:
 
 * for the minimum of :math:`F`,  :math:`F(X) \ge \sum_d \min(x_d, 0)` for all :math:`X`; the gap
   of a set :math:`X` is the difference;
@@ -30,12 +30,12 @@ around zero is of interest. Tight sets show up long before convergence.
   :math:`\|s^* + w\|^2 \le 2\,\text{gap}`.
 
 **How it may fail.** (1) Elements of very different magnitude (say :math:`10^{12}`): the small ones
-drown in the rounding of the large ones; scale or split the problem. (2) A function that is not
-submodular: no gap is then a proof of anything; run ``check_submodular``. (3) Many elements with
-almost equal levels (a log-determinant of hundreds of nearly dependent variables): steps are many
-and gains small, the limit is reached and a warning says what gap was left; the maximisation alone
-is much easier than the whole min-norm point. Prefer a function with a ``graph()`` where there is
-one: it goes to max-flow instead.
+are lost in the rounding errors of the large ones; scale or split the problem. (2) A function that
+is not submodular: the gap is then not a certificate; run ``check_submodular``. (3) Many elements
+with almost equal levels (a log-determinant of hundreds of nearly dependent variables): the
+algorithm takes many small steps until the limit is reached, and a warning gives the remaining gap;
+maximisation alone is much easier than the whole min-norm point. Prefer an equivalent function with
+a ``graph()`` if there is one: it is solved by max-flow instead.
 
 References
 ----------
@@ -63,13 +63,14 @@ _Float = NDArray[np.float64]
 _Int = NDArray[np.int64]
 _Bool = NDArray[np.bool_]
 
-# Values that differ by less than this, relative to the numbers that they are sums of, are ties.
+# Values that differ by less than this, relative to the numbers they are sums of, are ties.
 _TIE = 1e-12
-# A gain must beat the field by this much, relatively, to decide an element without the solver.
+# Relative margin by which a field must exceed a gain to decide an element without the solver.
 _CLEAR = 1e-10
-# Smaller blocks than this cost as much as one of this size.
+# Minimum number of elements of a part; smaller ones are not cheaper to solve.
 _PIECE = 16
-# A piece of the problem is solved from scratch, which pays only if it is this much smaller.
+# A problem is split only if each part has at most this fraction of its elements, since parts are
+# solved from scratch.
 _SMALLER = 0.75
 
 
@@ -80,11 +81,11 @@ class MinNormPoint:
     Attributes
     ----------
     s : ndarray of float64, shape (n,) or (M, n)
-        The point, or one a field. Elements of one level have equal entries, to the last bit.
+        The point, or one point per field. Elements of one level have exactly equal entries.
     gap : float or ndarray of shape (M,)
         Duality gap: :math:`\|s - s^*\|^2 \le 2\,\text{gap}`, up to rounding.
     iterations : int or ndarray of shape (M,)
-        Number of greedy calls, or of levels of maximisations.
+        Number of greedy calls, or of levels of the divide-and-conquer algorithm.
     converged : bool or ndarray of shape (M,)
         Whether the gap is below the tolerance.
 
@@ -101,7 +102,7 @@ class MinNormPoint:
     converged: bool | _Bool
 
     def maximizer(self, shift: ArrayLike = 0.0, tie: str | None = None) -> NDArray[np.uint8]:
-        r"""Maximise :math:`\tau \sum_d y_d - f(y)`: no further solve, whatever the shift.
+        r"""Maximise :math:`\tau \sum_d y_d - f(y)` for any shift, without another solve.
 
         Parameters
         ----------
@@ -114,7 +115,7 @@ class MinNormPoint:
         Returns
         -------
         ndarray of uint8, shape (..., n) or (..., M, n)
-            One maximiser a shift and field.
+            One maximiser per shift and field.
         """
         check_tie(tie)
         level = as_floats(shift, "shift")
@@ -137,11 +138,11 @@ def min_norm_point_wolfe(
     ----------
     f : SubmodularFunction
     theta : array_like of float, shape (n,), optional
-        Finite field subtracted from f; none by default.
+        Finite field subtracted from f; 0 by default.
     tol : float
         Stop when the gap is at most ``tol`` times the largest squared norm of the vertices seen.
     max_iter : int, optional
-        Greatest number of greedy calls, ``20 n + 1000`` by default.
+        Maximum number of greedy calls, ``20 n + 1000`` by default.
 
     Returns
     -------
@@ -150,7 +151,7 @@ def min_norm_point_wolfe(
     Warns
     -----
     ConvergenceWarning
-        When neither the tolerance nor the limit of float64 was reached within ``max_iter``.
+        If neither the tolerance nor the precision of float64 was reached within ``max_iter``.
 
     Examples
     --------
@@ -178,7 +179,7 @@ def min_norm_point_wolfe(
 def _least_norm(
     f: SubmodularFunction, field: _Float, tol: float, limit: int
 ) -> tuple[_Float, float, int]:
-    """Find a point of nearly least norm in ``B(f - field)``, its scale, and count greedy calls."""
+    """Return a point of nearly least norm in ``B(f - field)``, its scale, and the greedy calls."""
     point = np.empty(f.n)
     calls, scale = 0, 0.0
     parts = [(f, np.arange(f.n), np.zeros(f.n))]
@@ -202,11 +203,12 @@ def _least_norm(
 
 
 def _levels(x: _Float, q: _Float, scale: float) -> tuple[_Float, float]:
-    r"""Give the best vector with the order of a point x of the polytope, and the gap of the pair.
+    r"""Return the best vector with the order of a point x of the polytope, and the gap of the pair.
 
-    q is the vertex that is best against x. Among the :math:`w` that decrease along the order,
-    :math:`f(w) = q^\top w` is linear, and the least :math:`f(w) + \tfrac12\|w\|^2` is the isotonic
-    regression of -q: means over blocks, here also over those that differ by rounding only.
+    q is the vertex that minimises :math:`x^\top q`. Among the :math:`w` that decrease along the
+    order, :math:`f(w) = q^\top w` is linear, and the minimiser of :math:`f(w) + \tfrac12\|w\|^2` is
+    the isotonic regression of -q: means over blocks, where blocks that differ only by rounding are
+    joined too.
     """
     order = np.argsort(x, kind="stable")
     same = _TIE * scale
@@ -226,7 +228,7 @@ def _levels(x: _Float, q: _Float, scale: float) -> tuple[_Float, float]:
 
 
 def _worthwhile(places: _Int, n: int) -> list[int]:
-    """Choose places to cut at, after 0; none unless all pieces are a good deal smaller than n."""
+    """Return the places to split at, starting with 0; only [0] unless all parts are small."""
     cuts = [0]
     for place in places.tolist():
         if min(place - cuts[-1], n - place) >= _PIECE:
@@ -237,7 +239,7 @@ def _worthwhile(places: _Int, n: int) -> list[int]:
 def _interval(
     g: SubmodularFunction, order: _Int, first: int, stop: int
 ) -> tuple[_Int, SubmodularFunction]:
-    """Give the elements between two places of the order, and the function of these alone."""
+    """Return the elements between two places of the order, and f conditioned on all others."""
     piece = np.sort(order[first:stop])
     fixed = dict.fromkeys(order[:first].tolist(), 1) | dict.fromkeys(order[stop:].tolist(), 0)
     return piece, g.condition(fixed)[0]
@@ -253,21 +255,22 @@ def maximize_generic(
     r"""Maximise :math:`\theta^\top y - f(y)` for any submodular f and a batch of fields.
 
     Elements that are decided by their gains alone are fixed first: by submodularity
-    :math:`f(y, y_d = 1) - f(y, y_d = 0)` lies between the gains on top of the largest and on top of
-    the smallest set still possible. What is left is conditioned, and handed to the min-norm point.
+    :math:`f(y, y_d = 1) - f(y, y_d = 0)` lies between the gains at the largest and at the smallest
+    set that is still possible. The function of the remaining elements is solved by the min-norm
+    point.
 
     Parameters
     ----------
     f : SubmodularFunction
     theta : array_like of float, shape (M, n)
-        Fields; infinite entries fix their element. A single field (n,) counts as one row.
+        Fields; infinite entries fix their element. A single field (n,) is treated as one row.
     tie : {None, "min", "max"}, optional
         Return the smallest or the largest maximiser, or any. Sets whose values differ by less than
-        1e-12 of the numbers involved count as equal.
+        1e-12 of the numbers involved are treated as equal.
     tol : float
         Stop when the gap is at most ``tol`` times the largest 1-norm of the vertices seen.
     max_iter : int, optional
-        Greatest number of greedy calls a field, ``20 n + 1000`` by default.
+        Maximum number of greedy calls per field, ``20 n + 1000`` by default.
 
     Returns
     -------
@@ -281,7 +284,7 @@ def maximize_generic(
     Warns
     -----
     ConvergenceWarning
-        When a gap is above the tolerance.
+        If a gap is above the tolerance.
 
     Examples
     --------
@@ -319,10 +322,10 @@ def maximize_generic(
 
 
 def unit_of(f: SubmodularFunction, fields: _Float) -> float:
-    """Return a power of two near the largest gain, 1 if its square and inverse are numbers.
+    """Return a power of two near the largest gain, or 1 if that is of usual magnitude.
 
-    Wolfe's algorithm multiplies gains with each other: it takes what vanishes for converged, and
-    what overflows for nothing. Division by a power of two changes no digit.
+    Wolfe's algorithm multiplies gains, and an underflow would look like convergence. Dividing f by
+    this unit avoids underflow and overflow, and is exact.
     """
     zero = np.zeros(f.n)
     ends = [f.gains(zero), f.gains(1.0 - zero), fields]
@@ -333,7 +336,7 @@ def unit_of(f: SubmodularFunction, fields: _Float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class _Minimum:
-    """A minimiser, how far its value may be from the minimum, and how far it was allowed to be."""
+    """A minimiser, its optimality gap, the tolerated gap, and the number of greedy calls."""
 
     chosen: _Bool
     gap: float
@@ -344,7 +347,7 @@ class _Minimum:
 def _minimise(
     f: SubmodularFunction, field: _Float, tie: str | None, tol: float, limit: int
 ) -> _Minimum:
-    """Minimise ``f - field``; with a tie rule, find the point whose signs tell all minimisers."""
+    """Minimise ``f - field``; with a tie rule, iterate until the min-norm point is found."""
     chosen = np.zeros(f.n, dtype=bool)
     calls, lost, mass, scale = 0, 0.0, 0.0, 0.0
     g, elements, start = f, np.arange(f.n), np.zeros(f.n)
@@ -357,8 +360,8 @@ def _minimise(
                 break
             places, slack = run.tight()
             below, above = run.point[run.order[places - 1]], run.point[run.order[places]]
-            # Sets tight at a negative level are part of every minimiser, and every minimiser is
-            # part of the sets tight at a positive level.
+            # Sets that are tight at a negative level are subsets of every minimiser, and sets that
+            # are tight at a positive level are supersets of every minimiser.
             first = max(places[above <= 0].tolist(), default=0)
             stop = min(places[below >= 0].tolist(), default=g.n)
             if stop - first <= _SMALLER * g.n:
@@ -379,7 +382,7 @@ def _minimise(
 
 
 def _pick(chain: _Float, tie: str | None, tolerance: float) -> int:
-    """Give the place of the least value; among values as good, the first or last if asked."""
+    """Return the index of the minimum; with a tie rule, the first or last of those tied."""
     good = np.flatnonzero(chain <= chain.min() + tolerance)
     return int({"min": good[0], "max": good[-1], None: chain.argmin()}[tie])
 
@@ -406,7 +409,7 @@ def _decide_by_gains(f: SubmodularFunction, field: _Float) -> tuple[_Bool, _Bool
 
 
 def _by_pattern(lower: _Bool, upper: _Bool) -> list[tuple[_Bool, NDArray[np.int64]]]:
-    """Group the rows that have free elements by what is fixed in them, and to which values."""
+    """Group the rows that have free elements by their fixed elements and values."""
     rows = np.flatnonzero((upper & ~lower).any(axis=1))
     groups: dict[bytes, list[int]] = {}
     for row in rows.tolist():

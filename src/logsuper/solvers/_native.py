@@ -1,4 +1,4 @@
-"""The compiled kernels: the best ones that this machine can run, if there are any."""
+"""The compiled kernels: the fastest version that this machine supports, if any was built."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from types import ModuleType
 
 @functools.cache
 def kernels() -> ModuleType | None:
-    """Return the compiled module, or None (after one warning) where it was not built."""
+    """Return the compiled module, or None (after one warning) if it was not built."""
     try:
         baseline = importlib.import_module("logsuper._kernels")
     except ImportError:
         warnings.warn(
-            "logsuper was installed without its compiled kernels; a much slower max-flow from "
-            "scipy takes over. Install a C++ compiler, then reinstall logsuper.",
+            "logsuper was installed without its compiled kernels; scipy's much slower max-flow is "
+            "used instead. Install a C++ compiler, then reinstall logsuper.",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -1,9 +1,9 @@
 r"""Counter-based standard logistic noise, as plain NumPy.
 
 The noise of perturb-and-MAP is a *function* of four numbers: a key, the problem, the sample and the
-element. Nothing is carried from one draw to the next, so any part of the stream can be made alone,
-in any order, on any number of threads, and comes out the same. The compiled kernel evaluates the
-same function; this module is its reference, and the generator in use when the kernel is missing.
+element. No state is carried from one draw to the next, so any part of the stream can be computed
+alone, in any order and on any number of threads, with the same result. The compiled kernel
+evaluates the same function; this module is its reference, and its replacement if it is missing.
 
 The stream is Philox-4x32 with ten rounds [1]_. The 64-bit key gives the two key words (low word
 first). The four counter words are
@@ -11,15 +11,15 @@ first). The four counter words are
 .. math:: (8 \lfloor d / 32 \rfloor + d \bmod 8,\; \text{sample},\;
           \text{problem} \bmod 2^{32},\; \lfloor \text{problem} / 2^{32} \rfloor),
 
-and element :math:`d` takes output word :math:`\lfloor d / 8 \rfloor \bmod 4`: eight counters make
-32 neighbours, word by word, which suits vector units. An output word :math:`r` is turned into a
-uniform number that is never 0 or 1, and then into a logistic one,
+and element :math:`d` takes output word :math:`\lfloor d / 8 \rfloor \bmod 4`: eight counters yield
+32 consecutive elements, word by word, which suits vector units. An output word :math:`r` is turned
+into a uniform number that is never 0 or 1, and then into a logistic one,
 
 .. math:: u = \frac{r + 1/2}{2^{32}}, \qquad
           z = \log u - \log(1 - u) = \log \frac{r + 1/2}{2^{32} - r - 1/2},
 
-so that :math:`|z| \le \log(2^{33} - 1) \approx 22.87`. It is evaluated in single
-precision: the law is off by less than 1e-7, and the kernel draws eight at a time.
+so that :math:`|z| \le \log(2^{33} - 1) \approx 22.87`. It is evaluated in single precision, with an
+error of the distribution below 1e-7; the kernel draws eight numbers at a time.
 
 References
 ----------
@@ -45,7 +45,7 @@ _MASK_32 = 0xFFFFFFFF
 _LOW = np.uint64(_MASK_32)
 _SHIFT = np.uint64(32)
 
-# One chunk of counters keeps its temporaries (a handful of uint64 arrays) within a few megabytes.
+# Counters per chunk; limits the temporaries (a handful of uint64 arrays) to a few megabytes.
 _CHUNK = 1 << 16
 
 
@@ -55,7 +55,7 @@ def philox4x32(counter: ArrayLike, key: ArrayLike) -> NDArray[np.uint32]:
     Parameters
     ----------
     counter : array_like of int, shape (..., 4)
-        Four 32-bit words a counter, in ``[0, 2**32)``.
+        Four 32-bit words per counter, in ``[0, 2**32)``.
     key : array_like of int, shape (2,)
         Two 32-bit key words, shared by all counters.
 
@@ -87,7 +87,7 @@ def _rounds(
     c3: NDArray[np.uint64],
     key: NDArray[np.uint64],
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Run the rounds on words held in 64-bit lanes, of any shapes that broadcast."""
+    """Run the rounds on 32-bit words stored as uint64, of any shapes that broadcast."""
     k0, k1 = int(key[0]), int(key[1])
     for _ in range(_ROUNDS):
         product_0 = _MULTIPLIER_0 * c0
@@ -107,8 +107,8 @@ def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
     r"""Turn 32-bit words into standard logistic numbers, ``log((r + 1/2) / (2**32 - r - 1/2))``.
 
     The arithmetic is that of the kernel, step by step in single precision, so that both give the
-    same bits: with :math:`a = r + 1/2`, :math:`b = 2^{32} - a` and :math:`c = 2^k b` the power of
-    two times b that is nearest to a on the scale of a float's own bits,
+    same bits. With :math:`a = r + 1/2`, :math:`b = 2^{32} - a`, and :math:`c = 2^k b` where k makes
+    the bit pattern of c, as a single-precision float, nearest to that of a,
 
     .. math:: z = k \log 2 + 2 \operatorname{atanh} s, \qquad s = (a - c) / (a + c).
 
@@ -143,7 +143,7 @@ def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
     return z.astype(np.float64)
 
 
-# 2 / 11, 2 / 9, ..., 2 / 3: what follows 2 s in the series of 2 atanh(s), over s^3
+# 2 / 11, 2 / 9, ..., 2 / 3: coefficients of the series of 2 atanh(s) after the term 2 s
 _SERIES = [np.float32(2) / np.float32(odd) for odd in (11, 9, 7, 5, 3)]
 
 
@@ -164,9 +164,9 @@ def logistic_noise(
     key : int
         Stream key in ``[0, 2**64)``.
     problems : array_like of int, shape (P,)
-        Problem numbers in ``[0, 2**64)``; a scalar counts as one problem.
+        Problem numbers in ``[0, 2**64)``; a scalar is treated as one problem.
     samples : array_like of int, shape (S,)
-        Sample numbers in ``[0, 2**32)``; a scalar counts as one sample.
+        Sample numbers in ``[0, 2**32)``; a scalar is treated as one sample.
     n : int
         Number of elements, at most ``2**34``.
 
@@ -229,7 +229,7 @@ def _as_integer(value: int, name: str, bits: int, inclusive: bool = False) -> in
 
 
 def _as_words(values: ArrayLike, name: str, bits: int) -> NDArray[np.uint64]:
-    """Check an array of integers in ``[0, 2**bits)`` and give it as a flat uint64 array."""
+    """Check an array of integers in ``[0, 2**bits)`` and return it as a flat uint64 array."""
     array = np.asarray(values)
     if array.ndim > 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
@@ -237,8 +237,8 @@ def _as_words(values: ArrayLike, name: str, bits: int) -> NDArray[np.uint64]:
     if array.size == 0:
         return np.empty(0, dtype=np.uint64)
     if array.dtype.kind not in "iu":
-        # Lists that mix small numbers with numbers above 2**63 arrive as object or float arrays,
-        # and a float would have lost digits: only true integers are taken.
+        # numpy makes lists with numbers above 2**63 object or float arrays, and floats lose
+        # digits: use the original integers.
         given = values if isinstance(values, (list, tuple, range)) else array.tolist()
         return np.array(
             [_as_integer(v, f"{name}[{i}]", bits) for i, v in enumerate(given)], np.uint64

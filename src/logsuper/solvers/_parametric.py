@@ -1,4 +1,4 @@
-"""The min-norm point of the base polytope: the maximisers for all uniform shifts at once."""
+"""The min-norm point of the base polytope, which gives the maximisers for all uniform shifts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_
 from logsuper.solvers._native import kernels
 from logsuper.structures import structure_of
 
-# What the gap may be, relative to half the squared norm of the point (or of the field).
+# Tolerated duality gap, relative to half the squared norm of the point (or of the field).
 _RELATIVE_GAP = 1e-10
-# Fields of one level that are held at once, in numbers.
+# Float64 numbers in the fields of one level that are kept in memory at a time.
 _BLOCK = 1 << 23
 
 Solver = Callable[[FloatArray], NDArray[np.uint8]]
@@ -41,24 +41,24 @@ def min_norm_point(
     denoising of :math:`\theta`. It solves :math:`\max_y(\theta+\tau)^\top y-f(y)` for every shift
     :math:`\tau` (`MinNormPoint.maximizer`), and :math:`\sigma(-s^*)` are the L-field marginals.
 
-    Cuts, and everything that sorting or max-flow can maximise, go by divide and conquer: all
-    regions of a level are one batch, and some ten to twenty levels are enough for an image. Other
-    functions take the Fujishige-Wolfe algorithm, which suits n up to some hundreds.
+    Functions that sorting or max-flow can maximise are solved by divide and conquer: all regions of
+    a level are one batch, and ten to twenty levels suffice for an image. Other functions are solved
+    by the Fujishige-Wolfe algorithm, which suits n up to some hundreds.
 
     Parameters
     ----------
     f : SubmodularFunction
     theta : array-like of shape (n,) or (M, n), optional
-        Finite fields subtracted from f; none by default.
+        Finite fields subtracted from f; 0 by default.
     n_jobs : int, optional
-        Threads over the fields.
+        Number of threads over the fields.
     memory_limit : float, optional
-        Bytes that the call may take, as in `maximize`.
+        Number of bytes that the call may use, as in `maximize`.
 
     Returns
     -------
     MinNormPoint
-        With ``s`` of the shape of theta and the duality gap, one for each field.
+        With ``s`` of the shape of theta, and one duality gap per field.
 
     Examples
     --------
@@ -91,16 +91,16 @@ def min_norm_point(
 def _points(
     f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
 ) -> MinNormPoint:
-    """Return the points; their gaps are infinite where squares overflow or vanish."""
+    """Return the points; their gaps are infinite if squares overflow or underflow."""
     closed = Direct.has_closed_form([f])
     flow = None if closed else Flow.build(structure_of(f), limit)
     if flow is not None and flow.simple and kernels() is not None:
         one = np.ones((1, 1))
-        # Relative to the field that the kernel sees, modular terms of f included.
+        # The tolerance is relative to the kernel's fields, which include modular terms of f.
         return _judge(*flow.min_norm(fields, one, threads, limit), flow.field(fields, one))
     if flow is not None or closed:
         return _judge(*_divide_all(f, fields, flow, threads, limit), fields)
-    if unit_of(f, fields) != 1.0:  # Wolfe's algorithm takes what vanishes for converged
+    if unit_of(f, fields) != 1.0:  # to Wolfe's algorithm, an underflow looks like convergence
         unknown = np.full(len(fields), np.inf)
         return MinNormPoint(fields, unknown, unknown == 0, unknown == 0)
     points = [min_norm_point_wolfe(f, field) for field in fields]
@@ -115,7 +115,7 @@ def _points(
 def _rescaled(
     f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
 ) -> MinNormPoint:
-    """Return the points after a division by a power of two, which changes no digit."""
+    """Return the points after an exact division by a power of two."""
     unit = unit_of(f, fields)
     found = _points(f * (1.0 / unit), fields / unit, threads, limit)
     return dataclasses.replace(found, s=found.s * unit, gap=found.gap * unit * unit)
@@ -183,8 +183,8 @@ def _divide(
     everything after it off, R has the level :math:`\tau=(g(L\cup R)-g(L))/|R|`, :math:`g=f-\theta`.
     If :math:`\max_{A\subseteq R}\tau|A|-g(L\cup A)+g(L)=\varepsilon_R` is 0, s is constant on R,
     else the maximiser comes before the rest of R. By uncrossing, s violates no constraint of
-    :math:`B(g)` by more than :math:`\varepsilon=\sum_R\varepsilon_R`, while half its squared norm
-    is a lower bound already: the gap is at most :math:`\varepsilon(\max s-\min s)`.
+    :math:`B(g)` by more than :math:`\varepsilon=\sum_R\varepsilon_R`, and half its squared norm is
+    a lower bound, so that the gap is at most :math:`\varepsilon(\max s-\min s)`.
     """
     n = f.n
     s = np.empty(n)

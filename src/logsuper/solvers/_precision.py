@@ -1,9 +1,9 @@
-r"""Problems whose integers, or floats, were too coarse for their fields: found, and solved exactly.
+r"""Detection and exact solution of problems whose fields are too small for the number format.
 
-The kernels round to integers that the largest weights choose, and float64 rounds
-:math:`\theta-u`, where :math:`u` is the linear part that a function with auxiliary nodes brings: a
-`Coverage` of weight 1e9 adds 5e8 to every field of order 1. Neither may cost more than
-`TOLERANCE` of the fields without a word.
+The kernels round to integers whose quantum depends on the largest weights, and float64 rounds
+:math:`\theta-u`, where :math:`u` is the linear part of a function with auxiliary nodes: a
+`Coverage` of weight 1e9 adds 5e8 to every field of order 1. If either may cost more than
+`TOLERANCE` of the fields, a warning is issued.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from logsuper._base import FloatArray, PrecisionWarning
 from logsuper.functions import PairwiseGraph
 from logsuper.solvers._fallback import solve_pairwise
 
-# A loss beyond this share of the fields, in all, is reported.
+# Losses above this fraction of the sum of the fields' magnitudes are reported.
 TOLERANCE = 1e-9
-# Three in four fields must span this many units of 32-bit and of 64-bit integers, and of the
-# rounding of float64: the rule of the kernels (cuts.hpp), for fields that they do not see alone.
+# Three in four fields must be at least this many units of 32-bit integers, of 64-bit integers, and
+# of float64 rounding: the rule of the kernels (cuts.hpp), applied to fields before `u` is added.
 _NARROW, _WIDE, _FLOAT = 2.0**20, 2.0**40, 2.0**30
-# Beyond this many units a field exceeds the sum of all weights at a node: it is only a sign.
+# A field of more units than this exceeds the sum of all weights at its node: only its sign matters.
 _LARGEST = {False: 2.0**29, True: 2.0**60}
 
 
 def hidden(
     own: FloatArray, unary: FloatArray, quantum: FloatArray, wide: bool
 ) -> NDArray[np.bool_]:
-    """Tell for each problem whether its fields were lost beside what was added to them.
+    """Return, for each problem, whether its fields were lost in rounding.
 
     Parameters
     ----------
     own : ndarray of shape (M, n)
         Fields without the linear part of functions with auxiliary nodes.
     unary : ndarray of shape (M,)
-        Size of that part.
+        Largest magnitude of that linear part.
     quantum : ndarray of shape (M,)
         Unit of the integers that the problem was solved with.
     wide : bool
-        Whether these had 64 bits.
+        Whether the integers had 64 bits.
     """
     size = np.abs(own)
     unit = np.maximum(quantum * (_WIDE if wide else _NARROW), unary * (2.0**-52 * _FLOAT))
@@ -53,8 +53,8 @@ def hidden(
 def solve_exactly(own: FloatArray, graph: PairwiseGraph, tie: str | None) -> NDArray[np.uint8]:
     r"""Maximise :math:`\theta^\top y-f(y)` for fields (M, n) and the graph of f, exactly.
 
-    No number is added to a field: a linear term :math:`u_iv_i` is an edge of weight :math:`|u_i|`
-    between node i and one that is fixed to 0, or to 1 for :math:`u_i<0`.
+    No number is added to a field: a linear term :math:`u_iv_i` becomes an edge of weight
+    :math:`|u_i|` between node i and a node that is fixed to 0, or to 1 if :math:`u_i<0`.
     """
     count, n = own.shape
     size = n + graph.n_aux
@@ -72,17 +72,17 @@ def solve_exactly(own: FloatArray, graph: PairwiseGraph, tie: str | None) -> NDA
 
 
 def report(losses: FloatArray, own: FloatArray) -> None:
-    """Warn if rounding may have cost as much as losses (M,), where fields (M, n) are that small."""
+    """Warn if losses (M,) by rounding are not negligible relative to the fields (M, n)."""
     size = np.where(np.isfinite(own) & (own != 0), np.abs(own), np.nan)
     rows = np.flatnonzero((losses > 0) & ~np.isnan(size).all(axis=1))
     if not len(rows):
-        return  # nothing was lost, or there are no fields to lose
+        return  # nothing was lost, or there are no finite fields
     typical = np.nanmedian(size[rows], axis=1)
     excess = losses[rows] / (typical * np.isfinite(size[rows]).sum(axis=1))
     worst = int(excess.argmax())
     if excess[worst] > TOLERANCE:
         warnings.warn(
-            f"the weights are so large beside the fields (about {typical[worst]:.2g}) that the "
+            f"the weights are so large relative to the fields (about {typical[worst]:.2g}) that "
             f"rounding of sums may have cost up to {losses[rows][worst]:.2g} of the value; scale "
             "the weights down, or fix elements by infinite fields",
             PrecisionWarning,

@@ -1,4 +1,4 @@
-"""One structure, many weights: what learners call thousands of times."""
+"""Repeated maximisation over one set of functions with changing fields and weights."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from logsuper.solvers._inputs import (
     refuse_nan,
 )
 from logsuper.solvers._results import Perturbed, Solved
-from logsuper.solvers._room import require_arrays
+from logsuper.solvers._workspace import require_arrays
 from logsuper.structures import find_structure
 
-# Sums of n numbers stay finite while each is below this over n.
+# Sums of n numbers stay finite if each is below this limit divided by n.
 _LARGEST = float(np.finfo(np.float64).max) / 8
 
 
@@ -46,9 +46,9 @@ SOLVERS: tuple[type[Sorting] | type[Flow] | type[MinNorm], ...] = (Sorting, Flow
 
 
 class Prepared:
-    r"""Functions :math:`f_1,\dots,f_K`, ready for :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)`.
+    r"""Solver of :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)` for fixed functions :math:`f_k`.
 
-    Make it with `prepare`. The solver is chosen once, from the structure of the functions:
+    Use `prepare` to create one. The solver is chosen once, from the structure of the functions:
 
     ============== ====================================================================
     ``solver``     when
@@ -125,19 +125,20 @@ class Prepared:
         theta : array-like of shape (n,) or (M, n)
             Fields. An infinite entry fixes its element; the value then sums the finite terms.
         alpha : array-like of shape (K,) or (M, K)
-            Weights >= 0 of the functions; zero is legal.
+            Weights >= 0 of the functions.
         edge_weights : array-like of shape (E,), (M, E) or (M, K, E), optional
-            Factors >= 0 on the edges of the cuts, in the order of `edges`, one row a problem and,
-            if given, one a function: the edges of problem m in function k weigh
-            :math:`w_{ke}\,\phi_{m[k]e}`.
+            Factors >= 0 on the edges of the cuts, in the order of `edges`, per problem and, with
+            three axes, per function: edge e has weight :math:`w_{ke}\,\phi_{me}` (or
+            :math:`w_{ke}\,\phi_{mke}`) in function k of problem m.
         n_jobs : int, optional
-            Threads over the problems of a max-flow, one by default; -1 for all processors. It
-            never changes the result. Sorting and the min-norm point run on one thread.
+            Number of threads over the problems of a max-flow, one by default; -1 for all
+            processors. It does not change the result. Sorting and the min-norm point use one
+            thread.
         tie : {None, "min", "max"}, optional
-            Ask for the smallest or the largest maximiser where there are several.
+            Return the smallest or the largest of several maximisers.
         memory_limit : float, optional
-            Bytes that the call may take; what is available by default. What needs more is refused
-            before any work, with a MemoryError.
+            Number of bytes that the call may use; the available memory by default. A call that
+            needs more raises a MemoryError before any work.
 
         Returns
         -------
@@ -145,7 +146,7 @@ class Prepared:
             Maximisers.
         value : float or ndarray of shape (M,)
         stats : ndarray of shape (K,) or (M, K)
-            :math:`f_k(y)`, with the factors of the problem's edges.
+            :math:`f_k(y)`, including the factors on the edges.
 
         Examples
         --------
@@ -195,11 +196,11 @@ class Prepared:
         n_jobs: int | None = None,
         memory_limit: float | None = None,
     ) -> Perturbed:
-        r"""Solve every problem under fresh logistic noise, and average.
+        r"""Solve every problem under repeated logistic noise on its fields, and average.
 
-        The noise is drawn inside the kernel from a counter: the draw for element d of sample s of
-        problem m depends on (`seed`, m, s, d) alone, hence on no number of threads, and is never
-        stored.
+        The noise comes from a counter-based generator in the kernel: the draw for element d of
+        sample s of problem m depends on (`seed`, m, s, d) only, not on the number of threads, and
+        is never stored.
 
         Parameters
         ----------
@@ -207,9 +208,9 @@ class Prepared:
             Fields, to which the noise is added.
         alpha : array-like of shape (K,) or (M, K)
         n_samples : int
-            Perturbations of each problem.
+            Number of perturbations per problem.
         seed : int, Generator or None
-            An integer below 2**64 is the key of the noise: the same gives the same.
+            An integer below 2**64 is the key of the noise; the same key gives the same noise.
         return_samples : bool
             Whether to return the maximisers themselves.
         edge_weights : array-like, optional
@@ -217,18 +218,18 @@ class Prepared:
         first_sample : int
             Number of the first sample, to continue a stream.
         numbers : array-like of shape (M,), int, optional
-            Numbers of the problems, at least 0, in the place of 0, ..., M - 1: a problem that keeps
-            its number keeps its noise, whatever batch it is in.
+            Numbers >= 0 of the problems, 0, ..., M - 1 by default. The noise of a problem depends
+            on its number, not on its position in a batch.
         n_jobs : int, optional
-            Threads over problems and samples.
+            Number of threads over problems and samples.
         memory_limit : float, optional
             As in `maximize`.
 
         Returns
         -------
         Perturbed
-            Means of the maximisers and of the functions, and all values, always with the axis of
-            the problems first, for a single field too.
+            Means of the maximisers and of the functions, and all values. The first axis is that of
+            the problems, for a single field too.
 
         Examples
         --------
@@ -289,20 +290,22 @@ class Prepared:
         numbers: ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> FloatArray:
-        r"""Return the probabilities of perturbed maximisers, smoothly.
+        r"""Return smoothed probabilities that each element is 1 in a perturbed maximiser.
 
-        The mean over samples of :math:`P(y_d=1\mid z_{-d})`, the probability of an element given
-        the noise of all others: what ``perturb(...).mean`` estimates by frequencies, with less
-        variance, and never 0 or 1 but where an infinite field fixes the element. A round of
-        messages lets the neighbours of an element answer to a change of it, a second one theirs;
-        without any, and always for functions beyond cuts and modular terms, they stay as they are.
+        This is the mean over samples of :math:`P(y_d=1\mid z_{-d})`, the probability of an element
+        given the noise of all others. It estimates the same probability as the frequencies
+        ``perturb(...).mean``, with less variance, and is never 0 or 1 unless an infinite field
+        fixes the element. The first round of messages lets the neighbours of an element react to a
+        change of it, the second round their neighbours. With 0 rounds, and for functions other
+        than cuts and modular terms, all other elements keep their values.
 
         Parameters
         ----------
         theta, alpha, n_samples, seed, edge_weights, numbers, n_jobs
             As in `perturb`, with the same noise.
         rounds : int, default 2
-            The more, the nearer to the law of the maximisers; exact on trees with enough of them.
+            Number of message rounds. More rounds are closer to the distribution of the maximisers;
+            enough rounds are exact on trees.
 
         Returns
         -------
@@ -343,7 +346,7 @@ class Prepared:
         return average(draw, add, sums, count, field)
 
     def _refuse_unfit(self, theta: ArrayLike) -> None:
-        """Name the NaN, or the field that is so large that sums overflow."""
+        """Raise a ValueError that names a NaN, or a field so large that sums overflow."""
         fields = np.asarray(theta, dtype=np.float64)
         refuse_nan(fields)
         refuse_larger(fields, _LARGEST / self.n, "sums overflow")
@@ -354,7 +357,7 @@ class Prepared:
         if not len(self.edges):
             raise ValueError(
                 f"edge_weights was given, but the solver {self.solver!r} of these functions has no "
-                "edges to weigh; it takes cuts, and no function without a graph"
+                "edges; it needs cuts, and a graph for every function"
             )
         return check_edge_weights(edge_weights, len(self.functions), len(self.edges))
 
@@ -375,7 +378,7 @@ class Prepared:
 
 @contextlib.contextmanager
 def _explaining_nan(theta: ArrayLike) -> Iterator[None]:
-    """Name the NaN that a kernel met: a check of its own would read all fields once more."""
+    """Name the NaN that a kernel found; a check before the call would read all fields twice."""
     try:
         yield
     except ValueError:
@@ -391,7 +394,7 @@ def prepare(functions: Iterable[SubmodularFunction], memory_limit: float | None 
     functions : iterable of SubmodularFunction
         At least one, all on the same ground set.
     memory_limit : float, optional
-        Bytes that the structure may take while it is made, as in `~Prepared.maximize`.
+        Number of bytes that building the structure may use, as in `~Prepared.maximize`.
 
     Returns
     -------

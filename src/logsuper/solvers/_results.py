@@ -1,4 +1,4 @@
-"""What the solvers return."""
+"""Results of the solvers."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Perturbed:
     stats : ndarray of shape (M, K)
         Mean of the functions, :math:`f_k(y^*)`.
     values : ndarray of shape (M, S)
-        :math:`V=\max_y(\theta+z)^\top y-\sum_k\alpha_kf_k(y)`, one a sample; its expectation is the
-        upper bound :math:`A_{\mathrm{logistic}}` on the log-partition function.
+        :math:`V=\max_y(\theta+z)^\top y-\sum_k\alpha_kf_k(y)` of each sample; its expectation is
+        the upper bound :math:`A_{\mathrm{logistic}}` on the log-partition function.
     samples : ndarray of shape (M, S, n), uint8, or None
-        The maximisers, if they were asked for.
+        The maximisers, if requested.
 
     Examples
     --------
@@ -74,5 +74,5 @@ class Perturbed:
 def finite_dot(theta: FloatArray, y: NDArray[np.uint8]) -> FloatArray:
     """Return the sum of the finite entries of theta over the ones of y, row by row."""
     finite = np.where(np.isfinite(theta), theta, 0.0)
-    with np.errstate(over="ignore"):  # the caller refuses an infinite value, naming its cause
+    with np.errstate(over="ignore"):  # the caller raises an error for an infinite value
         return np.asarray((finite * y).sum(axis=1))

@@ -1,7 +1,7 @@
-r"""Wolfe's nearest-point algorithm on a base polytope, one step at a time.
+r"""Single steps of Wolfe's nearest-point algorithm on a base polytope.
 
-What to do with the steps (when to stop, when to split the problem, what to read off) is the
-business of ``_min_norm``; here are the geometry and its numerics.
+This module holds the geometry and its numerics; ``_min_norm`` decides when to stop and when to
+split the problem.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from logsuper.functions import SubmodularFunction
 __all__ = ["Corral", "Wolfe", "one_blas_thread"]
 
 
-# A set is tight when this is all, relatively, that is missing, and the point jumps by that at it.
+# A set A is tight if f(A) - x(A) is at most the first, and x increases after it by more than the
+# second, both relative to `mass`.
 _TIGHT = 1e-13
 _JUMP = 1e-9
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """Keep linear algebra on one thread for a while.
+    """Return a context that limits BLAS to one thread.
 
-    The matrices here are small, and are many: threads that wait for each other at every one of
-    them cost more than they bring, and on a busy machine many times more.
+    The matrices here are many and small: synchronising threads costs more than they save, and much
+    more on a busy machine.
     """
     limit: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
     return limit
@@ -45,47 +46,47 @@ class Wolfe:
     Parameters
     ----------
     f : SubmodularFunction
-        On at least one element.
+        With at least one element.
     field : ndarray of float64, shape (n,)
     start : ndarray of float64, shape (n,)
-        The first vertex is the best one against this vector.
+        The first vertex minimises the inner product with this vector.
     """
 
     def __init__(self, f: SubmodularFunction, field: FloatArray, start: FloatArray) -> None:
         self.f = f
         self.field = field
         self.calls = 0
-        self.scale = 0.0  # largest norm of what makes up a vertex
-        self.mass = 0.0  # largest 1-norm of that
+        self.scale = 0.0  # largest 2-norm of |greedy vertex of f| + |field| so far
+        self.mass = 0.0  # largest 1-norm of the same
         self._look(start)
         self.corral = Corral(self.vertex)
         self._look(self.corral.point)
 
     def _look(self, x: FloatArray) -> None:
-        """Find the vertex that is best against the point, and with it both gaps."""
+        """Find the vertex with the least inner product with x, and both gaps."""
         self.point = x
         base = self.f.greedy(-x)
         self.vertex = base - self.field
         self.calls += 1
-        # Sizes before the subtraction: that is what rounding errors are relative to.
+        # Magnitudes before the subtraction, which rounding errors are relative to.
         self.scale = max(self.scale, float(np.linalg.norm(np.abs(base) + np.abs(self.field))))
         self.mass = max(self.mass, float(np.abs(base).sum() + np.abs(self.field).sum()))
-        # The greedy algorithm enters elements in increasing order of x, so that its partial sums
-        # are the values of f on the level sets of x.
+        # The greedy algorithm adds elements in increasing order of x, so that its partial sums are
+        # the values of f on the level sets of x.
         self.order = np.argsort(x, kind="stable")
         self.chain = np.concatenate([[0.0], np.cumsum(self.vertex[self.order])])
         self.norm_gap = max(0.0, float(x @ (x - self.vertex)))
         self.set_gap = max(0.0, float(self.chain.min() - np.minimum(x, 0.0).sum()))
 
     def step(self) -> bool:
-        """Take the vertex in; tell whether the point has moved."""
+        """Add the vertex; return whether the point has moved."""
         moved = self.corral.advance(self.vertex)
         if moved:
             self._look(self.corral.point)
         return moved
 
     def tight(self) -> tuple[IntArray, FloatArray]:
-        """Find the places of the order where the point is tight and jumps, and what it lacks."""
+        """Return the places of the order that end a tight set, and the slacks f(A) - x(A) there."""
         x = self.point[self.order]
         slack = (self.chain[1:] - np.cumsum(x))[:-1]
         jumps = np.diff(x) > _JUMP * self.mass / len(x)
@@ -94,7 +95,7 @@ class Wolfe:
 
 
 class Corral:
-    r"""Affinely independent vertices and the least-norm point of their hull.
+    r"""Affinely independent vertices and the least-norm point of their convex hull.
 
     The columns :math:`(\kappa, s_j)`, with :math:`\kappa` about the size of the vertices, are kept
     in a QR factorisation that is updated, not recomputed. The affine minimiser
@@ -118,10 +119,10 @@ class Corral:
         self.fresh = True
 
     def advance(self, vertex: FloatArray) -> bool:
-        """Take in a vertex and move the point; tell whether the point is any better."""
+        """Add a vertex and move the point; return whether the point has improved."""
         x = self.point
         size = float(np.linalg.norm(x))
-        # Below its own rounding error the gap says nothing.
+        # A gap below its own rounding error is meaningless.
         noise = 4 * np.finfo(float).eps * size * (size + float(np.linalg.norm(vertex)))
         if self.stuck or float(x @ (x - vertex)) <= noise:
             return False
@@ -130,7 +131,7 @@ class Corral:
             if float(point @ point) < float(self.point @ self.point):
                 self.point, self.fresh = point, False
                 return True
-        # Rounding, not geometry, has the last word: factorise anew once, then give up.
+        # Rounding errors prevent progress: recompute the factorisation once, then stop.
         self.stuck = self.fresh
         if not self.fresh:
             self._factorise()
@@ -139,7 +140,7 @@ class Corral:
         return not self.stuck
 
     def _insert(self, vertex: FloatArray) -> bool:
-        """Add a vertex, of weight 0 for now, unless it depends on those that are there."""
+        """Add a vertex with weight 0, unless it depends affinely on the present ones."""
         if len(self.points) > len(vertex):
             return False
         size = float(np.linalg.norm(vertex))
@@ -162,11 +163,11 @@ class Corral:
 
     def _delete(self, index: int) -> None:
         Q, R = scipy.linalg.qr_delete(self.Q, self.R, index, 1, which="col", check_finite=False)
-        # From a square Q, which is complete and economic at once, scipy keeps a complete one.
+        # If Q is square, scipy returns a full factorisation, not an economic one.
         self.Q, self.R = Q[:, : R.shape[1]], R[: R.shape[1]]
 
     def _settle(self) -> FloatArray:
-        """Run the minor cycles: to the affine minimiser, dropping the vertices in the way."""
+        """Run Wolfe's minor cycles: move to the affine minimiser, dropping vertices on the way."""
         while True:
             try:
                 target = scipy.linalg.solve_triangular(self.R, self.Q[0], check_finite=False)
@@ -177,7 +178,7 @@ class Corral:
             if outside.size == 0:
                 self.weights = target
                 return np.asarray(target @ self.points)
-            # Go towards the affine minimiser until the first weight vanishes.
+            # Move towards the affine minimiser until the first weight is 0.
             old = self.weights[outside]
             steps = old / np.maximum(old - target[outside], np.finfo(float).tiny)
             step = float(steps.min())

@@ -1,4 +1,4 @@
-"""What a list of functions is to a computer: found once, kept with the functions."""
+"""Structures of lists of functions (grid, pairwise, ...), recognised once and cached."""
 
 from logsuper.structures._grid import STENCILS as STENCILS
 from logsuper.structures._grid import Grid

@@ -1,8 +1,8 @@
-"""Regular grids of images and volumes, however their cuts were made, with pixels missing or not.
+"""Regular grids of images and volumes, possibly with fixed pixels.
 
-A grid is what its edges are: the cuts of `grid_cuts`, a `Cut` with the edges of an image in
-row-major order, or what conditioning has left of either. Pixels that were fixed stay in the grid
-as pixels that are no elements.
+A grid is recognised by its edges: the cuts of `grid_cuts`, a `Cut` with the edges of an image in
+row-major order, or the remainder of either after conditioning. Pixels that were fixed stay in the
+grid as pixels that are not elements.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from logsuper.functions import Cut
 Step = tuple[int, int, int]
 Shape = tuple[int, int, int]
 WeightedCut = tuple[int, float, Cut]
-"""The number of a function, a factor, and one of its cuts."""
+"""The index of a function, a factor, and one of its cuts."""
 Origin = tuple[Cut, IntArray | None]
 
-# The stencils that the grid kernel knows, steps in (depth, height, width), along the row first.
+# The stencils that the grid kernel supports, as steps in (depth, height, width), along rows first.
 _AXES_2 = ((0, 0, 1), (0, 1, 0))
 _PLANE_8 = (*_AXES_2, (0, 1, 1), (0, 1, -1))
 _AXES_3 = (*_AXES_2, (1, 0, 0))
@@ -35,11 +35,12 @@ _ALL_26 = (
 )
 STENCILS: tuple[tuple[Step, ...], ...] = (_AXES_2, _AXES_3, _PLANE_8, _ALL_26)
 
-# Pixels, with padding, that the grid kernel takes.
+# Maximum number of pixels, including padding, of the grid kernel.
 _LARGEST_GRID = (1 << 30) - 1
-# A larger grid with fewer elements than this share is better off as a list of edges.
+# A grid of more pixels than the first number is treated as a list of edges if its fraction of
+# elements is below the second.
 _SMALL_GRID, _FEWEST = 1 << 12, 0.1
-# Shorter rows are guessed from the edges only if these are those of a 4-neighbour image.
+# Minimum width (and height of planes) of grids guessed from edges, except 4-neighbour images.
 _NARROWEST = 3
 
 
@@ -52,13 +53,13 @@ class Grid:
     shape : tuple of three int
         Depth, height and width.
     steps : tuple of steps
-        One of `STENCILS`: from the first end of an edge to the second.
+        One of `STENCILS`: the offsets from the first end of an edge to the second.
     planes : list of (int, int, float or ndarray of shape (N,))
-        Number of the function, number of the step, and the weights at the first ends of the
-        edges; one number where all edges of the step between elements have the same weight. Edges
-        of pixels that are not elements weigh 0, also where that number is given.
+        Index of the function, index of the step, and the weights of the edges, stored at their
+        first ends; a single number if all edges of this step between elements have the same
+        weight. Edges of pixels that are not elements have weight 0 in either case.
     pixels : ndarray of shape (n,), int64, or None
-        The pixel that each element is; None if every pixel is an element, in row-major order.
+        The pixel of each element; None if every pixel is an element, in row-major order.
     """
 
     shape: Shape
@@ -68,12 +69,12 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """Number of pixels, those that are no elements included."""
+        """Number of pixels, including those that are not elements."""
         return math.prod(self.shape)
 
     @property
     def is_image(self) -> bool:
-        """Whether this is an image, or a row, with edges between the nearest pixels only."""
+        """Whether this is an image, or a row, with edges between 4-neighbours only."""
         used = {self.steps[step] for _, step, _ in self.planes}
         return self.shape[0] == 1 and used <= set(_AXES_2)
 
@@ -86,14 +87,14 @@ class Grid:
         return np.concatenate([np.stack(pair, axis=1) for pair in ends])
 
     def to_pixels(self, elements: IntArray) -> IntArray:
-        """Return the pixels that elements are, of edges for instance."""
+        """Return the pixels of elements; the array may have any shape, such as that of edges."""
         return elements if self.pixels is None else self.pixels[elements]
 
     @cached_property
     def least_width(self) -> int:
-        """What the treewidth is at least: that of a box of its two longest sides, less the holes.
+        """Lower bound on the treewidth: the second longest side minus the number of fixed pixels.
 
-        0 where an edge between neighbours along an axis is missing.
+        The bound is 0 if an edge between neighbours along an axis is missing.
         """
         holes = 0 if self.pixels is None else self.size - len(self.pixels)
         missing = np.zeros(self.shape, dtype=bool)
@@ -119,7 +120,7 @@ class Grid:
     ) -> tuple[IntArray, FloatArray]:
         """Return offsets (O,) from first to second ends, and weights (problems, O, N) at the first.
 
-        `factors` are in the order of `edges`, of shape (M or 1, K or 1, E).
+        `factors` has shape (M or 1, K or 1, E), in the order of `edges`.
         """
         used = sorted({step for _, step, _ in self.planes})
         weights = np.zeros((len(used), problems, *self.shape))
@@ -142,9 +143,9 @@ class Grid:
 
 
 def find_grid(n: int, cuts: Sequence[WeightedCut]) -> Grid | None:
-    """Return the grid of all cuts of some functions, None if they do not lie on one.
+    """Return the grid on which all cuts lie, or None if there is none.
 
-    Of cuts that conditioning has left over: the grid that they were on, else one of their own.
+    For cuts that result from conditioning, the grid before conditioning is tried first.
     """
     if not cuts or n == 0:
         return None
@@ -157,7 +158,7 @@ def find_grid(n: int, cuts: Sequence[WeightedCut]) -> Grid | None:
 
 
 def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | None:
-    """Return the grid of cuts that are those between some pixels of others."""
+    """Return the grid of cuts, given the cut and the free elements that each was made from."""
     pixels = origins[0][1]
     size = origins[0][0].n
     if pixels is not None and size > _SMALL_GRID and len(pixels) < _FEWEST * size:
@@ -168,9 +169,9 @@ def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | N
     shape = _as_three(shapes.pop()) if shapes else _guess(size, [other for other, _ in origins])
     if shape is None or math.prod(shape) != size:
         return None
-    while shape[2] == 1 and size > 1:  # a column is a row
+    while shape[2] == 1 and size > 1:  # turn a column into a row
         shape = (shape[2], shape[0], shape[1])
-    # Rows are padded to words of 64: a large grid with short rows is better off as a list of edges.
+    # The kernel pads rows to multiples of 64: for a large grid with short rows, edges are better.
     padded = size // shape[2] * (-(-shape[2] // 64) * 64)
     if padded > _LARGEST_GRID or (padded > 4 * size and size > 1 << 16):
         return None
@@ -203,7 +204,7 @@ def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | N
 
 
 def _same(one: Origin, other: Origin) -> bool:
-    """Return whether two cuts were conditioned alike."""
+    """Return whether two cuts have the same free elements of ground sets of the same size."""
     (root, left), (its_root, its_left) = one, other
     if root.n != its_root.n or left is None or its_left is None:
         return root.n == its_root.n and left is its_left
@@ -211,7 +212,7 @@ def _same(one: Origin, other: Origin) -> bool:
 
 
 def _part(shape: Shape, step: Step, end: int) -> tuple[slice, ...]:
-    """Return the block of the grid with the first (0) or second (1) ends of a step's edges."""
+    """Return the slices of the grid at the first (0) or second (1) ends of the edges of a step."""
     signs = step if end else tuple(-s for s in step)
     return tuple(slice(max(0, s), size + min(0, s)) for s, size in zip(signs, shape, strict=True))
 
@@ -227,7 +228,7 @@ def _as_three(shape: tuple[int, ...]) -> Shape:
 
 
 def _turned(offset: tuple[int, ...], shape: tuple[int, ...] | None) -> Step:
-    """Return the step of a grid cut where a column has become a row."""
+    """Return the step of a grid cut after columns have been turned into rows."""
     assert shape is not None
     sizes = list(_as_three(shape))
     step = [0] * (3 - len(offset)) + list(offset)
@@ -237,7 +238,7 @@ def _turned(offset: tuple[int, ...], shape: tuple[int, ...] | None) -> Step:
 
 
 def _on_step(shape: Shape, step: Step, cut: Cut) -> float | FloatArray:
-    """Return the weights of a cut of one direction: one number if they are all equal."""
+    """Return the weights of a cut of one direction: a single number if they are all equal."""
     first = float(cut.weights[0])
     if cut.weights.strides == (0,) or bool((cut.weights == first).all()):
         return first
@@ -250,9 +251,9 @@ def _on_step(shape: Shape, step: Step, cut: Cut) -> float | FloatArray:
 def _by_step(
     shape: Shape, edges: IntArray, weights: FloatArray, holes: NDArray[np.bool_] | None
 ) -> list[tuple[Step, float | FloatArray]] | None:
-    """Sort edges between pixels by their step, None if one of them has no step.
+    """Group edges between pixels by their step; return None if a step is not supported.
 
-    Weights are one number where all edges of a step between elements are there, and equal.
+    The weights of a step are a single number if all edges between elements exist and are equal.
     """
     a, b = (np.stack(np.unravel_index(end, shape), axis=1) for end in edges.T)
     steps, place = np.unique(b - a, axis=0, return_inverse=True)
@@ -275,7 +276,7 @@ def _by_step(
 
 
 def _between(shape: Shape, step: Step, holes: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Tell which edges of a step are between elements, at their first ends."""
+    """Return, at the first ends of the edges of a step, whether both ends are elements."""
     first, second = (_part(shape, step, end) for end in (0, 1))
     if holes is None:
         return np.ones(_count(shape, step), dtype=bool)
@@ -283,7 +284,7 @@ def _between(shape: Shape, step: Step, holes: NDArray[np.bool_] | None) -> NDArr
 
 
 def _spread(holes: NDArray[np.bool_], step: Step, value: float | FloatArray) -> FloatArray:
-    """Return one weight for all edges as an array with one for each edge between elements."""
+    """Return a single weight as an array with one weight per edge between elements."""
     if not isinstance(value, float):
         return value
     plane, shape = np.zeros(holes.shape), _as_three(holes.shape)
@@ -292,13 +293,13 @@ def _spread(holes: NDArray[np.bool_], step: Step, value: float | FloatArray) -> 
 
 
 def _guess(n: int, cuts: Sequence[Cut]) -> Shape | None:
-    """Return the shape of an image or volume, in row-major order, that edges could be those of."""
+    """Return the shape of an image or volume, in row-major order, whose grid has all edges."""
     every = np.concatenate([cut.edges for cut in cuts])
     lags = np.unique(every[:, 1] - every[:, 0])
     wide = [int(lag) for lag in lags if lag > 1]
     if not wide or len(lags) > len(_ALL_26):
         return None
-    # few edges are some of those of many a grid
+    # a few edges fit many different grids, so beyond 4-neighbour images require at least n of them
     for shape in _candidates(n, wide, 1 in lags and len(every) >= n):
         if _fits(shape, every):
             return shape
@@ -306,12 +307,12 @@ def _guess(n: int, cuts: Sequence[Cut]) -> Shape | None:
 
 
 def _candidates(n: int, lags: list[int], beyond: bool) -> Iterator[Shape]:
-    """Yield shapes among whose steps the lags may be; `beyond` 4-neighbour images too."""
+    """Yield shapes whose steps may produce these index lags; with `beyond`, all stencils."""
     if len(lags) == 1 and n % lags[0] == 0:
         yield 1, n // lags[0], lags[0]
     if not beyond or len(lags) == 1:
         return
-    # lags of an image: w - 1, w, w + 1; of a volume also those of its planes
+    # the lags of an image are 1, w - 1, w, w + 1; a volume adds those between its planes
     widths = [w for w in dict.fromkeys((lags[0], lags[0] + 1)) if w >= _NARROWEST and n % w == 0]
     for width in widths:
         if lags[-1] <= width + 1:

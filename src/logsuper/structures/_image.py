@@ -1,4 +1,4 @@
-"""Pairwise functions on 4-neighbour image grids, as the arrays that strips and transfers take."""
+"""Pairwise functions on 4-neighbour image grids, as arrays for strips and transfer matrices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logsuper._base import FloatArray, IntArray
 class Image:
     r"""A function :math:`\sum_ew_e|x_i-x_j|-t^\top x` on the 4-neighbour grid of an image.
 
-    A pixel that is not an element stays as one without edges and without a field, which doubles Z.
+    A pixel that is not an element is kept without edges and without a field, which doubles Z.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Image:
     down : ndarray of shape (rows - 1, columns)
         Weights >= 0 between vertical neighbours.
     pixels : ndarray of shape (n,), int64
-        The pixel, in row-major order, that each element of the function is.
+        The pixel of each element of the function, in row-major order.
     """
 
     shape: tuple[int, int]
@@ -43,9 +43,9 @@ class Image:
         field: FloatArray,
         pixels: IntArray | None = None,
     ) -> Image:
-        """Return the function with these weights on edges (E, 2) between elements.
+        """Return the function with the given weights on edges (E, 2) between elements.
 
-        Edges that occur several times add up, in their order.
+        The weights of repeated edges are summed, in their order.
         """
         rows, columns = shape
         place = np.arange(len(field), dtype=np.int64) if pixels is None else pixels
@@ -84,7 +84,7 @@ class Image:
         return Image(self.shape, t, across, down, (r + 1) * self.shape[1] - 1 - c)
 
     def edges(self) -> tuple[IntArray, FloatArray]:
-        """Return all edges (E, 2) between pixels, those of weight 0 included, and their weights."""
+        """Return all edges (E, 2) between pixels, including weights of 0, and their weights."""
         index = np.arange(self.t.size).reshape(self.shape)
         across = np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()], axis=1)
         down = np.stack([index[:-1].ravel(), index[1:].ravel()], axis=1)

@@ -1,4 +1,4 @@
-"""Any graph as lists of edges: what the kernels for sparse and dense graphs take."""
+"""General graphs as lists of edges, the input of the kernels for sparse and dense graphs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class EdgeLists(NamedTuple):
     Attributes
     ----------
     n_aux : int
-        Auxiliary nodes, after the n real ones.
+        Number of auxiliary nodes, which follow the n elements.
     edges : ndarray of shape (E, 2)
     n_cut_edges : int
-        How many of the edges belong to cuts.
+        Number of edges that belong to cuts; these come first.
     starts, places, weights : ndarray
-        Kernel function k has ``weights[t]`` on edge ``places[t]``,
-        ``starts[k] <= t < starts[k + 1]``. The cuts of the K functions come first, then one for
-        each function with auxiliary nodes.
+        Kernel function k has weight ``weights[t]`` on edge ``places[t]`` for
+        ``starts[k] <= t < starts[k + 1]``. The cuts of the K functions come first, then one kernel
+        function per function with auxiliary nodes.
     aux_of : list of int
-        Which function each of the latter belongs to.
+        Index of the function that each of the latter belongs to.
     aux_unary : ndarray of shape (len(aux_of), n + n_aux)
     aux_constant : ndarray of shape (len(aux_of),)
     """
@@ -45,7 +45,7 @@ class EdgeLists(NamedTuple):
 
 
 def union_of_edges(n: int, cuts: Sequence[WeightedCut]) -> tuple[IntArray, IntArray]:
-    """Return every edge of every cut once, by first appearance, and where each has gone."""
+    """Return the distinct edges of all cuts, by first appearance, and the index of each edge."""
     every = [cut.edges for _, _, cut in cuts]
     stacked = np.concatenate([np.empty((0, 2), dtype=np.int64), *every])
     _, first, place = np.unique(
@@ -65,7 +65,7 @@ def make_lists(
     place: IntArray,
     graphs: Sequence[tuple[int, PairwiseGraph]],
 ) -> EdgeLists:
-    """Return the cuts of k functions, whose edges are at `place`, and graphs as lists."""
+    """Return the cuts of k functions, whose edges are ``edges[place]``, and graphs as lists."""
     sizes = np.zeros(k, dtype=np.int64)
     for number, _, cut in cuts:
         sizes[number] += len(cut.weights)

@@ -1,7 +1,7 @@
-r"""Pairwise functions :math:`f_1,\dots,f_K` on the edges of all of them, with elements held fixed.
+r"""Pairwise functions :math:`f_1,\dots,f_K` on the union of their edges, with fixed elements.
 
-In the normal form :math:`f_k(x)=\sum_ew_{ke}|x_i-x_j|-t_k^\top x` a field that fixes an element
-only changes numbers: its edges become fields on its neighbours, and a constant.
+In the normal form :math:`f_k(x)=\sum_ew_{ke}|x_i-x_j|-t_k^\top x`, fixing an element keeps the
+graph and changes numbers only: its edges become fields on its neighbours and a constant.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from logsuper.structures._pairwise import Pairwise
 
 
 class Free(NamedTuple):
-    r"""A sum of functions without the elements that infinite fields fix.
+    r"""A weighted sum of functions after eliminating the elements fixed by infinite fields.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Free(NamedTuple):
     point : ndarray of shape (n,)
         Values of the fixed elements, 0 elsewhere.
     constant : float
-        What the fixed elements add to -f.
+        Contribution of the fixed elements to -f.
     """
 
     weights: FloatArray
@@ -45,12 +45,12 @@ class Pairs(NamedTuple):
     Attributes
     ----------
     edges : ndarray of shape (E, 2)
-        With ``i < j``, sorted, each once.
+        Sorted, with ``i < j``, without repetitions.
     weights : ndarray of shape (K, E)
     tilt : ndarray of shape (K, n)
         The fields of the normal forms.
     place : ndarray of shape (E,), or None
-        Where each edge stands among those of the cuts; None if one belongs to no cut.
+        Index of each edge among the edges of the cuts; None if some edge does not belong to a cut.
     """
 
     edges: IntArray
@@ -60,7 +60,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, n: int, forms: Sequence[Pairwise], cut_edges: IntArray) -> Pairs:
-        """Put normal forms on common edges."""
+        """Extend normal forms to the union of their edges."""
         code = np.array([n, 1])
         keys = [form.edges @ code for form in forms]
         union = np.unique(np.concatenate(keys))
@@ -93,7 +93,7 @@ class Pairs(NamedTuple):
         )
 
     def free(self, weights: FloatArray, alpha: FloatArray, field: FloatArray) -> Free:
-        """Return the sum with weights alpha, without what the field fixes."""
+        """Return the sum with weights alpha, after eliminating the elements fixed by the field."""
         fixed = np.isinf(field)
         point = np.where(fixed & (field > 0), 1.0, 0.0)
         tilt = alpha @ self.tilt
@@ -114,7 +114,7 @@ class Pairs(NamedTuple):
     def expect(
         self, weights: FloatArray, free: Free, mean: FloatArray, apart: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        r"""Return :math:`E f_k` and E x, given E x and :math:`P(x_i\ne x_j)` of the free part."""
+        r"""Return :math:`E f_k` and E x, given E x and :math:`P(x_i\ne x_j)` of free elements."""
         full = np.where(free.fixed, free.point, mean)
         i, j = full[self.edges.T]
         held = free.fixed[self.edges].any(axis=1)

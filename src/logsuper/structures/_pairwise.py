@@ -18,13 +18,13 @@ class Pairwise:
     ----------
     n : int
     edges : ndarray of shape (E, 2), int64
-        With ``i < j``, sorted, each at most once.
+        Sorted, with ``i < j``, without repetitions.
     weights : ndarray of shape (E,)
         All > 0.
     t : ndarray of shape (n,)
         The field: :math:`f(x)=\sum_e w_e|x_i-x_j|-t^\top x`.
     error : float
-        Bound on how far the rounding of the fields moves a value of the function.
+        Bound on the error of a function value due to rounding of the fields.
     relative : float
         Bound on the relative error of a weight.
     """
@@ -44,12 +44,12 @@ class Pairwise:
 
     @property
     def slack(self) -> float:
-        """Bound on how far all rounding in these numbers moves a value of the function."""
+        """Bound on the error of a function value due to rounding of the fields and weights."""
         with np.errstate(over="ignore"):
             return self.error + self.relative * float(self.weights.sum())
 
     def as_function(self) -> SubmodularFunction:
-        """Return the function of the arrays."""
+        """Return the function that the arrays describe."""
         return Cut(self.n, self.edges, self.weights) - Modular(self.t)
 
     @property
@@ -59,8 +59,7 @@ class Pairwise:
 
 
 def find_pairwise(f: SubmodularFunction) -> Pairwise | None:
-    """Return f in normal form, None if it is not pairwise."""
-    # families without a graph, or with one that needs auxiliary nodes, cost nothing to rule out
+    """Return f in normal form, or None if it is not pairwise."""
     graph = f.graph()
     if graph is None or graph.n_aux:
         return None

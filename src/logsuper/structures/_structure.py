@@ -1,4 +1,4 @@
-r"""What functions :math:`f_1,\dots,f_K` are to a computer, found once and kept with them."""
+r"""The structure of functions :math:`f_1,\dots,f_K`, found once and cached on the functions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from logsuper.structures._pairs import Pairs
 from logsuper.structures._pairwise import Pairwise, find_pairwise
 
 KINDS = ("modular", "counts", "grid", "pairwise", "graph", "opaque")
-"""What functions can be, the most special first."""
+"""The kinds of structure, the most special first."""
 
 Counted = tuple[IntArray, FloatArray]
-"""Elements that are counted together, and the values (K, m + 1) of all functions at 0 to m ones."""
+"""A set of m elements, and the values (K, m + 1) of all functions at 0 to m ones in it."""
 
 
 class Structure:
@@ -40,22 +40,22 @@ class Structure:
     "modular"      modular
     "counts"       sums of modular functions and of functions of counts over disjoint sets
     "grid"         sums of modular functions and of cuts on one regular grid
-    "pairwise"     sums of modular functions and of cuts (or what equals one)
-    "graph"        minima of pairwise functions over auxiliary nodes, and sums of them
-    "opaque"       known by their values alone
+    "pairwise"     sums of modular functions and of cuts (or functions equal to a cut)
+    "graph"        sums of minima of pairwise functions over auxiliary nodes
+    "opaque"       known only through their values
     ============== ====================================================================
 
-    Use `find_structure` to get one. Everything is computed when it is first asked for.
+    Use `find_structure` to get one. Attributes are computed on first use.
 
     Attributes
     ----------
     n : int
     cuts : list of (int, float, Cut)
-        Number of the function, factor, cut.
+        Index of the function, factor, cut.
     tilts : dict of int to ndarray of shape (n,)
         The modular terms of each function that has any.
     others : list of (int, SubmodularFunction)
-        What else the functions consist of.
+        Index of a function, and the sum of its other terms.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class Structure:
     """
 
     def __init__(self, functions: Sequence[SubmodularFunction]) -> None:
-        # a single function weakly: the structure is kept with it, and its callers hold it
+        # a weak reference to a single function: the structure is cached on that function
         self._functions: tuple[Callable[[], SubmodularFunction | None], ...]
         if len(functions) == 1:
             self._functions = (weakref.ref(functions[0]),)
@@ -93,7 +93,7 @@ class Structure:
 
     @property
     def functions(self) -> tuple[SubmodularFunction, ...]:
-        """The functions themselves, as long as somebody holds them."""
+        """The functions, as long as they are referenced elsewhere."""
         return tuple(f for f in (reference() for reference in self._functions) if f is not None)
 
     @property
@@ -118,14 +118,14 @@ class Structure:
 
     @cached_property
     def grid(self) -> Grid | None:
-        """The regular grid that all functions lie on, or None."""
+        """The regular grid on which all functions lie, or None."""
         return None if self.others else find_grid(self.n, self.cuts)
 
     @cached_property
     def image_shape(self) -> tuple[int, int] | None:
-        """Rows and columns of the image whose 4-neighbour grid has all edges, or None.
+        """Rows and columns of the image whose 4-neighbour grid contains all edges, or None.
 
-        A list of edges between successive elements is an image of one row.
+        Edges between successive elements make an image of one row.
         """
         if self.grid is not None:
             return self.grid.shape[1:] if self.grid.is_image else None
@@ -134,7 +134,7 @@ class Structure:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every pixel of the grid, if there is one, is an element."""
+        """Whether there is no grid, or every pixel of the grid is an element."""
         return self.grid is None or self.grid.pixels is None
 
     @cached_property
@@ -142,7 +142,7 @@ class Structure:
         """The sum of the functions on the 4-neighbour grid of an image, or None."""
         few = bool(self.others) and self.count == 1 and self.counts is None
         if few and self.pairwise is not None:
-            # other terms that are no more than edges and fields
+            # the other terms are equal to pairwise functions
             [form] = self.pairwise
             grid = find_grid(self.n, [(0, 1.0, Cut(self.n, form.edges, form.weights))])
             if grid is not None and grid.is_image:
@@ -158,14 +158,14 @@ class Structure:
 
     @property
     def listed(self) -> tuple[IntArray, FloatArray]:
-        """The edges of all cuts one after the other, repeated ones too, and their weights."""
+        """The concatenated edges of all cuts, with repetitions, and their weights."""
         edges = [np.empty((0, 2), dtype=np.int64), *(cut.edges for _, _, cut in self.cuts)]
         weights = [np.empty(0), *(factor * cut.weights for _, factor, cut in self.cuts)]
         return np.concatenate(edges), np.concatenate(weights)
 
     @cached_property
     def pairwise(self) -> tuple[Pairwise, ...] | None:
-        """The normal form of each function, None if one of them is not pairwise."""
+        """The normal form of each function, or None if one of them is not pairwise."""
         if self.graphs is None or any(graph.n_aux for _, graph in self.graphs):
             return None
         if self.count > 1:
@@ -177,7 +177,7 @@ class Structure:
 
     @cached_property
     def pairs(self) -> Pairs | None:
-        """The normal forms of all functions on common edges, None if one is not pairwise."""
+        """The normal forms of all functions on common edges, or None if one is not pairwise."""
         forms = self.pairwise
         return None if forms is None else Pairs.of(self.n, forms, self.edges)
 
@@ -185,7 +185,7 @@ class Structure:
 
     @cached_property
     def graphs(self) -> list[tuple[int, PairwiseGraph]] | None:
-        """The graphs of the `others`, None if one of them has none."""
+        """The graphs of the `others`, or None if one of them has no graph."""
         found = [(k, f.graph()) for k, f in self.others]
         known = [(k, graph) for k, graph in found if graph is not None]
         return known if len(known) == len(found) else None
@@ -201,7 +201,7 @@ class Structure:
 
     @property
     def places(self) -> IntArray:
-        """Where the edges of all cuts, one after the other, stand among `edges`."""
+        """The indices in `edges` of the concatenated edges of all cuts."""
         return self._union[1]
 
     @cached_property
@@ -231,7 +231,7 @@ class Structure:
 
     @cached_property
     def lists(self) -> EdgeLists | None:
-        """The functions as lists of edges, None if one of them has no graph."""
+        """The functions as lists of edges, or None if one of them has no graph."""
         if self.graphs is None:
             return None
         cuts = self.cuts
@@ -241,7 +241,7 @@ class Structure:
 
     @cached_property
     def counts(self) -> list[Counted] | None:
-        """Sets that are counted, and all functions of the counts; None unless that is all."""
+        """Disjoint sets and the functions of their counts; None if there are other terms."""
         if self.cuts:
             return None
         tables: dict[bytes, Counted] = {}
@@ -266,7 +266,7 @@ def _same(f: SubmodularFunction) -> SubmodularFunction:
 
 
 def counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
-    """Return the members that a function counts and its values at 0, 1, ...; None if others."""
+    """Return the elements whose count f depends on, and f at counts 0, 1, ...; else None."""
     if isinstance(atom, ConcaveCardinality):
         return atom.subset, atom.g
     if isinstance(atom, ConcaveOfModular):
@@ -281,14 +281,14 @@ def counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
 def find_structure(functions: Iterable[SubmodularFunction]) -> Structure:
     """Return the structure of functions over the same elements.
 
-    That of a single function is kept with it, for functions do not change.
+    The structure of a single function is cached on it, as functions are immutable.
     """
     listed = tuple(functions)
     return structure_of(listed[0]) if len(listed) == 1 else Structure(listed)
 
 
 def structure_of(f: SubmodularFunction) -> Structure:
-    """Return the structure of one function, found once."""
+    """Return the structure of one function, cached on the function."""
     kept = getattr(f, "__dict__", {})
     found: Structure | None = kept.get("_structure")
     if found is None:
@@ -297,11 +297,11 @@ def structure_of(f: SubmodularFunction) -> Structure:
 
 
 def pairwise_of(f: SubmodularFunction) -> Pairwise | None:
-    """Return the normal form of a function, None if it is not pairwise."""
+    """Return the normal form of a function, or None if it is not pairwise."""
     found = structure_of(f).pairwise
     return None if found is None else found[0]
 
 
 def image_of(f: SubmodularFunction) -> Image | None:
-    """Return a function on the 4-neighbour grid of an image, None if it is not one."""
+    """Return f as a function on a 4-neighbour image grid, or None if it is not one."""
     return structure_of(f).image

@@ -1,4 +1,4 @@
-"""What Markov chain samplers share: burn-in, thinning and where chains start."""
+"""Burn-in, thinning and initial states of the Markov chain samplers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 from logsuper.sampling._budget import Meter
 from logsuper.sampling._inputs import Bits, check_count, check_start
 
-# advance(states, first, steps) moves the chains (C, n) on, in place, from step `first`
+# advance(states, first, steps) advances the chains (C, n), in place, from step `first`
 Advance = Callable[[Bits, int, int], None]
-# cost(chains, steps) is what that takes, in operations
+# cost(chains, steps) is the number of operations of that
 Cost = Callable[[int, int], float]
 
 
-def walk(
+def run_chains(
     advance: Advance,
     n: int,
     count: int,

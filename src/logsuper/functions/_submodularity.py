@@ -1,4 +1,4 @@
-"""Is it submodular?  Look for a pair of elements that says no."""
+"""Test whether a function is submodular by looking for a pair of elements that violates it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from logsuper._base import FloatArray, Seed, as_generator, check_natural, check_number
 from logsuper.functions._base import SubmodularFunction
 
-# Up to this size all 2^n values are looked at.
+# Largest number of elements for which all 2^n values are checked.
 _EXHAUSTIVE = 12
 
-# How far from 0 the value at 0 may be, relative to the largest one: rounding, not a constant.
+# Tolerated absolute value of f(0), relative to the largest value (rounding).
 _ROUNDING = 1e-9
 
 
@@ -35,7 +35,7 @@ class Violation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SubmodularityReport:
-    """What `check_submodular` found; true when no violation was found.
+    """Result of `check_submodular`; true if no violation was found.
 
     Attributes
     ----------
@@ -43,8 +43,10 @@ class SubmodularityReport:
         The worst pair, ``(x, i, j, amount)``: with ``x_i = x_j = 0``,
         ``f(x + i + j) + f(x) - f(x + i) - f(x + j) = amount > 0``.
     exhaustive : bool
-        Whether every pair at every x was looked at; then "none found" is a proof, up to rounding.
+        Whether every pair at every x was checked; if so, the absence of a violation is a proof, up
+        to rounding.
     pairs_checked : int
+        Number of triples (x, i, j) that were checked.
 
     Examples
     --------
@@ -76,23 +78,25 @@ def check_submodular(
 ) -> SubmodularityReport:
     """Look for a violation of submodularity.
 
-    Exhaustive up to 12 elements; beyond, random pairs at random points of every density.
+    The search is exhaustive up to 12 elements.  Beyond, it tries random pairs at random points x
+    whose fraction of ones is uniform on [0, 1].
 
     Parameters
     ----------
     f : SubmodularFunction
-        Usually a `SetFunction` or a class of your own; what the library builds is submodular.
+        Usually a `SetFunction` or a class of your own; the library's families are submodular by
+        construction.
     n_samples : int, default 2000
-        Pairs looked at when n > 12; each costs four evaluations.
+        Number of pairs tried if n > 12; each costs four evaluations.
     seed : int, Generator or None, default 0
-        Of the random pairs.
+        Seed of the random pairs.
     tol : float, default 1e-9
-        Violations below this fraction of the largest absolute value are taken for rounding.
+        Violations below this fraction of the largest absolute value are attributed to rounding.
 
     Returns
     -------
     SubmodularityReport
-        True when no violation was found.
+        True if no violation was found.
 
     Raises
     ------
@@ -119,7 +123,7 @@ def check_submodular(
     exhaustive = f.n <= _EXHAUSTIVE
     X, i, j = _all_pairs(f.n) if exhaustive else _some_pairs(f.n, n_samples, seed)
     if exhaustive:
-        # every point is a corner of many pairs: evaluate each once
+        # each point belongs to many pairs, so evaluate each point once
         bits = 2 ** np.arange(f.n)
         table = np.asarray(f((np.arange(2**f.n)[:, None] >> np.arange(f.n)) & 1))
         code = X @ bits
@@ -138,7 +142,7 @@ def check_submodular(
 
 
 def _check_zero(f: SubmodularFunction, scale: float) -> None:
-    """Refuse a function that is not 0 at 0, up to the rounding of values as large as `scale`."""
+    """Raise a ValueError unless f(0) = 0 up to the rounding error of values of size `scale`."""
     value = float(f(np.zeros(f.n)))
     if not abs(value) <= _ROUNDING * scale:
         raise ValueError(
@@ -150,7 +154,7 @@ _Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
 def _all_pairs(n: int) -> _Pairs:
-    """Return every point x with every pair of elements that are 0 in it."""
+    """Return all (x, i, j) with i < j and x_i = x_j = 0."""
     points = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
     parts = []
     for i in range(n):

@@ -1,4 +1,4 @@
-"""What a call will take of memory, counted before any work."""
+"""Memory that a solver call needs, computed before any work."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _REMEDY = (
     "solve fewer problems at a time, smaller images or tiles of them, on fewer threads (n_jobs), "
     "or allow more (memory_limit)"
 )
-# Bytes per edge while a list of edges is made: sorted, numbered, copied into the kernel.
+# Bytes per edge while a list of edges is built: sorted, numbered, copied into the kernel.
 _PER_EDGE = 150.0
 
 
-class KernelRoom:
-    """The room that calls of a kernel need; a call goes between `limit` and `shortage`."""
+class Workspace:
+    """Memory that calls of a kernel need: `limit` before a call, `shortage` if it fails."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
@@ -31,43 +31,42 @@ class KernelRoom:
         wide: bool = False,
         min_norm: bool = False,
     ) -> int:
-        """Refuse a call that cannot fit; return what remains for the work space of the kernel.
+        """Return the bytes left for the kernel's workspace; raise a MemoryError if too few.
 
         Parameters
         ----------
         what : str
             The name of the call.
         arrays : float
-            Bytes of its results, and of the copies that it makes of its arguments.
+            Bytes of its results and of its copies of arguments.
         memory_limit : int or None
         threads : int
-            Workers that can find work.
+            Number of threads that can be used.
         wide, min_norm : bool
-            Whether the integers are wide from the beginning; whether points of least norm are
-            wanted.
+            Whether 64-bit integers are used from the start; whether min-norm points are computed.
         """
         if memory_limit is None and arrays + threads * self._most < SMALL:
-            return sys.maxsize  # most calls: nothing is asked, of the kernel or of the system
+            return sys.maxsize  # most calls: too small to ask the kernel or the system
         least, most = self._kernel.workspace(max(1, threads), wide, min_norm)
         limit = require_memory(arrays + least, memory_limit, what, _REMEDY, arrays + most)
         return sys.maxsize if limit is None else max(0, int(limit - arrays))
 
     def shortage(self, what: str, arrays: float, threads: int) -> MemoryError:
-        """Return the error of a kernel that ran into its limit, in words of the caller."""
+        """Return the error for a kernel that ran out of memory, in terms of the caller's call."""
         most = arrays + max(1, threads) * self._most
         return MemoryError(
-            f"{what} needs up to {as_text(most)} of memory and found less: {_REMEDY}; "
-            "numbers of similar magnitude in theta and f take a third of that"
+            f"{what} needs up to {as_text(most)} of memory and found less: {_REMEDY}; if theta and "
+            "the weights of f have similar magnitudes, a third of that is enough"
         )
 
 
 def require_arrays(what: str, size: float, memory_limit: int | None) -> None:
-    """Refuse a call whose arrays cannot fit."""
+    """Raise a MemoryError for a call whose arrays do not fit."""
     require_memory(size, memory_limit, what, _REMEDY)
 
 
 def require_edges(count: int, memory_limit: int | None) -> None:
-    """Refuse functions whose list of edges cannot fit."""
+    """Raise a MemoryError for functions whose list of edges does not fit."""
     require_memory(
         _PER_EDGE * count,
         memory_limit,
