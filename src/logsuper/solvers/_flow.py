@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import FloatArray
-from logsuper.functions import Cut, PairwiseGraph, SubmodularFunction, Sum
+from logsuper.solvers._any_size import evaluate, maximize_exactly, some_rows, tilted
 from logsuper.solvers._fallback_kernel import FallbackKernel
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
-from logsuper.solvers._precision import hidden, report, solve_exactly
+from logsuper.solvers._precision import hidden
 from logsuper.solvers._results import Perturbed, finite_dot
 from logsuper.solvers._workspace import Workspace, require_edges
 from logsuper.structures import EdgeLists, Grid, Structure
@@ -161,17 +161,17 @@ class Flow:
             own = self.tilted(theta, alpha) if self._aux_of else theta
             rows = np.flatnonzero(self._too_coarse(own, alpha, precision, wide))
             if len(rows) and not wide and self._aux_of:
-                these = _rows(theta, rows), _rows(alpha, rows), _rows(factors, rows)
+                these = some_rows(theta, rows), some_rows(alpha, rows), some_rows(factors, rows)
                 found = self._run(*these, len(rows), True, *options)
                 y[rows], values[rows], stats[rows], precision = found
-                still = self._too_coarse(_rows(own, rows), these[1], precision, True)
+                still = self._too_coarse(some_rows(own, rows), these[1], precision, True)
                 rows = rows[still]
         except MemoryError:
             raise self._workspace.shortage("maximize", arrays, workers) from None
         if len(rows):
-            these = _rows(theta, rows), _rows(alpha, rows), _rows(factors, rows)
-            y[rows] = self._solve_exactly(*these, len(rows), tie)
-            values[rows], stats[rows] = self._evaluate(y[rows], *these)
+            these = some_rows(theta, rows), some_rows(alpha, rows), some_rows(factors, rows)
+            y[rows] = maximize_exactly(self.structure, *these, len(rows), tie)
+            values[rows], stats[rows] = evaluate(self.structure, y[rows], *these)
         return y, values, np.ascontiguousarray(stats)
 
     def _run(
@@ -230,74 +230,6 @@ class Flow:
             own = np.broadcast_to(own, (len(coarse), self.n))
             coarse |= hidden(own, np.broadcast_to(linear, len(coarse)), precision[:, 0], wide)
         return coarse
-
-    def _solve_exactly(
-        self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        factors: FloatArray | None,
-        problems: int,
-        tie: str | None,
-    ) -> NDArray[np.uint8]:
-        """Return maximisers for float64 weights of any size; warn about rounding of sums."""
-        y = np.empty((problems, self.n), dtype=np.uint8)
-        field = self.tilted(theta, alpha)
-        together = len(alpha) == 1 and (factors is None or len(factors) == 1)
-        for rows in [np.arange(problems)] if together else np.arange(problems)[:, None]:
-            row_alpha, row_factors = _rows(alpha, rows[:1])[0], _rows(factors, rows[:1])
-            weights = row_alpha @ self._cut_weights(row_factors)[0]
-            graphs = [(1.0, Cut(self.n, self.edges, weights).graph())]
-            graphs += [
-                (float(row_alpha[k]), g) for k, g in self.structure.graphs or () if row_alpha[k] > 0
-            ]
-            own = np.broadcast_to(_rows(field, rows), (len(rows), self.n))
-            whole = PairwiseGraph.combine(self.n, graphs)
-            y[rows] = solve_exactly(own, whole, tie)
-            losses = np.full(len(rows), 2.0 * whole.error)
-            for m in np.flatnonzero((losses > 0) & np.isinf(own).any(axis=1)):
-                y[rows[m]], losses[m] = self._conditioned(own[m], weights, row_alpha, tie)
-            report(losses, own)
-        return y
-
-    def _conditioned(
-        self, field: FloatArray, weights: FloatArray, alpha: FloatArray, tie: str | None
-    ) -> tuple[NDArray[np.uint8], float]:
-        """Solve for the elements without an infinite field; return also a bound on the loss.
-
-        Conditioning removes large terms, for instance the items that a fixed element covers, which
-        would otherwise be added to the fields of other elements.
-        """
-        fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(np.isinf(field))}
-        free = np.flatnonzero(np.isfinite(field))
-        y = (field > 0).astype(np.uint8)
-        functions: list[tuple[float, SubmodularFunction]] = [
-            (1.0, Cut(self.n, self.edges, weights)),
-            *((float(alpha[k]), f) for k, f in self.structure.others),
-        ]
-        whole = Sum([(weight, f.condition(fixed)[0]) for weight, f in functions]).graph()
-        assert whole is not None
-        y[free] = solve_exactly(field[free][None], whole, tie)[0]
-        return y, 2.0 * whole.error
-
-    def _evaluate(
-        self,
-        y: NDArray[np.uint8],
-        theta: FloatArray,
-        alpha: FloatArray,
-        factors: FloatArray | None,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the values and statistics of given labels."""
-        cut = (y[:, self.edges[:, 0]] != y[:, self.edges[:, 1]]).astype(np.float64)
-        stats = (self._cut_weights(factors) * cut[:, None, :]).sum(axis=2)
-        if self._tilted:
-            stats[:, self._tilted] += y @ self._tilt.T
-        self._add_others(y, stats)
-        return finite_dot(theta, y) - (alpha * stats).sum(axis=1), stats
-
-    def _cut_weights(self, factors: FloatArray | None) -> FloatArray:
-        """Return the weights (1 or M, K, E) of the functions on `edges`, times the factors."""
-        table = self.structure.table[None]
-        return table if factors is None else table * factors
 
     def perturb(
         self,
@@ -358,8 +290,7 @@ class Flow:
         block: int,
         memory: int,
     ) -> Perturbed:
-        problems = len(numbers)
-        weights = self._kernel_alpha(alpha)
+        problems, weights = len(numbers), self._kernel_alpha(alpha)
         field = self.field(theta, alpha)
         edge_factors = self._kernel_factors(factors)
         counts = np.zeros((problems, self.n), dtype=np.uint32)
@@ -411,8 +342,8 @@ class Flow:
         # the noise is of order 1, so the integers must resolve numbers of that size
         for m in np.flatnonzero(self._too_coarse(np.ones((1, self.n)), alpha, told, False)):
             draws = np.arange(first_sample, first_sample + samples)
-            fields = _rows(theta, [m]) + logistic_noise(key, numbers[m], draws, self.n)[0]
-            these = _rows(alpha, [m]), _rows(factors, [m])
+            fields = some_rows(theta, [m]) + logistic_noise(key, numbers[m], draws, self.n)[0]
+            these = some_rows(alpha, [m]), some_rows(factors, [m])
             found, values[m], stats = self.maximize(fields, *these, samples, None, threads)
             mean[m], means[m] = found.mean(axis=0), stats.mean(axis=0)
             if kept is not None:
@@ -497,7 +428,7 @@ class Flow:
 
     def tilted(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         """Return the fields minus the modular terms of the functions."""
-        return theta - alpha[:, self._tilted] @ self._tilt if self._tilted else theta
+        return tilted(self.structure, theta, alpha)
 
     def field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
         field = self.tilted(theta, alpha)
@@ -526,11 +457,6 @@ class Flow:
     def _add_others(self, y: NDArray[np.uint8], stats: FloatArray) -> None:
         for k, other in self.structure.others:
             stats[:, k] += other(y)
-
-
-def _rows(array: Any, rows: Any) -> Any:
-    """Return some rows of an array; None or a single row shared by all is returned unchanged."""
-    return array if array is None or len(array) == 1 else array[rows]
 
 
 def _is_dense(nodes: int, lists: EdgeLists) -> bool:
