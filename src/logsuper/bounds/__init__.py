@@ -1,4 +1,10 @@
-"""The log-partition function from below, from above and exactly: one function per method."""
+"""The log-partition function from below, from above and exactly: one function per method.
+
+``lfield(m, ...)`` is what ``m.log_partition("lfield", ...)`` calls, and so for all names of the
+list of methods. Each is documented beside its code.
+"""
+
+from collections.abc import Callable
 
 # for other rooms
 from logsuper.bounds._bracket import bracket as bracket
@@ -17,47 +23,24 @@ from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._infer import infer as infer
 from logsuper.bounds._infer import strip_widths as strip_widths
 from logsuper.bounds._methods import METHODS as METHODS
+from logsuper.bounds._methods import as_function_of_model
 from logsuper.bounds._methods import check_options as check_options
 from logsuper.bounds._methods import log_partition as log_partition
 from logsuper.bounds._methods import marginals as marginals
 from logsuper.bounds._needs import need_pairwise as need_pairwise
 from logsuper.bounds._phases import Widths as Widths
-from logsuper.bounds._public import (
-    auto,
-    bethe,
-    cardinality,
-    elimination,
-    enumeration,
-    exact,
-    lfield,
-    logistic,
-    mean_field,
-    power,
-    strips,
-    superdifferential,
-    transfer,
-    trw,
-)
 from logsuper.bounds._results import Bound, Bracket, Marginals
 
-__all__ = [
-    "Bound",
-    "Bracket",
-    "Marginals",
-    "NotApplicable",
-    "TooLarge",
-    "auto",
-    "bethe",
-    "cardinality",
-    "elimination",
-    "enumeration",
-    "exact",
-    "lfield",
-    "logistic",
-    "mean_field",
-    "power",
-    "strips",
-    "superdifferential",
-    "transfer",
-    "trw",
-]
+__all__ = ["Bound", "Bracket", "Marginals", "NotApplicable", "TooLarge", *METHODS]
+
+
+def __getattr__(name: str) -> Callable[..., Bound]:
+    """Return a method of the list as a function."""
+    if name not in METHODS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    function = globals()[name] = as_function_of_model(name)
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *METHODS})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Collection
@@ -113,6 +114,20 @@ def log_partition(f: SubmodularFunction | Model, method: str, **options: Any) ->
     light = lighten(f) if method in _PRECISE else None
     bound: Bound = function(f if light is None else light.f, **options)
     return bound if light is None else light.bound(bound)
+
+
+def as_function_of_model(name: str) -> Callable[..., Bound]:
+    """Return a method as a function of a model or function, with its documentation."""
+    inner = METHODS[name].find("log_partition")
+    assert inner is not None
+
+    @functools.wraps(inner)
+    def bound(f: SubmodularFunction | Model, **options: Any) -> Bound:
+        return log_partition(f, name, **options)
+
+    bound.__name__ = bound.__qualname__ = name
+    bound.__module__ = "logsuper.bounds"
+    return bound
 
 
 def marginals(f: SubmodularFunction, method: str, **options: Any) -> Marginals:

@@ -252,20 +252,9 @@ class Flow:
         workers = min(threads, problems * samples)
         arrays += 13.0 * workers * self._kernel.nodes
         memory = self._workspace.limit("perturb", arrays, memory_limit, workers)
+        noise = (numbers, samples, key, first_sample, return_samples, threads, block, memory)
         try:
-            return self._perturb(
-                theta,
-                alpha,
-                factors,
-                numbers,
-                samples,
-                key,
-                first_sample,
-                return_samples,
-                threads,
-                block,
-                memory,
-            )
+            return self._perturb(theta, alpha, factors, *noise)
         except MemoryError:
             raise self._workspace.shortage("perturb", arrays, workers) from None
 
