@@ -104,18 +104,16 @@ class Flow:
         Such as the neighbours of elements fixed by conditioning; the kernel then adds the terms to
         the fields. Both arrays are empty if more elements have a modular term.
         """
-        none = np.empty(0, dtype=np.int64)
-        if not self._tilted or self._aux_of or kernels() is None:
-            return none, np.empty((0, 0))
-        touched = np.flatnonzero(self._tilt.any(axis=0))
-        few = 0 < len(touched) <= self.n // 8
-        return (touched, self._tilt[:, touched]) if few else (none, np.empty((0, 0)))
+        if self._tilted and not self._aux_of and kernels() is not None:
+            touched = np.flatnonzero(self._tilt.any(axis=0))
+            if len(touched) <= self.n // 8:
+                return touched, self._tilt[:, touched]
+        return np.empty(0, dtype=np.int64), np.empty((0, 0))
 
     @functools.cached_property
     def _shifted(self) -> NDArray[np.int64]:
         """The kernel's nodes of the elements in `_few`."""
-        touched = self._few[0]
-        return touched if self.grid is None else self.grid.to_pixels(touched)
+        return self._few[0] if self.grid is None else self.grid.to_pixels(self._few[0])
 
     @functools.cached_property
     def _grid_order(self) -> NDArray[np.int64] | None:
@@ -156,8 +154,7 @@ class Flow:
         memory = self._workspace.limit("maximize", arrays, memory_limit, workers, wide)
         options = (tie, threads, memory)
         try:
-            found = self._run(theta, alpha, factors, problems, wide, *options)
-            y, values, stats, precision = found
+            y, values, stats, precision = self._run(theta, alpha, factors, problems, wide, *options)
             own = self.tilted(theta, alpha) if self._aux_of else theta
             rows = np.flatnonzero(self._too_coarse(own, alpha, precision, wide))
             if len(rows) and not wide and self._aux_of:
@@ -297,11 +294,9 @@ class Flow:
             cuts = np.empty((size, samples, weights.shape[1]))
             precision = np.zeros((size, 2))
             self._kernel.perturb(
-                field if len(field) == 1 else field[rows],
-                weights if len(weights) == 1 else weights[rows],
-                edge_factors
-                if edge_factors is None or len(edge_factors) == 1
-                else edge_factors[rows],
+                some_rows(field, rows),
+                some_rows(weights, rows),
+                some_rows(edge_factors, rows),
                 self.n,
                 key,
                 numbers[rows],
@@ -444,6 +439,7 @@ class Flow:
         return np.asarray(np.where(on, cost, 0.0).sum(axis=1))
 
     def _add_others(self, y: NDArray[np.uint8], stats: FloatArray) -> None:
+        """Add the functions with auxiliary nodes to the statistics."""
         for k, other in self.structure.others:
             stats[:, k] += other(y)
 
