@@ -445,7 +445,6 @@ class Flow:
 
 
 def _is_dense(nodes: int, lists: EdgeLists) -> bool:
-    count = len(lists.edges)
     if lists.aux_of or nodes > _DENSE_NODES:
         return False
-    return count >= max(4 * nodes, _DENSE_SHARE * nodes * nodes / 2)
+    return len(lists.edges) >= max(4 * nodes, _DENSE_SHARE * nodes * nodes / 2)
