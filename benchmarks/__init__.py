@@ -1,1 +1,1 @@
-"""Time the solvers against what a user could install instead: `python -m benchmarks`."""
+"""Time the solvers against other packages: `python -m benchmarks`."""

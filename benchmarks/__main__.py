@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             ENTRIES[name](settings, outcome)
         except KeyboardInterrupt:
-            # What was measured so far is worth printing.
+            # Print what was measured so far.
             outcome.failures.append(f"{name}: interrupted")
             break
         except Exception as error:

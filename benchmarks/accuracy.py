@@ -1,4 +1,4 @@
-"""How good the bounds, marginals and samples are: `python -m benchmarks.accuracy --data DIR`.
+"""Accuracy of the bounds, marginals and samples: `python -m benchmarks.accuracy --data DIR`.
 
 Two kinds of models: the UAI 2014 segmentation models, with their published answers, and posteriors
 of noisy silhouettes (the Weizmann horses of `--data`, else those that ship with the package).
@@ -21,7 +21,7 @@ from logsuper.report import Table
 
 Row = list[str]
 ALPHA = (1.05, 2.2)
-"""Weights of the horizontal and the vertical cut that fit the horses at 10 % noise."""
+"""Weights of the horizontal and the vertical cut, learned from the horses at 10 % noise."""
 
 BOUNDS: dict[str, dict[str, Any]] = {
     "lfield": {},
@@ -54,7 +54,7 @@ MARGINALS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def timed(work: Callable[[], Any], repeat: int = 1) -> tuple[Any, float]:
-    """Return the result and the least wall-clock seconds of a few runs."""
+    """Return the result and the minimum wall-clock seconds of a few runs."""
     best = np.inf
     for _ in range(repeat):
         start = time.perf_counter()
@@ -64,7 +64,7 @@ def timed(work: Callable[[], Any], repeat: int = 1) -> tuple[Any, float]:
 
 
 def posterior(image: np.ndarray, noise: float, seed: int) -> ls.LogSupermodular:
-    """Return the model of a silhouette seen through flips."""
+    """Return the posterior of a silhouette observed with flipped pixels."""
     fh, fv = ls.grid_cuts(image.shape)
     prior = ls.LogSupermodular(ALPHA[0] * fh + ALPHA[1] * fv)
     channel = ls.Flips(noise)
@@ -84,7 +84,7 @@ def published(path: Path) -> tuple[float, np.ndarray]:
 
 
 def uai_tables(folder: Path) -> Iterator[tuple[str, Row, list[Row]]]:
-    """Yield a table of log Z and one of marginals, a row a method, a column a file."""
+    """Yield a table of log Z and one of marginals, with one row per method, one column per file."""
     paths = sorted(folder.glob("Segmentation_*.uai"))
     models = [ls.read_uai(path) for path in paths]
     answers = [published(path) for path in paths]
@@ -104,7 +104,7 @@ def uai_tables(folder: Path) -> Iterator[tuple[str, Row, list[Row]]]:
         rows.append(
             [f"{method} ({found[0][0].target})", *gaps, f"{np.mean([s for _, s in found]):.3f}"]
         )
-    title = "log10 Z, published and exact; then what each bound is off by, in nats"
+    title = "log10 Z, published and exact; then the error of each bound, in nats"
     yield title, ["", *names, "seconds"], rows
 
     rows = []
@@ -127,7 +127,7 @@ def uai_tables(folder: Path) -> Iterator[tuple[str, Row, list[Row]]]:
 def marginal_errors(
     models: list[ls.LogSupermodular], truths: list[np.ndarray], method: str, options: dict[str, Any]
 ) -> Row:
-    """Return the error on each model and the mean seconds, or the reason why there is none."""
+    """Return the error on each model and the mean seconds, or the reason for missing ones."""
     errors, seconds = [], []
     for m, truth in zip(models, truths, strict=True):
         try:
@@ -144,7 +144,7 @@ def marginal_errors(
 
 
 def strip_table(images: np.ndarray, noises: list[float]) -> tuple[str, Row, list[Row]]:
-    """Return what the strips certify, and how fast exact samples are."""
+    """Return the widths that strips certify, and the time of exact samples."""
     rows = []
     for noise in noises:
         models = [posterior(image, noise, seed) for seed, image in enumerate(images)]
@@ -188,14 +188,14 @@ def strip_table(images: np.ndarray, noises: list[float]) -> tuple[str, Row, list
         "seconds",
         "pixels certified to 0.01",
         "seconds",
-        "seconds an exact sample",
-        "no sample within the cap",
+        "seconds per exact sample",
+        "no sample within the limit",
     ]
     return title, head, rows
 
 
 def picture_tables(images: np.ndarray, noises: list[float]) -> tuple[str, Row, list[Row]]:
-    """Return the error of each kind of marginals, a column a noise level."""
+    """Return the error of each kind of marginals, with one column per noise level."""
     rows: dict[str, Row] = {name: [name] for name in MARGINALS}
     reference = ["half the width of the reference bracket"]
     for noise in noises:
@@ -219,7 +219,7 @@ REFERENCE_WINDOW = 14
 
 
 def unobserved_third(image: np.ndarray) -> str:
-    """Return what the sampler says when a contiguous third of the pixels was not seen."""
+    """Return the sampler's message if a contiguous third of the pixels is not observed."""
     fh, fv = ls.grid_cuts(image.shape)
     channel = ls.Flips(0.1)
     observed = channel.sample(image, seed=0)
@@ -236,7 +236,7 @@ def unobserved_third(image: np.ndarray) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables, and write them if asked."""
+    """Print the tables, and write them if requested."""
     parse = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     parse.add_argument("--data", type=Path, help="folder with uai2014/ and weizmann_horse_db/")
     parse.add_argument("--images", type=int, default=20, help="posteriors a noise level")

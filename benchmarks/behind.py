@@ -1,11 +1,11 @@
-"""A field behind a classifier, on colour photographs: `python -m benchmarks.behind --data DIR`.
+"""A field on top of a classifier, for colour photographs: `python -m benchmarks.behind --data DIR`.
 
-Boosted trees judge each pixel of a photograph of a horse by its colour, the colours around it and
-its place. A field with edges that are weaker where the colour changes takes their log-odds as a
-feature; a temperature for its probabilities is chosen on the training images. The trees that speak
-of a training image have not seen it, in learning and in the choice of the temperature alike. The
-first row of each pair is the first half of the photographs against the second, others are random
-halves. The exit code is 1 if the field is not better than the trees in error and in log loss.
+Boosted trees classify each pixel of a photograph of a horse by its colour, the colours around it
+and its position. A field with weaker edges where the colour changes has their log-odds as a
+feature; a temperature for its probabilities is chosen on the training images. Learning and the
+choice of the temperature use out-of-fold log-odds of the trees. The first row of each pair trains
+on the first half of the photographs and tests on the second, other rows use random halves. The exit
+code is 1 if the field is not better than the trees in error and in log loss.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from logsuper.learning import (
 from logsuper.report import Table
 
 SHAPE = (64, 80)
-# Pixels of each training image that trees learn from.
+# Pixels per training image that trees learn from.
 SEEN = 300
 FOLDS = 3
-# Widths of the blurs that tell of the colours around a pixel.
+# Widths (pixels) of the Gaussian blurs that describe the colours around a pixel.
 BLURS = (1.0, 3.0, 8.0)
 
 
@@ -58,7 +58,7 @@ def load(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def describe(photographs: np.ndarray) -> np.ndarray:
-    """Return numbers of each pixel: its colour, those around it, and its place (N, H, W, F)."""
+    """Return features of each pixel: its colour, those around it, its position (N, H, W, F)."""
     blurred = [gaussian_filter(photographs, (0, width, width, 0)) for width in BLURS]
     places = np.broadcast_to(
         np.moveaxis(np.indices(SHAPE), 0, -1)[None], (*photographs.shape[:3], 2)
@@ -74,7 +74,7 @@ def edge_weights(photographs: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 class Trees:
-    """Boosted trees that judge pixels."""
+    """Boosted trees that classify pixels."""
 
     def __init__(self, seed: int) -> None:
         self.model = HistGradientBoostingClassifier(max_iter=150, random_state=seed)
@@ -122,7 +122,7 @@ def judge(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def compare(
     photographs: np.ndarray, masks: np.ndarray, order: np.ndarray, seed: int
 ) -> dict[str, np.ndarray]:
-    """Return what is reached on the second half of the photographs, of each method."""
+    """Return the scores of each method on the second half of the photographs."""
     train, test = np.array_split(order, 2)
     X = describe(photographs)
     held = np.empty((len(train), *SHAPE))

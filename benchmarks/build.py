@@ -1,7 +1,7 @@
-"""What building the kernels costs: `python -m benchmarks.build [SOURCE]`.
+"""Cost of building the kernels: `python -m benchmarks.build [SOURCE]`.
 
 Builds the wheel of a source tree (this one by default) in a temporary directory, with two jobs, and
-prints the seconds on the clock and of all processors, and the bytes of the wheel and its kernels.
+prints the wall-clock and processor seconds, and the bytes of the wheel and its kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def build(source: Path) -> dict[str, str]:
-    """Return what one clean build costs."""
+    """Return the cost of one clean build."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-q"]
         command += ["--wheel-dir", folder, f"--config-settings=build-dir={folder}/build"]

@@ -1,10 +1,10 @@
-"""Whether a score without labels picks good models: `python -m benchmarks.choices`.
+"""Model selection by a score without labels: `python -m benchmarks.choices`.
 
-On each of twenty sets of noisy images, models of one grid (penalties over five decades, with the
-filter and without) are learned without a label. The score hides pixels of other noisy images and
-asks each model for them; the model with the best score is compared, by its error on clean images
-that nothing else has seen, with the best of the grid. The exit code is 1 if what is picked is worse
-than the best by more than 5 % on average, or 20 % anywhere.
+On each of twenty sets of noisy images, models of one grid (penalties over five decades, with and
+without the filter) are learned without labels. The score hides pixels of other noisy images and
+lets each model predict them. The model with the best score is compared with the best of the grid,
+by their errors on clean images that were not used otherwise. The exit code is 1 if the selected
+model is worse than the best by more than 5 % on average, or 20 % in one case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COUNT = 24
 
 
 def kinds(data: Path | None) -> dict[str, np.ndarray]:
-    """Return sets of clean images: a third each to learn from, to score and to test."""
+    """Return sets of clean images: one third each for learning, scoring and testing."""
     n = 3 * COUNT
     found = {
         "silhouettes, 32x32": ls.make_silhouettes(n, (32, 32), seed=1),
@@ -53,7 +53,7 @@ def kinds(data: Path | None) -> dict[str, np.ndarray]:
 
 
 def choose(name: str, clean: np.ndarray, rate: float) -> list[str]:
-    """Return a row: what was picked, its error, the best of the grid, and their ratio."""
+    """Return a row: the selected model, its error, the best of the grid, and their ratio."""
     noisy = ls.Flips(rate).sample(clean, seed=round(1000 * rate))
     learn, score, test = (slice(k * COUNT, (k + 1) * COUNT) for k in range(3))
     scores, errors = {}, {}

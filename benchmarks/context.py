@@ -1,7 +1,8 @@
 """Cross-validation of the learned filter: `python -m benchmarks.context --data DIR`.
 
-Five folds of the first half of the pictures, which trains elsewhere: how far the filter reaches,
-and the inverse variance of the prior on its coefficients, with labels and without.
+Five folds of the first half of the pictures (the training half of the other benchmarks). Compared
+are the radius of the filter and the inverse variance of the prior on its coefficients, with and
+without labels.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FOLDS = 5
 def error(
     images: np.ndarray, learner: str, rate: float, choice: tuple[int, float], fold: int
 ) -> float:
-    """Return the error on one fold of a model of the others, in percent."""
+    """Return the error (%) on one fold of a model learned from the others."""
     noisy = ls.datasets.corrupt(images, ls.Flips(rate), 0)
     held = np.arange(len(images)) % FOLDS == fold
     prior, count = LEARNERS[learner], np.count_nonzero(~held)

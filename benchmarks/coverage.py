@@ -1,10 +1,10 @@
-"""How often error bars hold what they are about: `python -m benchmarks.coverage`.
+"""Coverage of the confidence intervals: `python -m benchmarks.coverage`.
 
-Every row is a method, every column a model; a cell says how many of the intervals with a nominal
-coverage of 95 % held the truth, and how wide they were: the mean half-width over the root mean
-square error, about 2 for a normal estimate. Truth is exact inference where the method estimates
-log Z or marginals, a quadrature for the logistic bound of disjoint paths, and otherwise a reference
-of many independent draws, whose own error is a small part of an interval.
+Rows are methods, columns are models. A cell gives the fraction of intervals with a nominal coverage
+of 95 % that contain the truth, and their width: the mean half-width divided by the root mean square
+error, about 2 for a normal estimate. The truth is exact inference for estimates of log Z and
+marginals, a quadrature for the logistic bound of disjoint paths, and otherwise a reference of many
+independent draws, whose own error is a small part of an interval.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from logsuper.solvers import prepare
 
 NOMINAL, LEAST = 0.95, 0.90
 PATHS = 20
-# The power bound is another quantity for every a: one of them is held here.
+# The power bound is a different quantity for every a, so a is fixed here.
 POWER = 0.5
 
 
 @dataclass(frozen=True)
 class Case:
-    """A function, and what is true of it."""
+    """A function, and its true quantities."""
 
     name: str
     f: ls.SubmodularFunction
@@ -73,7 +73,7 @@ class Case:
 
     @cached_property
     def ratio_marginals(self) -> np.ndarray:
-        """What the ratio form of the marginals tends to."""
+        """The limit of the ratio form of the marginals."""
         count = max(2000, self.reference // 100 // self.f.n)
         return _logistic.marginals(self.f, n_samples=count, form="ratio", seed=2**40).values
 
@@ -88,7 +88,7 @@ class Case:
 
 
 def cases(reference: int) -> list[Case]:
-    """Return the models: weak and strong coupling, decided ones, small ones, images."""
+    """Return the models: weak and strong coupling, strong fields, small models, images."""
     rng = np.random.default_rng(0)
 
     def grid(shape: tuple[int, int], weights: float, fields: np.ndarray) -> ls.SubmodularFunction:
@@ -112,7 +112,7 @@ def cases(reference: int) -> list[Case]:
 def paths(rng: np.random.Generator, reference: int) -> Case:
     """Return disjoint paths of three with random weights and fields, and the logistic bound.
 
-    The middle one of three sees two neighbours: control variates are exact for single edges.
+    The middle element has two neighbours, since control variates are exact for single edges.
     """
     first = 3 * np.arange(PATHS)
     edges = np.concatenate([np.stack([first, first + 1], 1), np.stack([first + 1, first + 2], 1)])
@@ -142,7 +142,7 @@ def posterior(rng: np.random.Generator) -> ls.SubmodularFunction:
 
 @dataclass(frozen=True)
 class Question:
-    """A method with its options, what it is about, and the runs that it gets of those asked for."""
+    """A method with its options, the quantity that it estimates, and its fraction of the runs."""
 
     name: str
     ask: Callable[[Case, int], Bound | Marginals]
@@ -211,7 +211,7 @@ QUESTIONS = [
 
 @dataclass(frozen=True)
 class Cell:
-    """How many intervals of a question held the truth of a model, and their width."""
+    """Fraction of a method's intervals that contain the truth of a model, and their width."""
 
     coverage: float
     half_width: float
@@ -227,7 +227,7 @@ class Cell:
 
 
 def measure(question: Question, case: Case, runs: int) -> Cell:
-    """Ask a question so many times, with other seeds; of marginals every element counts."""
+    """Run a method repeatedly with different seeds; of marginals, every element is counted."""
     truth = np.atleast_1d(question.truth(case))
     values, halves, held = [], [], []
     for seed in range(runs):
@@ -240,7 +240,7 @@ def measure(question: Question, case: Case, runs: int) -> Cell:
             assert found.interval is not None
             low, high = (np.atleast_1d(end) for end in found.interval)
             values.append(np.atleast_1d(found.value))
-        # what exact inference and references are off by
+        # tolerance for the errors of exact inference and of references
         slack = 1e-12 * (1.0 + np.abs(truth))
         held.append((low <= truth + slack) & (truth - slack <= high))
         halves.append((high - low) / 2.0)

@@ -1,7 +1,7 @@
-"""Errors of masks that learned models clean: `python -m benchmarks.denoising --data DIR`.
+"""Errors of denoised masks: `python -m benchmarks.denoising --data DIR`.
 
-The first half of the pictures trains, the second tests; every seed draws the noise of all of them.
-Without ``--data``, silhouettes that ship with the package take the place of the Weizmann horses.
+The first half of the pictures is for training, the second for testing; every seed draws new noise.
+Without ``--data``, silhouettes that ship with the package replace the Weizmann horses.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TEXT = (
     "processor time."
 )
 
-# Most error in percent at each rate, for the rows that promise one.
+# Maximum error (%) at each noise level, for the rows that have a limit.
 CEILINGS = {
     "supervised, mean": (0.24, 0.88, 1.75, 3.75),
     UNKNOWN: (0.25, 0.92, 1.85, 3.90),
     "max margin, map": (0.24, 0.85, 1.68, 3.80),
 }
 
-# Settings of the estimator for each row; whether clean images are given, and the rate of the noise.
+# Settings of the estimator per row; whether clean images, and the noise level, are given.
 ROWS: dict[str, tuple[dict[str, Any], bool, bool]] = {
     "supervised, mean": ({}, True, True),
     "supervised, map": ({"decode": "map"}, True, True),
@@ -82,7 +82,7 @@ def cell(results: list[dict[str, float]], ceiling: float | None) -> str:
 def table(
     found: dict[tuple[str, float], list[dict[str, float]]], rows: list[str]
 ) -> list[list[str]]:
-    """Return the cells, a line a row."""
+    """Return the cells, one line per row."""
     lines = []
     for name in rows:
         ceilings = CEILINGS.get(name, (None,) * len(RATES))
@@ -94,7 +94,7 @@ def table(
 
 
 def noise_lines(found: dict[tuple[str, float], list[dict[str, float]]]) -> list[list[str]]:
-    """Return, for each rate, the estimates and the worst distance in units of what is allowed."""
+    """Return, per noise level, the estimates and the largest error relative to its limit."""
     lines = []
     for rate in RATES:
         estimates = np.array([result["noise"] for result in found[UNKNOWN, rate]])
@@ -107,7 +107,7 @@ def noise_lines(found: dict[tuple[str, float], list[dict[str, float]]]) -> list[
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; return 1 when a ceiling is missed."""
+    """Print the tables; return 1 if an error exceeds its limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.denoising", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder that has weizmann_horse_db/")
     parser.add_argument("--seeds", type=int, default=5, help="noise seeds 0 .. N-1 (default 5)")

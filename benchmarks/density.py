@@ -1,9 +1,9 @@
-"""How likely densities make rows that they have not seen: `python -m benchmarks.density`.
+"""Held-out log-likelihood of density estimators: `python -m benchmarks.density`.
 
 Cross-validated log-likelihood, in nats per row, of `LogSupermodularDensity` with different
-functions and numbers of components, beside independent features and mixtures of Bernoullis.
-The exit code is 1 if rows are less likely under the default than under a simpler model: independent
-features, a single field, or a mixture of Bernoullis.
+functions and numbers of components, compared with independent features and mixtures of Bernoullis.
+The exit code is 1 if the default has a lower likelihood than a simpler model: independent features,
+a single field, or a mixture of Bernoullis.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIMPLER = ("independent features", "one field", "mixture of ten", "mixture of tw
 
 
 class Data(NamedTuple):
-    """Binary rows, and the shape of the image that each is, if any."""
+    """Binary rows, and the shape of their images, if any."""
 
     rows: np.ndarray
     shape: tuple[int, int] | None = None
@@ -66,14 +66,14 @@ SETS: dict[str, Callable[[], Data]] = {
 class Bernoullis:
     """A mixture of independent features, by expectation maximisation from k-means.
 
-    Each component has seen half a one and half a zero before.
+    The prior of each component is half a one and half a zero per feature.
     """
 
     def __init__(self, components: int = 1) -> None:
         self.components = components
 
     def fit(self, rows: np.ndarray) -> Bernoullis:
-        """Repeat both steps until one gains less than a ten-thousandth of a nat per row."""
+        """Iterate until the gain of an iteration is below 1e-4 nats per row."""
         start = KMeans(self.components, n_init=1, random_state=0).fit(rows).labels_
         shares, last = np.eye(self.components)[start], -np.inf
         while True:
@@ -96,7 +96,7 @@ class Bernoullis:
 
 
 def models(shape: tuple[int, int] | None) -> dict[str, Callable[[], Any]]:
-    """Return what makes each model, unfitted."""
+    """Return the unfitted models by name."""
     found: dict[str, Callable[[], Any]] = {
         "independent features": Bernoullis,
         "mixture of ten Bernoullis": lambda: Bernoullis(10),
@@ -121,7 +121,7 @@ def models(shape: tuple[int, int] | None) -> dict[str, Callable[[], Any]]:
 
 
 class Result(NamedTuple):
-    """What one model did in each fold."""
+    """The results of one model in each fold."""
 
     scores: np.ndarray
     seconds: np.ndarray
@@ -136,7 +136,7 @@ class Result(NamedTuple):
 
 
 def measure(make: Callable[[], Any], rows: np.ndarray, folds: int) -> Result:
-    """Return the scores of a model on rows that it has not seen, fold by fold."""
+    """Return the held-out scores of a model, fold by fold."""
     scores, seconds, fields = [], [], []
     for train, test in KFold(folds, shuffle=True, random_state=0).split(rows):
         start = time.process_time()
@@ -150,7 +150,7 @@ def measure(make: Callable[[], Any], rows: np.ndarray, folds: int) -> Result:
 
 
 def compare(name: str, data: Data, folds: int) -> tuple[Table, bool]:
-    """Return the table of one set of rows, and whether no simpler model beats the default."""
+    """Return the table of one data set, and whether no simpler model is better than the default."""
     found = {}
     for model, make in models(data.shape).items():
         found[model] = measure(make, data.rows, folds)
@@ -165,7 +165,7 @@ def compare(name: str, data: Data, folds: int) -> tuple[Table, bool]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; the exit code is 1 if a simpler model is more likely than the default."""
+    """Print the tables; the exit code is 1 if a simpler model is better than the default."""
     command = sys.argv[1:] if arguments is None else arguments
     parse = argparse.ArgumentParser(prog="python -m benchmarks.density", description=__doc__)
     parse.add_argument("--only", default="", metavar="NAME", help="data with this in their name")

@@ -1,10 +1,10 @@
-"""Learning without labels on folders as users have them: `python -m benchmarks.folders`.
+"""Learning without labels on folders of images: `python -m benchmarks.folders`.
 
-Every row is a set of images and a share of flipped pixels: the default `MaskDenoiser`, fitted to
-noisy images alone and to pairs of noisy and clean ones, cleans other images of the same kind. The
-horses take part with `--data`, at their original sizes, at 50x50, and half and half. Figures are
-means over seeds; the exit code is 1 if a row misses a limit: an error without labels of 1.15 times
-that with them, an expected error within a quarter of the true one, weights of at most 10.
+Every row is a set of images and a noise level: the default `MaskDenoiser`, fitted to noisy images
+only and to pairs of noisy and clean images, denoises other images of the same kind. With `--data`,
+the horses are included, at their original sizes, at 50x50, and half of each. Figures are means over
+seeds; the exit code is 1 if a row exceeds a limit: an error without labels of 1.15 times that with
+labels, an expected error within a quarter of the true one, weights of at most 10.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _smooth(seed: int) -> tuple[Images, Images]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a fit came to: shares of pixels, nats per pixel, seconds."""
+    """Results of a fit: fractions of pixels, nats per pixel, seconds."""
 
     wrong: float
     expected: float
@@ -94,7 +94,7 @@ class Outcome:
 
 
 def run(model: ls.MaskDenoiser, noisy: Images, clean: Images | None, test: tuple) -> Outcome:
-    """Fit a model, and try it on other images."""
+    """Fit a model, and test it on other images."""
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -156,7 +156,7 @@ def measure(folder: Folder, rate: float, seeds: int, jobs: int) -> tuple[list[li
 
 
 def times(data: Path | None, jobs: int) -> Table:
-    """Return seconds of fits without labels: what is large must not take long."""
+    """Return seconds of fits without labels on large images."""
     large: dict[str, Images] = {
         "one smooth mask, 4000x4000": list(blobs(1, 0, (4000, 4000), scale=20.0)),
         "1000 silhouettes, 512x512": list(ls.make_silhouettes(50, (512, 512), seed=0)) * 20,
@@ -195,7 +195,7 @@ HEAD = [
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; the exit code is 1 if a row misses a limit."""
+    """Print the table; the exit code is 1 if a row exceeds a limit."""
     command = sys.argv[1:] if arguments is None else arguments
     parse = argparse.ArgumentParser(prog="python -m benchmarks.folders", description=__doc__)
     parse.add_argument("--data", type=Path, help="folder of the Weizmann horses")

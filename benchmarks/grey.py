@@ -1,10 +1,10 @@
-"""Grey images, what is made of them and what is said: `python -m benchmarks.grey`.
+"""Results and warnings on grey images: `python -m benchmarks.grey`.
 
-The default `MaskDenoiser` on four pictures of scikit-image, none of which has two Gaussian levels
-and independent noise, on what the warnings tell to do about them, and on drawn ones: where the
-model holds, and where it does not in one way. A second table counts warnings over seeds. The exit
-code is 1 if there is a false alarm, or an alarm is missing: a picture of scikit-image without any
-warning, or a drawn one without that of its own.
+The default `MaskDenoiser` is run on four pictures of scikit-image, none of which has two Gaussian
+levels and independent noise; on the same after the remedies that the warnings advise; and on
+synthetic pictures for which the model holds, or is violated in one way. A second table counts
+warnings over seeds. The exit code is 1 if there is a false or a missing warning: a picture of
+scikit-image without any warning, or a synthetic one without its own warning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from logsuper.report import Table, sheet
 Array = NDArray[Any]
 
 SIZE, SIDE = 256, 96
-"""Sides of the drawn pictures in the first table and in that over seeds."""
+"""Sides of the synthetic pictures in the first table and in the table over seeds."""
 
 LEVELS, DEVIATION = (80.0, 160.0), 30.0
 
@@ -50,19 +50,19 @@ CODES = {
     "resample: the weights": "still moving",
     "resample: max_iter": "still moving",
 }
-"""What a warning begins with, and its short form."""
+"""The beginning of a warning, and its short form."""
 
 UNSETTLED = "still moving"
-"""Of the weights; it is not about the images."""
+"""Short form of the warning about weights that did not converge, which is not about the images."""
 
 
 # --------------------------------------------------------------------------------- drawn pictures
 
 
 class Drawn(NamedTuple):
-    """A picture, the mask behind it, and the warnings it is to have; no warning if that is empty.
+    """A picture, its true mask, and the expected warnings; none is expected if that is empty.
 
-    One of them is enough: stripes of flips are seen as clumps, or as correlated.
+    One of them is enough: stripes of flips are detected as clumps, or as correlated.
     """
 
     picture: Array
@@ -83,7 +83,7 @@ def holds(size: int, seed: int) -> Drawn:
 
 
 def as_bytes(size: int, seed: int) -> Drawn:
-    """Return the same with other deviations, rounded, and cut off at black and white."""
+    """Return the same with other standard deviations, rounded and clipped to black and white."""
     mask, grey, rng = _masks(size, seed)
     noise = np.where(mask, 60.0, 40.0) * rng.normal(size=mask.shape)
     return Drawn(np.clip(np.rint(grey + noise), 0, 255).astype(np.uint8), mask)
@@ -103,26 +103,26 @@ def uneven(size: int, seed: int) -> Drawn:
 
 
 def flattened(size: int, seed: int) -> Drawn:
-    """Return the same, flattened as the warning tells to do."""
+    """Return the same, flattened as the warning advises."""
     found = uneven(size, seed)
     return Drawn(ls.flatten_light([found.picture])[0], found.mask)
 
 
 def blurred(size: int, seed: int) -> Drawn:
-    """Return two levels with noise that went through a blur."""
+    """Return two levels with blurred noise."""
     mask, grey, rng = _masks(size, seed)
     noise = gaussian_filter(rng.normal(size=mask.shape), 1.0)
     return Drawn(grey + DEVIATION * noise / noise.std(), mask, ("correlated",))
 
 
 def thinned(size: int, seed: int) -> Drawn:
-    """Return every 4th pixel of a larger one, as the warning tells to do."""
+    """Return every 4th pixel of a larger one, as the warning advises."""
     found = blurred(4 * size, seed)
     return Drawn(found.picture[::4, ::4], found.mask[::4, ::4])
 
 
 def compressed(size: int, seed: int) -> Drawn:
-    """Return two levels with what JPEG at quality 30 leaves of independent noise."""
+    """Return two levels with independent noise, compressed by JPEG at quality 30."""
     found = holds(size, seed)
     buffer = io.BytesIO()
     grey = np.clip(np.rint(found.picture), 0, 255).astype(np.uint8)
@@ -132,14 +132,14 @@ def compressed(size: int, seed: int) -> Drawn:
 
 
 def lines(size: int, seed: int) -> Drawn:
-    """Return two levels with brighter and darker rows, by .6 deviations of a pixel."""
+    """Return two levels with brighter and darker rows, by 0.6 standard deviations of a pixel."""
     mask, grey, rng = _masks(size, seed)
     noise = rng.normal(size=mask.shape) + 0.6 * rng.normal(size=(size, 1))
     return Drawn(grey + DEVIATION * noise, mask, ("correlated",))
 
 
 def stripes(size: int, seed: int) -> Drawn:
-    """Return flips in stripes of 16 pixels, and some alone."""
+    """Return flips in stripes of 16 pixels, and some single flips."""
     mask, _, rng = _masks(size, seed)
     rows = np.repeat(rng.random((size, size // 16)) < 0.12, 16, axis=1)
     return Drawn(mask ^ (rows | (rng.random(mask.shape) < 0.05)), mask, ("clumps", "correlated"))
@@ -154,7 +154,7 @@ def third(size: int, seed: int) -> Drawn:
 
 
 def nothing(size: int, seed: int) -> Drawn:
-    """Return noise alone."""
+    """Return noise without a signal."""
     rng = np.random.default_rng([seed, 1])
     grey = LEVELS[0] + DEVIATION * rng.normal(size=(size, size))
     return Drawn(grey, np.zeros((size, size), dtype=np.uint8), ("noise alone", "refused"))
@@ -180,7 +180,7 @@ DRAWN: dict[str, Callable[[int, int], Drawn]] = {
 
 
 class Case(NamedTuple):
-    """A picture with a name, and a mask if there is one; whether a warning is due, or none is."""
+    """A named picture, its mask if there is one, and whether a warning is expected."""
 
     name: str
     picture: Array
@@ -190,7 +190,7 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a fit came to."""
+    """Results of a fit."""
 
     model: ls.MaskDenoiser
     probability: Array
@@ -204,7 +204,7 @@ def cases() -> Iterator[Case]:
 
     for name in ("coins", "page", "cell", "camera"):
         picture = getattr(data, name)()
-        # whose page that is, is not said: it is not drawn on a sheet that others may copy
+        # the owner of "page" is not stated, so it is left out of the published sheet
         shown = name != "page"
         yield Case(name, picture, None, None, shown)
         if name in ("coins", "page"):
@@ -235,7 +235,7 @@ def fit(picture: Array, jobs: int) -> Outcome:
 
 
 def is_right(said: list[str], due: tuple[str, ...] | None) -> bool:
-    """Return whether the warnings are those that are due; any will do for None."""
+    """Return whether the warnings are the expected ones; None expects any warning."""
     about = set(said) - {UNSETTLED}
     if due is None:
         return bool(about)
@@ -290,7 +290,7 @@ def _count(name: str, seed: int) -> tuple[list[str], bool]:
 
 
 def count(seeds: int, jobs: int) -> tuple[Table, list[str]]:
-    """Return how often drawn pictures are warned of, and which had wrong warnings."""
+    """Return the counts of warnings for synthetic pictures, and those with wrong warnings."""
     rows, missed = [], []
     with joblib.Parallel(n_jobs=jobs) as pool:
         for name, draw in DRAWN.items():
@@ -317,7 +317,7 @@ def count(seeds: int, jobs: int) -> tuple[Table, list[str]]:
 
 
 def _small(values: Array) -> Array:
-    """Return the means of blocks, so that no side is longer than a drawn picture."""
+    """Return means over blocks, so that no side is longer than that of a synthetic picture."""
     step = -(-max(values.shape) // SIZE)
     height, width = (side // step * step for side in values.shape)
     parts = values[:height, :width].astype(float)
@@ -341,7 +341,7 @@ def draw(done: list[tuple[Case, Outcome]]) -> bytes:
         )
     pairs = (itertools.chain(*panels[k : k + 2]) for k in range(0, len(panels), 2))
     rows = [list(pair) for pair in pairs]
-    # few shades are enough, and noise takes less room
+    # few shades are enough, and make the file smaller
     with Image.open(io.BytesIO(sheet.draw(rows))) as large:
         buffer = io.BytesIO()
         large.quantize(16).save(buffer, format="PNG", optimize=True)
@@ -366,7 +366,7 @@ is left out, because its licence is not stated.*"""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; the exit code is 1 if an alarm is false or missing."""
+    """Print the tables; the exit code is 1 if a warning is false or missing."""
     command = sys.argv[1:] if arguments is None else arguments
     parse = argparse.ArgumentParser(prog="python -m benchmarks.grey", description=__doc__)
     parse.add_argument("--seeds", type=int, default=20)

@@ -1,9 +1,9 @@
-"""Grids as users bring them: `python -m benchmarks.grids [--markdown FILE]`.
+"""One grid model given in different ways: `python -m benchmarks.grids [--markdown FILE]`.
 
-One posterior of an image, given as `grid_cuts`, as one `Cut` with a list of edges, and through a
-UAI file: width of the bracket, largest difference of marginals, processor time. Then the same model
-with one pixel fixed: processor time of prepared solves and of exact samples as a ratio to the whole
-model's, interleaved, which must stay below 1.3.
+The posterior of an image is given as `grid_cuts`, as one `Cut` with a list of edges, and by a UAI
+file: width of the bracket, largest difference of marginals, processor time. Then one pixel of the
+model is fixed: the ratio of the processor times of prepared solves and of exact samples to those of
+the whole model, interleaved, must stay below 1.3.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def same_grid(side: int, seed: int) -> Table:
 
 
 def one_fixed(sides: list[int], seed: int, repeat: int) -> tuple[Table, float]:
-    """Compare models with one pixel fixed with whole ones; return also the largest ratio."""
+    """Compare models with one fixed pixel with whole ones; return also the largest ratio."""
     rows, largest = [], 0.0
     for side in sides:
         field, fields = posterior(side, seed)

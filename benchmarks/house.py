@@ -1,8 +1,9 @@
-"""How the house is kept: `python -m benchmarks.house [--trace]`.
+"""Size and imports of the package's rooms (sub-packages): `python -m benchmarks.house [--trace]`.
 
-Lines of code of the package (no blanks, comments or docstrings), files that are too long, and
-imports from one room into another: through its door, the `__init__`, or past it. With ``--trace``,
-which modules one `bracket()` and one `MaskDenoiser.fit` visit, and how often a structure is found.
+Prints lines of code (no blanks, comments or docstrings), files that are too long, and the imports
+from one room into another: through its `__init__`, or from its private modules. With ``--trace``,
+the modules that one `bracket()` and one `MaskDenoiser.fit` visit, and how often they recognise a
+structure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from logsuper.report import Table
 
 ROOT = Path(__file__).parent.parent / "src" / "logsuper"
 LONGEST = 450
-# Functions that find out what a function is to a computer, before and after there were structures.
+# Functions that recognise the structure of a function, before and after the room `structures`.
 FINDERS = {
     "as_grid", "as_pairwise", "split", "as_edge_list", "need_grid", "union_of_edges", "graph",
     "find_grid", "find_pairwise", "make_lists",
@@ -40,7 +41,7 @@ def code_lines(text: str) -> int:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and ast.get_docstring(node, clean=False) is not None
     }
-    # so is a string that stands alone below a name
+    # a string below a name is a docstring too
     docstrings |= {
         (node.lineno, node.end_lineno)
         for node in ast.walk(ast.parse(text))
@@ -57,7 +58,7 @@ def code_lines(text: str) -> int:
 
 
 def imports(file: Path) -> Iterator[tuple[str, bool]]:
-    """Yield the rooms that a file imports from, and whether past the door."""
+    """Yield the rooms that a file imports from, and whether from a private module."""
     own = file.relative_to(ROOT).parts[0].removesuffix(".py")
     for node in ast.walk(ast.parse(file.read_text())):
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("logsuper."):
@@ -95,7 +96,7 @@ def count() -> Table:
 
 
 def trace(title: str, run: Callable[[], object]) -> list[str]:
-    """Return how many modules a call visits, how many calls it makes, and its recognitions."""
+    """Return the number of modules that a call visits, of calls, and of recognitions."""
     modules: set[str] = set()
     found: collections.Counter[str] = collections.Counter()
     calls = 0
@@ -119,7 +120,7 @@ def trace(title: str, run: Callable[[], object]) -> list[str]:
 
 
 def traces() -> Table:
-    """Return what two calls visit."""
+    """Return the table of the traces of two calls."""
     import logsuper as ls
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Silhouettes to measure on: a folder of the user's, or those that ship with the package."""
+"""Silhouettes for the benchmarks: from a folder, or those that ship with the package."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Memory and time of twenty images of a megapixel: `python -m benchmarks.large`.
+"""Memory and time for twenty images of one megapixel: `python -m benchmarks.large`.
 
-Masks are drawn as thresholded smooth noise and held as one byte a pixel, 10 % of them flipped. A
-denoiser learns from the noisy ones alone, then cleans all of them. Memory is the growth of the peak
-of the resident set over what was there before, the data included.
+Masks are drawn as thresholded smooth noise and stored as one byte per pixel, with 10 % of the
+pixels flipped. A denoiser learns from the noisy images only, then denoises all of them. Memory is
+the growth of the peak resident set over its size before, which includes the data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEXT = (
 
 
 def make_masks(count: int, size: int) -> np.ndarray:
-    """Return blobs some thirty pixels wide, (count, size, size)."""
+    """Return blobs about thirty pixels wide, (count, size, size)."""
     rng = np.random.default_rng(0)
     masks = np.empty((count, size, size), dtype=np.uint8)
     for mask in masks:

@@ -1,9 +1,9 @@
 """Supervised learning by descent: `python -m benchmarks.learning [--data DIR] [--plot OUT.png]`.
 
-100 noisy silhouettes of 50 x 50 pixels, 10 % of them flipped; alpha, a field for each pixel and the
-channel scale are learned. Printed are the suboptimality against the number of cuts for the printed
-algorithm and better ones, and the time of a fit: how much of it is spent outside the kernels, and
-how much longer the same steps take when PyMaxflow does the cuts. One thread, and CPU time.
+From 100 noisy silhouettes of 50 x 50 pixels, 10 % of them flipped, alpha, one field per pixel and
+the channel scale are learned. The tables give the suboptimality against the number of cuts, for the
+paper's algorithm and better ones, and the time of a fit: the fraction spent outside the kernels,
+and how much longer the same steps take if PyMaxflow computes the cuts. CPU time on one thread.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CAPTION = "Relative suboptimality against the number of cuts"
 
 
 class Problem(NamedTuple):
-    """What is learned, from what."""
+    """A learning problem: an objective, which holds the examples, and a penalty."""
 
     objective: Objective
     penalty: Penalty
@@ -59,13 +59,13 @@ class Problem(NamedTuple):
         return judge.loss(theta).value + self.penalty.value(theta)
 
     def descent(self, rule: str, rate: float, batch: int, samples: int, average: bool) -> Descent:
-        """Return a way to solve it."""
+        """Return an optimiser of the problem."""
         objective = dataclasses.replace(self.objective, engine=FreshNoise(samples, seed=2))
         steps = make_steps(rule, objective.examples, rate)
         return Descent(objective, self.penalty, objective, steps, batch, seed=3, average=average)
 
     def start(self, rule: str) -> np.ndarray:
-        """Return where the rule starts: at zero as printed, else at half a unit of coupling."""
+        """Return the initial point of a rule: zero as in the paper, else couplings of one half."""
         layout = self.objective.examples.layout
         theta = layout.fill()
         if rule != "printed":
@@ -91,7 +91,7 @@ def make_problem(clean: np.ndarray) -> Problem:
 
 
 class Method(NamedTuple):
-    """A way of descent: its rule, examples and perturbations of a step, and what is returned."""
+    """A descent method: its rule, examples and perturbations per step, and what it returns."""
 
     name: str
     rule: str
@@ -101,7 +101,7 @@ class Method(NamedTuple):
     rates: tuple[float, ...] = (1.0,)
 
 
-# The printed rule has one constant, which nobody tells: the best of these is shown.
+# The paper's rule has one constant, which the paper does not state: the best of these is shown.
 PRINTED = (1.0, 3.0, 10.0, 30.0, 100.0)
 METHODS = [
     Method("as printed", "printed", 1, 1, False, PRINTED),
@@ -143,7 +143,7 @@ def find_optimum(problem: Problem, cuts: int) -> np.ndarray:
 def trace(
     problem: Problem, method: Method, rate: float, most: int, best: np.ndarray, samples: int
 ) -> Curve:
-    """Follow one method."""
+    """Return the curve of one method."""
     descent = problem.descent(method.rule, rate, method.batch, method.samples, method.average)
     state = descent.init(problem.start(method.rule))
     least = problem.value(best, samples)
@@ -157,7 +157,7 @@ def trace(
 
 
 def trace_all(problem: Problem, most: int, best: np.ndarray, samples: int) -> list[Curve]:
-    """Follow all methods, each at its best rate."""
+    """Return the curves of all methods, each at its best rate."""
     curves = []
     for method in METHODS:
         found = [trace(problem, method, rate, most, best, samples) for rate in method.rates]
@@ -204,7 +204,7 @@ class Stopwatch:
 
 @contextmanager
 def kernel_watch() -> Iterator[Stopwatch]:
-    """Count what is spent in the solvers."""
+    """Count the time spent in the solvers."""
     watch = Stopwatch()
     originals = {name: getattr(Prepared, name) for name in ("perturb", "maximize")}
 
@@ -226,10 +226,10 @@ def kernel_watch() -> Iterator[Stopwatch]:
 
 @dataclasses.dataclass(frozen=True)
 class PeerNoise:
-    """The engine `FreshNoise` with the cuts of another package, and the very same noise.
+    """The engine `FreshNoise` with the cuts of another package and identical noise.
 
-    The same noise takes long to make in Python; `extra` counts that, to be left out. A call of
-    numpy's own generator, which is what a user of the package would write, is counted instead.
+    Computing that noise in Python is slow; `extra` counts its time, which is subtracted. A call of
+    numpy's own generator, which a user of the other package would use, is counted instead.
     """
 
     samples: int
@@ -263,7 +263,7 @@ class PeerNoise:
 
 
 def time_fit(problem: Problem, repeat: int) -> tuple[float, float, Any]:
-    """Return the least CPU seconds of a fit, the share outside the kernels, and the fit."""
+    """Return the minimum CPU seconds of a fit, the fraction outside the kernels, and the fit."""
     best: tuple[float, float, Any] = (np.inf, np.nan, None)
     for _ in range(repeat):
         with kernel_watch() as watch:
@@ -278,7 +278,7 @@ def time_fit(problem: Problem, repeat: int) -> tuple[float, float, Any]:
 def time_steps(
     problem: Problem, start: np.ndarray, peer: str | None, count: int
 ) -> tuple[float, np.ndarray]:
-    """Return CPU seconds of some steps with our cuts or a peer's, and where they lead."""
+    """Return CPU seconds of some steps with our cuts or a peer's, and the final parameters."""
     descent = problem.descent("adaptive", 1.0, 8, 5, average=True)
     extra = Stopwatch()
     if peer is not None:
@@ -317,7 +317,7 @@ def tell_curves(curves: list[Curve]) -> Table:
 def tell_times(
     problem: Problem, best: np.ndarray, steps: int, repeat: int, samples: int
 ) -> tuple[Table, bool]:
-    """Return the time of a fit and the ratio to a peer, and whether all is as promised."""
+    """Return the time of a fit, the ratio to a peer, and whether all limits hold."""
     seconds, share, fit = time_fit(problem, repeat)
     error = problem.value(fit.theta, samples) / problem.value(best, samples) - 1.0
     good = error <= TARGET and share <= LARGEST_SHARE
@@ -337,7 +337,7 @@ def tell_times(
                 for _ in range(repeat)
             ]
             (_, ours), (_, theirs) = pairs[0]
-            # a sum in another order, and a tie that falls the other way once in a while
+            # sums in another order round differently, and occasionally break a tie differently
             if not np.allclose(ours, theirs, atol=0.05):
                 rows.append([peer, "leads elsewhere"])
                 good = False
@@ -348,7 +348,7 @@ def tell_times(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print all; return 1 when a promise is not kept."""
+    """Print all tables; return 1 if a limit does not hold."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder that has weizmann_horse_db/")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the curves")
@@ -381,7 +381,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def picture(options: argparse.Namespace) -> str:
-    """Return the path of the picture as seen from the page."""
+    """Return the path of the picture relative to the page."""
     return os.path.relpath(options.plot, options.markdown.parent)
 
 

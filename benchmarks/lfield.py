@@ -23,18 +23,18 @@ LEVELS = [1e-3, 1e-6, 1e-9]
 """Relative gaps that the peers are tuned for."""
 
 CERTIFIED = 1e-10
-"""What the relative gap of ours may be: beyond, the run fails."""
+"""Maximum relative gap of ours; above, the run fails."""
 
 
 def run_lfield(work: Workload, settings: Settings, outcome: Outcome) -> None:
-    """Time the bound of each image; each peer as it comes and at its best for some accuracies."""
+    """Time the bound of each image; each peer with its defaults, and tuned for some accuracies."""
     ls = importlib.import_module("logsuper")
     terms = [float(a) * f for a, f in zip(work.alpha, work.functions(), strict=True)]
     cut = reduce(operator.add, terms)
     title = f"L-field bound, {work.title}"
 
     def ours(n_jobs: int) -> Any:
-        # On one thread a call an image, as the peers have it; threads work on the batch.
+        # On one thread one call per image, as for the peers; threads work on the batch.
         batches = work.theta if n_jobs == 1 else [work.theta]
         points = [ls.min_norm_point(cut, theta=t, n_jobs=n_jobs) for t in batches]
         s = np.concatenate([np.atleast_2d(p.s) for p in points])
@@ -42,7 +42,7 @@ def run_lfield(work: Workload, settings: Settings, outcome: Outcome) -> None:
 
     point, gap, bounds = ours(1)
     values = _objective(work, -point, work.theta)
-    # The optimum lies between `least` and `values`: that is what our gap certifies.
+    # Our gap certifies that the optimum lies between `least` and `values`.
     least = values - gap
     error = float((gap / values).max())
     if not error <= CERTIFIED:

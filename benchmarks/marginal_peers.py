@@ -1,4 +1,4 @@
-"""Packages that find marginals of pairwise models."""
+"""Packages that compute marginals of pairwise models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.workloads import Floats, Graph
 class PGMax:
     """Loopy belief propagation in JAX, in single precision, compiled as one function of the field.
 
-    Compiling is not in the times: the names of the settings tell how long it took.
+    The times do not include compilation: the names of the settings state how long it took.
     """
 
     name = "PGMax"
@@ -26,7 +26,7 @@ class PGMax:
     iterations = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
 
     def __init__(self, shape: tuple[int, int], alpha: Floats, graph: Graph) -> None:
-        # One thread, as ours; read when JAX is first imported.
+        # One thread, as for ours; JAX reads this when it is first imported.
         os.environ.setdefault(
             "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
         )
@@ -65,17 +65,17 @@ class PGMax:
         return Setting(name, lambda t: np.asarray(compiled(t.astype(np.float32)), dtype=np.float64))
 
     def default(self) -> Setting:
-        """Return 100 iterations and the package's own damping, as its examples do."""
+        """Return 100 iterations and the package's own damping, as in its examples."""
         return self._setting(100, 0.5)
 
     def ladders(self) -> Iterator[Iterator[Setting]]:
-        """Return the undamped and the damped iteration, longer and longer."""
+        """Return the undamped and the damped iteration, with increasing numbers of iterations."""
         for damping in (0.0, 0.5):
             yield (self._setting(k, damping) for k in self.iterations)
 
 
 class Pgmpy:
-    """The junction tree, calibrated; marginals are read off the beliefs of the cliques."""
+    """The calibrated junction tree; marginals are sums of the beliefs of the cliques."""
 
     name = "pgmpy"
     package = "pgmpy"

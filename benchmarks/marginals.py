@@ -1,4 +1,4 @@
-"""Marginals: ours against belief propagation, the time to the same accuracy; and exact ones."""
+"""Marginals: time to the same accuracy against belief propagation; and exact marginals."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ METHODS: dict[str, list[dict[str, Any]]] = {
     "mean_field": [{}],
     "strips": [{"window": columns, "n_jobs": 1} for columns in range(2, 11)],
 }
-"""Our approximate methods, and their options from rough to accurate where there is a choice."""
+"""Our approximate methods, and their options from rough to accurate if they have any."""
 
 SLACK = 1.01
-"""A peer counts as accurate as ours up to this factor of its error."""
+"""A peer is as accurate as ours if its error is at most this factor times ours."""
 
 REFERENCE = {"method": "strips", "window": 12}
-"""What errors are measured against: its brackets are narrower than they are by orders."""
+"""Reference for errors: its brackets are narrower than the errors by orders of magnitude."""
 
 EXACT = 1e-9
-"""How far exact marginals of ours may be off: beyond, the run fails."""
+"""Maximum error of our exact marginals; above, the run fails."""
 
 
 def _model(work: Workload) -> Callable[[Floats], Any]:
-    """Return how a field becomes a model of the library."""
+    """Return a function that turns a field into a model of the library."""
     ls = importlib.import_module("logsuper")
     terms = [float(a) * f for a, f in zip(work.alpha, work.functions(), strict=True)]
     cut = reduce(operator.add, terms)
@@ -46,8 +46,8 @@ def _model(work: Workload) -> Callable[[Floats], Any]:
 def run_approximate(method: str, work: Workload, settings: Settings, outcome: Outcome) -> None:
     """Time one of our methods against belief propagation as in PGMax's examples, and tuned.
 
-    Where ours can be tuned, too, it is the fastest that is as accurate as the peer's examples. The
-    tuned peer is its fastest that is as accurate as ours, or as its examples if ours is better.
+    If ours has options, the fastest that are as accurate as the peer's examples are used. The tuned
+    peer is its fastest setting that is as accurate as ours, or as its examples if ours is better.
     """
     work = replace(work, title=f"{method} marginals, {work.title}")
     peer = make(PGMax, work, work.title, outcome)

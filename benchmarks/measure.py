@@ -1,7 +1,7 @@
-"""Timing: interleaved chunks, medians, and ratios of neighbours in time.
+"""Timing: interleaved chunks, and medians of ratios of successive chunks.
 
 A chunk of ours and a chunk of a peer run right after each other, and their ratio is taken before
-any median: what else the machine does in those seconds hits both.
+any median, since other load of the machine affects both.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Clock = Literal["wall", "cpu"]
 
 @dataclass(frozen=True)
 class Settings:
-    """How long and by which clock to measure.
+    """Duration and clock of the measurements.
 
-    `clock` is for one thread; all cores are always timed by the wall.
+    `clock` is for one thread; all cores are always timed by the wall clock.
     """
 
     repeat: int = 11
@@ -51,7 +51,7 @@ class Spread:
 
 @dataclass
 class Contender:
-    """Something that solves entries of a batch: `run(indices)` returns one answer an index."""
+    """A solver of entries of a batch: `run(indices)` returns one answer per index."""
 
     name: str
     run: Callable[[np.ndarray[Any, np.dtype[np.int64]]], Any]
@@ -63,7 +63,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One peer against ours: seconds an entry of each chunk, in the order they ran."""
+    """One peer against ours: seconds per entry of each chunk, in the order they ran."""
 
     peer: str
     ours: list[float]
@@ -77,7 +77,7 @@ class Comparison:
 
     @property
     def ratio_all(self) -> Spread:
-        """Return peer (one thread, as it comes) over ours on all cores."""
+        """Return peer (one thread) over ours on all cores."""
         return Spread.of(t / o for t, o in zip(self.theirs, self.ours_all, strict=True))
 
 
@@ -105,8 +105,8 @@ def interleave(
     """Measure ours (one thread, all cores) and each peer in turn, round after round.
 
     `ours(n_jobs)` solves the whole batch of `total` entries. Peers solve a window of the batch that
-    moves on with each round; their answers are kept in `Contender.answers`. Returns the comparisons
-    and the last answers of ours on one thread and on all cores.
+    advances with each round; their answers are stored in `Contender.answers`. Returns the
+    comparisons and the last answers of ours on one thread and on all cores.
     """
     one, every = ours(1), ours(settings.cores)
     for peer in peers:
@@ -120,7 +120,7 @@ def interleave(
                 if turn >= peer.rounds:
                     continue
                 indices = (turn * peer.chunk + np.arange(peer.chunk)) % total
-                # Nobody's linear algebra takes a second thread where one thread is compared.
+                # Linear algebra is limited to one thread when one thread is compared.
                 with threadpool_limits(1):
                     one, seconds = timed(lambda: ours(1), settings.clock)
                     result.ours.append(seconds / total)

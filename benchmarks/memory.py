@@ -1,7 +1,7 @@
 """Peak memory of one solve, measured in a process of its own: `python -m benchmarks.memory SIZE`.
 
-The peak is that of the resident set while the call runs, less what was resident before it (the
-library, the prepared structure, theta) and less the arrays that the call returns.
+This is the peak resident set while the call runs, minus its size before (the library, the prepared
+structure, theta) and minus the arrays that the call returns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _status(key: str) -> int:
 
 
 def _reset_peak() -> bool:
-    """Set the peak back to the present size: making the input must not hide the call."""
+    """Reset the peak to the present size, so that making the input does not hide the call."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -49,19 +49,19 @@ def _peak() -> int:
 
 
 def measure(size: int) -> dict[str, Any]:
-    """Return bytes a pixel of the call and of the prepared structure, and how they were found."""
+    """Return bytes per pixel of the call and of the prepared structure, and the method used."""
     import logsuper as ls
 
     theta = large_field(size)
     alpha = np.ones(2)
-    # One small solve first: thread pools, lookup tables and imports belong to nobody's pixel.
+    # One small solve first, so that thread pools, lookup tables and imports are not counted.
     ls.prepare(list(ls.grid_cuts((16, 16)))).maximize(theta[:, :256].copy(), alpha, n_jobs=1)
     gc.collect()
     empty, _ = _resident()
     prepared = ls.prepare(list(ls.grid_cuts((size, size))))
     gc.collect()
     reset = _reset_peak()
-    # Without the reset an earlier peak swallows part of the growth: say so.
+    # Without the reset, an earlier peak hides part of the growth; report that.
     before, method = _resident() if reset else (_peak(), "peak not reset, a lower bound")
     y, value, stats = prepared.maximize(theta, alpha, n_jobs=1)
     growth = _peak() - before

@@ -1,9 +1,9 @@
-"""The estimated rate of flips and its error bar: `python -m benchmarks.noise_rate [--data DIR]`.
+"""The estimated noise rate and its standard error: `python -m benchmarks.noise_rate [--data DIR]`.
 
 For shapes of several kinds, numbers of images and rates: how often 95 % intervals (1.96 standard
-errors) hold the rate, how wide they are, how often there is a warning of texture. The horses of
-`--data` take part where they are there. `--train` prints what the constants of the estimate come
-from instead: other shapes, none of which is in the tables.
+errors) contain the rate, how wide they are, how often there is a warning about texture. The horses
+are included with `--data`. `--train` prints the data behind the constants of the estimate instead:
+other shapes, none of which is in the tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from logsuper.report import Table
 
 RATES = (0.02, 0.05, 0.1, 0.2)
 LEAST, WIDEST = 0.9, 3.0
-"""Least coverage of 95 % intervals, and the largest mean half-width in root mean square errors."""
+"""Minimum coverage of 95 % intervals; maximum mean half-width in root mean square errors."""
 SIZES = (1000, 4000)
 COUPLINGS = (0.3, 0.35, 0.4, 0.44, 0.5, 0.6)
 HEAD = ["images", "rate", "bias", "rms error", "least possible", "coverage", "half-width / rms"]
@@ -40,7 +40,7 @@ Images = list[NDArray[np.uint8]]
 
 
 class Cell(NamedTuple):
-    """Images to draw noise on."""
+    """Clean images for the noise."""
 
     name: str
     images: Images
@@ -48,7 +48,7 @@ class Cell(NamedTuple):
 
 
 def cells(data: Path | None) -> Iterator[Cell]:
-    """Yield the images of the table; those that must be covered first."""
+    """Yield the images of the table; first those whose intervals must have full coverage."""
     kinds = {
         "silhouettes": ls.make_silhouettes(200, seed=0),
         "discs": discs(200, seed=0),
@@ -86,7 +86,7 @@ def draw(images: Images, rate: float, seed: list[int]) -> tuple[float, float, fl
 
 
 def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Table, bool]:
-    """Return the table of coverage, and whether every cell that must hold does."""
+    """Return the table of coverage, and whether all required cells reach their limits."""
     rows, good = [], True
     with joblib.Parallel(n_jobs=jobs) as pool:
         for number, cell in enumerate(cells(data)):
@@ -122,7 +122,7 @@ def coverage(data: Path | None, draws: int, jobs: int) -> tuple[Table, bool]:
 
 
 def texture(draws: int) -> Table:
-    """Return how often a warning says that Ising fields are not smooth."""
+    """Return how often there is a warning that Ising fields are not smooth."""
     rows = []
     for coupling in COUPLINGS:
         fields = ising(40, 0, 50, coupling)
@@ -184,7 +184,7 @@ def speed() -> Table:
 
 
 def training() -> Table:
-    """Return the clean shares of the patterns that the estimate weighs."""
+    """Return the frequencies in clean images of the patterns that the estimate uses."""
     rows = []
     for name, images in for_training():
         around = choose(images)
@@ -219,7 +219,7 @@ def training() -> Table:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; the exit code is 1 if a cell that must be covered is not."""
+    """Print the tables; the exit code is 1 if a required cell misses its limits."""
     command = sys.argv[1:] if arguments is None else arguments
     parse = argparse.ArgumentParser(prog="python -m benchmarks.noise_rate", description=__doc__)
     parse.add_argument("--data", type=Path, help="folder of the Weizmann horses")

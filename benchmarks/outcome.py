@@ -1,4 +1,4 @@
-"""What a run hands to the report."""
+"""Results of a run, for the report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One entry against one peer that is not exact: the errors stand beside the times.
+    """One entry against one peer that is not exact, with errors and times.
 
     `threads` says whether ours was measured on all cores as well.
     """
@@ -64,7 +64,7 @@ class Limit:
 
 @dataclass
 class Outcome:
-    """Everything a run measured, and what went wrong in it."""
+    """All measurements of a run, and its failures."""
 
     rows: list[Row] = field(default_factory=list)
     accuracies: list[Accuracy] = field(default_factory=list)

@@ -1,8 +1,8 @@
-"""What a user could install instead, each used the fast way its interface allows.
+"""Other max-flow packages ("peers"), each used in the fastest way its interface allows.
 
-A peer is made once for a graph (untimed: index types, constant arrays) and then answers
-`solve(theta)` with the 0/1 labels of argmax theta'y - f(y). None of them is part of the library,
-and each is imported only when it is measured.
+A peer is created once per graph (untimed: index types, constant arrays); `solve(theta)` then
+returns the 0/1 labels of argmax theta'y - f(y). No peer is a dependency of the library, and each is
+imported only when it is measured.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Peer(Protocol):
     package: str
 
     def __init__(self, graph: Graph, bound: float) -> None:
-        """Take the graph and the largest |theta| to come: integer peers scale by it."""
+        """Store the graph and the largest |theta|, by which integer peers scale."""
 
     def solve(self, theta: Floats) -> Labels:
         """Return the labels of one field."""
 
 
 class PyMaxflow:
-    """Boykov-Kolmogorov in C++: a new graph for each field, filled from arrays."""
+    """Boykov-Kolmogorov in C++: a new graph per field, filled from arrays."""
 
     package = "PyMaxflow"
 
@@ -67,7 +67,7 @@ class PyMaxflowReuse(PyMaxflow):
         self._last = np.zeros(graph.n)
 
     def solve(self, theta: Floats) -> Labels:
-        """Continue from the flow of the field before."""
+        """Continue from the flow of the previous field."""
         self._kept.add_grid_tedges(self._ids, theta - self._last, 0.0)
         self._last = theta
         self._kept.maxflow()
@@ -109,7 +109,7 @@ class ORTools:
         solver.add_arcs_with_capacity(
             np.concatenate([self._tails, np.where(positive, source, self._ids), [source]]),
             np.concatenate([self._heads, np.where(positive, self._ids, sink), [sink]]),
-            # The last arc carries nothing: it only makes both terminals known.
+            # The last arc has capacity 0: it only declares both terminals.
             np.concatenate([self._capacities, np.abs(quantised), [0]]),
         )
         return self._labels(solver)
@@ -203,9 +203,9 @@ def version(package: str) -> str | None:
 def divide_and_conquer(peer: type[Peer], graph: Graph, c: Floats) -> Floats:
     """Return the min-norm point of B(f), f(x) = sum_e w_e |x_i - x_j| + c'x, by cuts of a peer.
 
-    Every region is cut at the mean of its field; all regions of a level go into one flow. Where the
-    cut gains nothing the region is finished at its mean; else it falls in two, the edges between
-    the halves turning into fields. Finished regions leave the flow.
+    Every region is cut at the mean of its field; all regions of a level are one flow problem. If
+    the cut does not improve on the mean, the region is finished; otherwise it is split in two, and
+    the edges between the parts become fields. Finished regions are removed from the flow.
     """
     point = np.empty(graph.n)
     c = c.copy()

@@ -1,9 +1,9 @@
-"""Which probabilities to trust: `python -m benchmarks.probabilities --data DIR`.
+"""Accuracy of predicted probabilities: `python -m benchmarks.probabilities --data DIR`.
 
-First the choice: ways to probabilities under one learned model, by log loss and Brier score in
-cross-validation on training images. Then a test of what was chosen, on other images, beside counted
-frequencies and (nearly) exact marginals. Silhouettes ship with the package; with ``--data``, the
-Weizmann horses join them.
+The first part compares methods for the probabilities of one learned model, by log loss and Brier
+score in cross-validation on training images. The second part tests the chosen method on other
+images, against observed frequencies and (nearly) exact marginals. The images are silhouettes that
+ship with the package and, with ``--data``, the Weizmann horses.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from logsuper.solvers._conditional import ROUNDS
 
 RATES = (0.01, 0.05, 0.10, 0.20)
 LEARNERS = {"logistic": True, "resample": False}
-"""The default with clean images, and the one without; whether clean images are given."""
+"""The default learners with and without clean images; whether clean images are given."""
 SIZES = {50: (60, 40), 128: (20, 10), 256: (8, 4)}
 """Training and test silhouettes of each size."""
 SMALL, LARGEST = 50, 128
-"""Sizes up to which ways that take long, and others, are part of the choice."""
+"""Largest image sizes for slow methods, and for all others, in the comparison."""
 BINS = 20
 SLACK = 1.005
-"""The default may be this factor above the least log loss of perturbations, to take less time."""
+"""The default may exceed the least log loss of perturbations by this factor, to be faster."""
 TEXT = (
     "Pixels are flipped at four rates; a model is learned from pairs by the logistic bound, or "
     "from noisy images alone by resampling. The first table is cross-validation in two folds on "
@@ -58,7 +58,7 @@ Floats = NDArray[np.float64]
 
 
 class Posterior:
-    """Noisy images and a fitted model, as decoders see them."""
+    """Noisy images and a fitted model, the input of decoders."""
 
     def __init__(self, model: ls.MaskDenoiser, noisy: np.ndarray) -> None:
         self.examples = gather(model._design, read_images(noisy, "noisy"), model.channel_)
@@ -69,12 +69,12 @@ class Posterior:
         self.fields = self.examples.fields(self.theta, self.group, self.rows)
 
     def ones(self, samples: int) -> Floats:
-        """Return how many of the maximisers under noise are 1."""
+        """Return the number of maximisers under noise that are 1, per pixel."""
         found = self.group.prepared.perturb(self.fields, self.alpha, samples, 0).mean
         return np.round(found * samples)
 
     def conditional(self, rounds: int, samples: int) -> Floats:
-        """Return what `MaskDenoiser` averages, with other settings."""
+        """Return the conditional means that `MaskDenoiser` uses, with other settings."""
         return self.group.prepared.conditional_means(
             self.fields, self.alpha, samples, 0, rounds=rounds
         )
@@ -89,7 +89,7 @@ class Posterior:
         )
 
     def sampled(self, samples: int) -> Floats:
-        """Return conditional probabilities averaged over exact samples; NaN if there are none."""
+        """Return conditional probabilities averaged over exact samples; NaN without samples."""
         try:
             drawn = decoding.samples(self.examples, self.theta, samples, seed=0, max_iter=1024)
         except NotCoalesced:
@@ -103,14 +103,14 @@ Way = Callable[[Posterior], Floats]
 
 
 def counted(posterior: Posterior, samples: int = 100, more: float = 0.0) -> Floats:
-    """Return frequencies, as if `more` samples had been 0 and as many 1."""
+    """Return frequencies after adding `more` zeros and as many ones to the counts."""
     return (posterior.ones(samples) + more) / (samples + 2.0 * more)
 
 
 def conditional(
     posterior: Posterior, rounds: int = ROUNDS, samples: int = SAMPLES, doubt: float = _DOUBT
 ) -> Floats:
-    """Return the default, or with other settings."""
+    """Return the probabilities of the default, or with other settings."""
     return np.clip(posterior.conditional(rounds, samples), doubt, 1.0 - doubt)
 
 
@@ -152,7 +152,7 @@ TESTED: dict[str, Way] = {
 
 @dataclass(frozen=True)
 class Score:
-    """How good probabilities are; `sure` is the share that is exactly 0 or 1, `lost` of wrong."""
+    """Scores of probabilities; `sure` is the fraction at exactly 0 or 1, `lost` that also wrong."""
 
     log_loss: float
     brier: float
@@ -163,7 +163,7 @@ class Score:
 
 
 def score(p: Floats, truth: np.ndarray) -> Score:
-    """Compare probabilities with what is true."""
+    """Compare probabilities with the true pixels."""
     p, x = p.ravel(), truth.ravel().astype(bool)
     with np.errstate(divide="ignore"):
         loss = -np.log(np.where(x, p, 1.0 - p)).mean()
@@ -213,7 +213,7 @@ def choose(train: dict[str, np.ndarray], rates: tuple[float, ...]) -> tuple[list
 
 
 def _is_cheap(way: str) -> bool:
-    """Exact inference takes many times as long, and perturbations are what the learners match."""
+    """Return whether a method is based on perturbations, which are faster than exact inference."""
     return way.startswith(("freq", "(k", "conditional"))
 
 
@@ -242,7 +242,7 @@ def _compare(found: dict[str, Floats], title: str) -> tuple[Table, bool]:
 def test(
     train: np.ndarray, images: np.ndarray, learner: str, rates: tuple[float, ...]
 ) -> Iterator[tuple[list[str], dict[str, Floats]]]:
-    """Yield a line for each rate and way, and the probabilities behind the lines of a rate."""
+    """Yield one line per noise level and method, and the probabilities of each noise level."""
     for rate in rates:
         model = fit(learner, ls.datasets.corrupt(train, ls.Flips(rate), 1), train)
         posterior = Posterior(model, ls.datasets.corrupt(images, ls.Flips(rate), 2))
@@ -287,7 +287,7 @@ HEAD = [
 
 
 def draw(path: Path, panels: dict[str, tuple[dict[str, Floats], np.ndarray]]) -> None:
-    """Draw the share of ones against the probability, on the scale of log-odds."""
+    """Draw the fraction of ones against the probability, on the scale of log-odds."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -318,7 +318,7 @@ def draw(path: Path, panels: dict[str, tuple[dict[str, Floats], np.ndarray]]) ->
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; return 1 when the default is not among the best of the choice."""
+    """Print the tables; return 1 if the default is not among the best methods."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.probabilities", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder that has weizmann_horse_db/")
     parser.add_argument("--only", choices=["choice", "test"], help="one of the two parts")

@@ -1,4 +1,4 @@
-"""Say what was measured: a table for the terminal, Markdown for the docs, JSON for machines."""
+"""Reports of the measurements: a table for the terminal, Markdown for the docs, and JSON."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def processor() -> str:
 
 
 def usable_cores() -> int:
-    """Return the cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return what the numbers depend on."""
+    """Return the versions and the machine that the numbers depend on."""
     ls = importlib.import_module("logsuper")
     try:
         compiled = importlib.import_module("logsuper._kernels")

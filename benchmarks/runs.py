@@ -1,4 +1,4 @@
-"""The entries of the benchmark: what is timed, against whom, and how the answers are compared."""
+"""The entries of the benchmark: what is timed, against which peers, and how answers compare."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from benchmarks.peers import PEERS, Peer, divide_and_conquer, version
 from benchmarks.workloads import Floats, Labels, Workload
 
 TOLERANCE = 1e-6
-"""How much worse than PyMaxflow's, relative, an energy of ours may be: beyond, the run fails."""
+"""Maximum relative excess of our energy over PyMaxflow's; above, the run fails."""
 
 SAMPLES = 100
 KEY = 20_160_815
 
 ALPHAS = {"1": np.ones(2), "2": np.array([1.05, 2.2])}
-"""Weights of the rows' and of the columns' edges: equal ones, and ones learnt from silhouettes."""
+"""Weights of the edges along rows and columns: equal ones, and ones learned from silhouettes."""
 
 
 def _installed(names: tuple[str, ...]) -> dict[str, type[Peer]]:
@@ -39,7 +39,7 @@ def _installed(names: tuple[str, ...]) -> dict[str, type[Peer]]:
 
 
 def _relative(ours: Floats, theirs: Floats) -> Floats:
-    """Return how much worse ours are (energies are maximised), relative; negative where better."""
+    """Return how much worse ours are (energies are maximised), relative; negative if better."""
     difference: Floats = (theirs - ours) / np.maximum(1.0, np.abs(theirs))
     return difference
 
@@ -51,7 +51,7 @@ def _rows(
     outcome: Outcome,
     notes: dict[str, str] | None = None,
 ) -> None:
-    """File the comparisons of one entry; complain where ours lose to PyMaxflow."""
+    """Record the comparisons of one entry, and failures where our energy is worse."""
     for comparison in comparisons:
         peer = comparison.peer
         gaps = worse[peer]
@@ -141,7 +141,7 @@ def run_min_norm(work: Workload, settings: Settings, outcome: Outcome) -> None:
     problems = [cut - ls.Modular(theta) for theta in work.theta]
 
     def ours(n_jobs: int) -> Floats:
-        # On one thread a call a problem, as a user would; threads work on the batch of fields.
+        # On one thread one call per problem, as a user would; threads work on the batch of fields.
         if n_jobs == 1:
             return np.stack([ls.min_norm_point(f, n_jobs=1).s for f in problems])
         return np.asarray(ls.min_norm_point(cut, theta=work.theta, n_jobs=n_jobs).s)
@@ -160,7 +160,7 @@ def run_min_norm(work: Workload, settings: Settings, outcome: Outcome) -> None:
         solved = sorted(peer.answers)
         theirs = np.stack([peer.answers[k] for k in solved])
         mine = one[solved]
-        # Norms are minimised: the signs turn, so that a positive gap still means ours is worse.
+        # Norms are minimised: signs are reversed, so that a positive gap means that ours is worse.
         worse[peer.name] = _relative(-0.5 * (mine**2).sum(axis=1), -0.5 * (theirs**2).sum(axis=1))
         apart = float(np.abs(mine - theirs).max())
         notes[peer.name] = f"max |s - s'| = {apart:.1e}"
@@ -174,7 +174,7 @@ def run_min_norm(work: Workload, settings: Settings, outcome: Outcome) -> None:
 
 
 def run_logistic(work: Workload, settings: Settings, outcome: Outcome) -> None:
-    """Time logistic marginals: noise, SAMPLES solves an image and the mean of the maximisers."""
+    """Time logistic marginals: noise, SAMPLES solves per image and the mean of the maximisers."""
     ls = importlib.import_module("logsuper")
     prepared = ls.prepare(work.functions())
 
@@ -203,7 +203,7 @@ def run_logistic(work: Workload, settings: Settings, outcome: Outcome) -> None:
 
 
 def _noise(n: int, outcome: Outcome) -> Floats:
-    """Return the noise (SAMPLES, n) of problem 0; complain if kernel and numpy reference differ."""
+    """Return the noise (SAMPLES, n) of problem 0; record a failure if kernel and numpy differ."""
     reference = importlib.import_module("logsuper.solvers._noise").logistic_noise
     expected = np.asarray(reference(KEY, np.arange(1), np.arange(SAMPLES), n)[0])
     try:
@@ -222,7 +222,7 @@ def _noise(n: int, outcome: Outcome) -> Floats:
 
 
 def _perturbed_gaps(prepared: Any, work: Workload, cls: type[Peer], outcome: Outcome) -> Floats:
-    """Let a peer solve the very samples of ours, under the same noise drawn again."""
+    """Let a peer solve the same samples as ours, under the same noise."""
     theta = work.theta[:1]
     drawn = prepared.perturb(theta, work.alpha, SAMPLES, KEY, return_samples=True, n_jobs=1)
     fields = theta[0] + _noise(work.graph.n, outcome)
@@ -232,14 +232,14 @@ def _perturbed_gaps(prepared: Any, work: Workload, cls: type[Peer], outcome: Out
         fields, np.asarray(drawn.samples, dtype=np.uint8).reshape(fields.shape)
     )
     values = np.asarray(drawn.values).reshape(-1)
-    # The values that the kernel reports count as well: whichever is further off.
+    # The values that the kernel reports are compared too; the larger difference is used.
     gaps = np.stack([_relative(ours, theirs), np.abs(_relative(values, theirs))])
     worst: Floats = gaps[np.abs(gaps).argmax(axis=0), np.arange(gaps.shape[1])]
     return worst
 
 
 def run_scaling(settings: Settings, outcome: Outcome) -> None:
-    """Time a pixel of a large grid against a pixel of a small one, interleaved, on one thread."""
+    """Compare the time per pixel of a large grid and a small one, interleaved, on one thread."""
     ls = importlib.import_module("logsuper")
     small, large = 512, 2048 if settings.quick else 4096
     alpha = np.ones(2)
@@ -252,7 +252,7 @@ def run_scaling(settings: Settings, outcome: Outcome) -> None:
     seconds: dict[int, list[float]] = {small: [], large: []}
     for _ in range(min(settings.repeat, 7)):
         for size, call in calls.items():
-            # As many small solves as keep the clock busy for a while; each is its own call.
+            # Enough small solves for a measurable time; each is a call of its own.
             times = 8 if size == small else 1
             _, spent = timed(lambda c=call, n=times: [c() for _ in range(n)], settings.clock)  # type: ignore[misc]
             seconds[size].append(spent / times / size**2)
@@ -284,7 +284,7 @@ def run_scaling(settings: Settings, outcome: Outcome) -> None:
 
 
 def _compare_large(size: int, theta: Floats, y: Labels, outcome: Outcome) -> None:
-    """Compare the energy of the large grid as well, where PyMaxflow's graph fits into memory."""
+    """Compare the energy of the large grid too, if PyMaxflow's graph fits into memory."""
     title = f"energy lost against PyMaxflow, {size}x{size}"
     spare = (
         os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
@@ -304,7 +304,7 @@ def _compare_large(size: int, theta: Floats, y: Labels, outcome: Outcome) -> Non
 
 
 def run_memory(settings: Settings, outcome: Outcome) -> None:
-    """Measure in a fresh process what one solve of a large grid takes beyond input and output."""
+    """Measure in a new process the memory of one solve of a large grid besides input and output."""
     size = 2048 if settings.quick else 4096
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.memory", str(size)],
@@ -368,7 +368,7 @@ ENTRIES: dict[str, Callable[[Settings, Outcome], None]] = {
 
 
 def select(patterns: list[str]) -> list[str]:
-    """Return the entries that a name, a prefix (`w1`) or a wildcard (`*-512`) stands for."""
+    """Return the entries that match a name, a prefix (`w1`) or a wildcard (`*-512`)."""
     if not patterns:
         return list(ENTRIES)
     for pattern in patterns:

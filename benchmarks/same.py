@@ -1,9 +1,10 @@
 """Whether results have stayed the same: `python -m benchmarks.same --write FILE | --against FILE`.
 
-Computes the fixed table of `same_cases` and `same_learning`, some 1,700 named arrays, and keeps
-it, or compares it with one that was kept: row by row equal to the bit, or by how much it differs.
-What a row raises is part of its result. The exit code is 1 if a row differs or is missing that is
-not listed in `EXPECTED`. Run both on one machine: other processors round differently.
+Computes the fixed table of `same_cases` and `same_learning`, some 1,700 named arrays, and stores
+it, or compares it with a stored one: whether each row is equal to the bit, or how much it differs.
+An exception that a row raises is part of its result. The exit code is 1 if a row differs or is
+missing and is not listed in `EXPECTED`. Run both on the same machine: other processors round
+differently.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from benchmarks.same_cases import Case
 from benchmarks.tables import show, write_page
 from logsuper.report import Table, versions
 
-# Changes that were meant, as patterns of row names (as in fnmatch) and why; for example
+# Intended changes, as patterns of row names (as in fnmatch) and reasons; for example
 #     "files/grid */bracket": "a grid that was read from a file is now recognised as one",
 EXPECTED: dict[str, str] = {
     # the grid's methods apply, and draws are numbered by pixels
@@ -49,7 +50,7 @@ Rows = dict[str, np.ndarray]
 def flatten(result: Any) -> np.ndarray:
     """Return all numbers of a result as one vector; None is NaN.
 
-    Layouts do not count: a row of pixels and an image of them are the same result.
+    Layouts are ignored: a row of pixels and an image of them are the same result.
     """
     if isinstance(result, tuple | list):
         return np.concatenate([flatten(part) for part in result] or [np.empty(0)])
@@ -77,7 +78,7 @@ def compute(groups: list[str], progress: Callable[[str], object] = str) -> Rows:
 
 
 def evaluate(run: Callable[[], object]) -> np.ndarray:
-    """Return what a case returns, or what it raises."""
+    """Return the result of a case, or the exception that it raises."""
     try:
         return flatten(run())
     except Exception as error:
@@ -98,7 +99,7 @@ def differs(before: np.ndarray, after: np.ndarray) -> list[str]:
         return [] if same else ["", "", f"{words[0] or 'numbers'} -> {words[1] or 'numbers'} {new}"]
     if before.shape != after.shape:
         return ["", "", f"{before.size} numbers -> {after.size}"]
-    # NaN has many bit patterns, which mean the same
+    # NaN has many bit patterns, which are equivalent
     old, new = (np.where(np.isnan(a), np.nan, a) for a in (before, after))
     if old.tobytes() == new.tobytes():
         return []
@@ -112,7 +113,7 @@ def differs(before: np.ndarray, after: np.ndarray) -> list[str]:
 
 
 def compare(before: Mapping[str, np.ndarray], after: Rows) -> tuple[Table, Table, int]:
-    """Return what differs, a count by group, and how many changes were not expected."""
+    """Return the differences, counts per group, and the number of unexpected changes."""
     rows, unexpected = [], 0
     counts: dict[str, np.ndarray] = {}
     for name in dict.fromkeys([*before, *after]):
@@ -137,7 +138,7 @@ def compare(before: Mapping[str, np.ndarray], after: Rows) -> tuple[Table, Table
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the table of results, or compare it with one that was written before."""
+    """Write the table of results, or compare it with a stored one."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.same", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--write", type=Path, metavar="FILE.npz", help="keep the results")

@@ -1,7 +1,7 @@
 """The table that `benchmarks.same` compares: functions, solvers, inference, samplers and files.
 
-A case is a name and a call. Cases speak the vocabulary of today; `call` says it in that of the
-version at hand, so that one table runs before and after arguments are renamed.
+A case is a name and a call. Cases use today's argument names; `call` translates them to those of
+the installed version, so that one table runs before and after arguments are renamed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import logsuper as ls
 # Called without arguments; loops bind theirs as defaults.
 Case = tuple[str, Callable[..., object]]
 
-# What an argument was called before, in the order in which the names are tried.
+# Former names of arguments, in the order in which they are tried.
 ALIASES = {
     "n_samples": ("samples", "count"),
     "seed": ("key",),
@@ -48,8 +48,8 @@ SHORT: dict[str, dict[str, Any]] = {
 def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Call a function with options under the names that it has for them.
 
-    The signature decides. Where it takes any option and hands it on, the names are tried in turn:
-    an unknown one is refused with a TypeError before any work.
+    The signature decides. If it accepts any option and passes it on, the names are tried in turn:
+    an unknown one raises a TypeError before any work.
     """
     parameters = inspect.signature(function).parameters
     hands_on = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -186,7 +186,7 @@ def structures() -> dict[str, list[Any]]:
 
 
 def solvers() -> Iterator[Case]:
-    """Yield maximisers, moments under noise, and points of least norm."""
+    """Yield maximisers, moments under noise, and min-norm points."""
     rng = np.random.default_rng(3)
     for name, f in families().items():
         theta = rng.normal(size=(4, f.n))
@@ -346,7 +346,7 @@ def samplers() -> Iterator[Case]:
 
 
 def files() -> Iterator[Case]:
-    """Yield what is left of models that are written in the UAI format and read again."""
+    """Yield results of models that were written in the UAI format and read again."""
     chosen = models()
     for name in ("grid 6x7", "chain", "sparse graph", "grid 8x9 as Cut", "grid 10x10, fixed"):
         with tempfile.TemporaryDirectory() as folder:

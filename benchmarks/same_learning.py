@@ -32,7 +32,7 @@ def with_holes(images: np.ndarray, share: float = 0.2) -> np.ndarray:
 
 
 def channels() -> Iterator[Case]:
-    """Yield what channels say of observations, draw, and are refitted to."""
+    """Yield likelihoods, samples and refits of channels."""
     x, _ = pairs(3)
     rates = np.linspace(0.05, 0.3, 256).reshape(SHAPE)
     made: dict[str, ls.Channel] = {
@@ -84,7 +84,7 @@ def learned(found: Any) -> object:
 
 
 def problems() -> dict[str, Any]:
-    """Return examples to learn from, by what is known of them."""
+    """Return examples to learn from, by the kind of labels and observations."""
     clean, noisy = pairs()
     cuts, flips = ls.grid_cuts(SHAPE), ls.Flips(0.1)
     make = learning.make_examples
@@ -120,7 +120,7 @@ SUPERVISED = tuple(learner for learner in CAPS if learner not in UNSUPERVISED)
 
 
 def learners() -> Iterator[Case]:
-    """Yield what every learner learns in a few iterations, and what is decoded from it."""
+    """Yield the parameters of every learner after a few iterations, and decoded images."""
     made = problems()
     for name, examples in made.items():
         penalty = learning.Penalty.of(
@@ -196,7 +196,7 @@ def fitted(model: Any) -> object:
 
 
 def answers(name: str, model: Any, noisy: Any, clean: Any) -> Iterator[Case]:
-    """Yield all that a fitted denoiser says of some images."""
+    """Yield all predictions of a fitted denoiser for some images."""
     yield f"{name}/predict", lambda: model.predict(noisy)
     yield f"{name}/predict_proba", lambda: model.predict_proba(noisy)
     yield (

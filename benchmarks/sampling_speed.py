@@ -1,10 +1,10 @@
 """Seconds per exact sample beyond pairwise functions: `python -m benchmarks.sampling_speed`.
 
-Coupling from the past by gains that are kept up to date, against the same sweeps by one evaluation
-of f for each gain. Where those would take too long, a few of them are timed and multiplied by the
-number of sweeps (marked ~). The samples of both are the same, which is checked where both are run.
-"Sweeps back" is a median; refused are samples that do not coalesce within the cap of the sampler.
-Processor time, on one thread.
+Coupling from the past with incremental gains, against the same sweeps with one evaluation of f per
+gain. If the latter would take too long, a few sweeps are timed and multiplied by their number
+(marked ~). Both give the same samples, which is checked if both are run. "Sweeps back" is a median;
+"refused" counts samples that do not coalesce within the sampler's limit. Processor time on one
+thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logsuper.sampling._cftp import coupled_states
 from logsuper.sampling._scan import GenericScan, Scan, make_scan
 
 MAX_SWEEPS = 2**13
-# Seconds of slow sweeps that are timed where all of them would take too long.
+# Seconds of slow sweeps that are timed if all of them would take too long.
 TASTE = 1.0
 
 
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 class Coupled(NamedTuple):
-    """The sample, None if chains did not coalesce; how far back it went, and all its sweeps."""
+    """The sample (None if the chains did not coalesce), sweeps back, and the total of sweeps."""
 
     state: Any
     reached: int
@@ -73,13 +73,13 @@ def cases(seed: int, scale: float = 1.0) -> Iterator[Case]:
 
 
 def slow_scan(f: ls.SubmodularFunction) -> Scan:
-    """Return sweeps that evaluate f for each gain."""
+    """Return a scan that evaluates f for each gain."""
     g, t = split_modular(f)
     return GenericScan(g, t, [(1.0, Evaluated(g))])
 
 
 def couple(scan: Scan, problem: int) -> Coupled:
-    """Go further and further into the past, as the sampler does."""
+    """Double the number of sweeps until the chains coalesce, as the sampler does."""
     sweeps, done = 1, 0
     number = np.array([problem], dtype=np.uint64)
     while True:

@@ -1,4 +1,4 @@
-"""Shapes to measure the estimated noise on: those it was tuned on, and those it was not."""
+"""Shapes for the benchmark of the estimated noise: those for tuning, and others for testing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _draw(n: int, seed: int, one: Callable[[np.random.Generator], NDArray[np.boo
 
 
 def discs(n: int, seed: int, size: int = 50) -> Masks:
-    """Return a disc each."""
+    """Return images of one disc each."""
     y, x = np.indices((size, size)) + 0.5
 
     def one(rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -31,7 +31,7 @@ def discs(n: int, seed: int, size: int = 50) -> Masks:
 
 
 def half_planes(n: int, seed: int, size: int = 50) -> Masks:
-    """Return what lies on one side of a line."""
+    """Return half planes: the pixels on one side of a line."""
     y, x = np.indices((size, size)) + 0.5 - size / 2
 
     def one(rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -42,7 +42,7 @@ def half_planes(n: int, seed: int, size: int = 50) -> Masks:
 
 
 def blobs(n: int, seed: int, shape: tuple[int, ...], scale: float) -> Masks:
-    """Return where smoothed noise is positive."""
+    """Return the pixels where smoothed noise is positive."""
     return _draw(n, seed, lambda rng: gaussian_filter(rng.normal(size=shape), scale) > 0)
 
 
@@ -64,7 +64,7 @@ def ellipses(n: int, seed: int, size: int, count: int) -> Masks:
 
 
 def polygons(n: int, seed: int, size: int, corners: int) -> Masks:
-    """Return a star-shaped polygon each."""
+    """Return images of one star-shaped polygon each."""
 
     def one(rng: np.random.Generator) -> NDArray[np.bool_]:
         middle = rng.uniform(0.3, 0.7, 2) * size
@@ -100,7 +100,7 @@ def ising(n: int, seed: int, size: int, coupling: float) -> Masks:
 
 
 def for_training() -> Iterator[tuple[str, Masks]]:
-    """Yield the shapes that the constants of the estimate come from."""
+    """Yield the shapes on which the constants of the estimate were tuned."""
     for size in (24, 32, 64, 96):
         yield f"silhouettes, {size}", ls.make_silhouettes(100, shape=(size, size), seed=1000)
     for scale in (1.5, 2.0, 3.0, 4.0):

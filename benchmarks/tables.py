@@ -1,4 +1,4 @@
-"""Tables of measurements: to the terminal, and as a page of the documentation."""
+"""Tables of measurements, for the terminal and for pages of the documentation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_page(
     path: Path, title: str, module: str, arguments: list[str], text: str, tables: list[Table]
 ) -> None:
     """Write a page of Markdown that says which command printed it."""
-    # a folder of the user's is nobody else's business
+    # the path of the user's folder is not published
     words = [
         "DIR" if i and arguments[i - 1] == "--data" else word for i, word in enumerate(arguments)
     ]

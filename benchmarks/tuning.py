@@ -14,7 +14,7 @@ from benchmarks.workloads import Floats, Graph, Workload
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to use a peer: `solve(theta)` answers one field."""
+    """One setting of a peer: `solve(theta)` solves one field."""
 
     name: str
     solve: Callable[[Floats], Floats]
@@ -23,24 +23,24 @@ class Setting:
 class Iterative(Protocol):
     """A peer whose accuracy can be chosen.
 
-    Made once for a grid of pixels (untimed: factorisations, compiled code).
+    Created once per grid of pixels (untimed: factorisations, compiled code).
     """
 
     name: str
     package: str
 
     def __init__(self, shape: tuple[int, int], alpha: Floats, graph: Graph) -> None:
-        """Take the grid, the weight of its rows' and of its columns' edges, and all its edges."""
+        """Store the grid, the weights of the edges along its rows and columns, and all edges."""
 
     def default(self) -> Setting:
-        """Return what a user gets without options."""
+        """Return the default setting."""
 
     def ladders(self) -> Iterator[Iterator[Setting]]:
-        """Return for each of its methods the settings from rough to accurate."""
+        """Return, for each of its methods, the settings from rough to accurate."""
 
 
 def make(cls: type[Iterative], work: Workload, title: str, outcome: Outcome) -> Iterative | None:
-    """Return the peer for a workload of 50x50 images; report why where there is none."""
+    """Return the peer for a workload of 50x50 images; report why if there is none."""
     try:
         if version(cls.package) is not None:
             return cls((50, 50), work.alpha, work.graph)
@@ -60,10 +60,10 @@ def fastest(
     levels: list[float],
     clock: Clock,
 ) -> dict[float, Setting]:
-    """Return for each level of error (descending) the fastest setting that keeps it, if one does.
+    """Return, for each (descending) level of error, the fastest setting that reaches it, if any.
 
-    The errors are known here, as they are not to a user: the choice is the peer's best case.
-    A ladder is left once it is as accurate as the last level asks, or slower than what already is.
+    The choice uses the true errors, which a user would not know: it is the peer's best case. The
+    settings of a method are tried until one reaches the last level, or is slower than one that did.
     """
     found: dict[float, tuple[float, Setting]] = {}
     for ladder in ladders:

@@ -12,7 +12,7 @@ from benchmarks.workloads import Floats, Graph
 
 
 class ProxTV:
-    """Splitting into rows and columns, each solved exactly; six methods where weights are equal."""
+    """Splitting into rows and columns, each solved exactly; six methods if weights are equal."""
 
     name = "prox_tv"
     package = "prox_tv"
@@ -26,7 +26,7 @@ class ProxTV:
         self._rows = np.full((shape[0], shape[1] - 1), self._across)
 
     def _calls(self) -> dict[str, Callable[[Floats, int], Floats]]:
-        """Return the methods that can weigh rows and columns as asked; 0 iterations: its choice."""
+        """Return the methods that support the weights; 0 iterations stands for its default."""
         m, across, down = self._module, self._across, self._down
         calls = {
             "weighted dr": lambda x, k: m.tv1w_2d(x, self._columns, self._rows, max_iters=k),
@@ -49,16 +49,16 @@ class ProxTV:
         return self._setting(method, self._calls()[method], 0)
 
     def ladders(self) -> Iterator[Iterator[Setting]]:
-        """Return every method with more and more iterations."""
+        """Return every method with increasing numbers of iterations."""
         for method, call in self._calls().items():
             yield (self._setting(method, call, k) for k in self.iterations)
 
 
 class OSQP:
-    """A general quadratic solver on the dual: flows within the weights, t less their divergence.
+    """A general quadratic solver on the dual: flows bounded by the weights, t minus divergence.
 
-    Two ways to write it, with and without w as a variable; set up and factorised once, and only t
-    is exchanged. Solves start cold: the fields have nothing to do with each other.
+    Two formulations, with and without w as a variable; set up and factorised once, and only t is
+    replaced. Solves are not warm-started, since the fields are unrelated.
     """
 
     name = "OSQP"
@@ -118,7 +118,7 @@ class OSQP:
         return self._split(None)
 
     def ladders(self) -> Iterator[Iterator[Setting]]:
-        """Return both forms with smaller and smaller tolerances."""
+        """Return both formulations with decreasing tolerances."""
         for form in (self._split, self._box):
             yield (form(tolerance) for tolerance in self.tolerances)
 

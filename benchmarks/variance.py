@@ -1,9 +1,9 @@
-"""How much variance reduction is worth at equal numbers of cuts: `python -m benchmarks.variance`.
+"""Gain of variance reduction at equal numbers of cuts: `python -m benchmarks.variance`.
 
-The factor is the variance of the plain mean of M perturbed maxima over the variance of the default
-estimate from M minimisations, pilot included, over repeated runs. The models are those of figure 1
-of Shpakova and Bach (2016), cuts between two Gaussian clusters, and posteriors of noisy silhouettes
-(the Weizmann horses of `--data`, else those that ship with the package).
+The factor is the variance of the plain mean of M perturbed maxima divided by that of the default
+estimate from M minimisations, including its pilot, over repeated runs. The models are those of
+figure 1 of Shpakova and Bach (2016), cuts between two Gaussian clusters, and posteriors of noisy
+silhouettes (the Weizmann horses of `--data`, else those that ship with the package).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLAIN = 20_000
 
 @dataclass(frozen=True)
 class Case:
-    """A function, and the factor that is to be reached on it."""
+    """A function, and the factor required on it."""
 
     name: str
     f: ls.SubmodularFunction
@@ -46,7 +46,7 @@ def clusters(seed: int, decay: float, given: int) -> ls.SubmodularFunction:
 
 
 def posterior(image: np.ndarray, flips: float, rng: np.random.Generator) -> ls.SubmodularFunction:
-    """Return the posterior of an image of which each pixel is flipped with a given chance."""
+    """Return the posterior of an image whose pixels are flipped with a given probability."""
     observed = image ^ (rng.random(image.shape) < flips)
     t = np.log((1.0 - flips) / flips) * (2.0 * observed.ravel() - 1.0)
     horizontal, vertical = ls.grid_cuts(image.shape)
@@ -67,7 +67,7 @@ def cases(data: Path | None, seed: int) -> Iterator[Case]:
 
 
 def measure(case: Case, runs: int, samples: int) -> dict[str, float]:
-    """Return the variance of a plain draw, and the factor of each way of reducing it."""
+    """Return the variance of a plain draw, and the factor of each method of variance reduction."""
     zero = np.zeros(case.f.n)
     plain = prepare([case.f]).perturb(zero, [1.0], PLAIN, seed=1, n_jobs=-1).values[0]
     found = {"deviation": float(plain.std(ddof=1))}

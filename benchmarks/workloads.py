@@ -1,7 +1,7 @@
 """The problems that are timed: graphs and fields, made from fixed seeds.
 
-Edges and weights are laid out here a second time, apart from `logsuper`: the energies of ours and
-of the peers are recomputed from these arrays, so a wrong edge in the library is a wrong energy.
+Edges and weights are built here independently of `logsuper`: the energies of ours and of the peers
+are recomputed from these arrays, so that a wrong edge in the library shows as a wrong energy.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Labels = NDArray[np.uint8]
 Offsets = Sequence[tuple[int, ...]]
 
 FLIPS = 0.1
-"""The share of flipped pixels in the observed silhouettes."""
+"""Probability of a flipped pixel in the observed silhouettes."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes and undirected edges with weights (E,) for all problems or (M, E), a row a problem."""
+    """Nodes and undirected edges with weights (E,), or (M, E) with one row per problem."""
 
     n: int
     edges: Ints
     weights: Floats
 
     def row(self, k: int) -> Graph:
-        """Return the graph of problem k, where each problem has weights of its own."""
+        """Return the graph of problem k, if each problem has its own weights."""
         return Graph(self.n, self.edges, self.weights[k]) if self.weights.ndim == 2 else self
 
     def energies(self, theta: Floats, y: Labels) -> Floats:
@@ -45,10 +45,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Workload:
-    """A graph, a batch of fields, and how the library is handed the same.
+    """A graph, a batch of fields, and the same problem in terms of the library.
 
     `functions` builds the library's functions on demand, `alpha` holds their weights, and
-    `edge_weights` says whether the weights of the graph go in by `Prepared.maximize`.
+    `edge_weights` says whether the weights of the graph are given to `Prepared.maximize`.
     """
 
     name: str
@@ -82,7 +82,7 @@ def grid_edges(shape: tuple[int, ...], offsets: Offsets) -> list[Ints]:
 
 
 def grid_graph(shape: tuple[int, ...], offsets: Offsets, alpha: Floats) -> Graph:
-    """Return the grid whose edges along `offsets[k]` weigh `alpha[k]`."""
+    """Return the grid whose edges along `offsets[k]` have weight `alpha[k]`."""
     groups = grid_edges(shape, offsets)
     weights = np.concatenate([np.full(len(g), a) for g, a in zip(groups, alpha, strict=True)])
     return Graph(int(np.prod(shape)), np.concatenate(groups), weights)
@@ -249,7 +249,7 @@ def _volume(quick: bool) -> Workload:
 
 
 def _contrast(own: bool) -> Callable[[bool], Workload]:
-    """Make contrast-weighted grids: one image under many noises, or an image for each problem."""
+    """Make contrast-weighted grids: one image with many draws of noise, or one per problem."""
 
     def make(quick: bool) -> Workload:
         shape = (50, 50)
@@ -321,7 +321,7 @@ def posteriors(count: int) -> Workload:
 
 
 def noisy_silhouettes(name: str, alpha: Floats, count: int) -> Workload:
-    """Return the posteriors of `count` noisy 50x50 silhouettes; the entry words the title."""
+    """Return the posteriors of `count` noisy 50x50 silhouettes; the entry gives the title."""
     shape = (50, 50)
     rng = np.random.default_rng(8)
     images = silhouettes(count, shape, rng)
@@ -354,7 +354,7 @@ def noisy_blobs(size: int, count: int) -> Workload:
 def row_marginals(theta: Floats, alpha: Floats) -> Floats:
     """Return the marginals of one small grid by forward and backward sums over states of a row.
 
-    Written apart from the library: what the exact answers of ours and of the peers are held to.
+    Written independently of the library, as a reference for the exact answers.
     """
     rows, columns = theta.shape
     states = (np.arange(2**columns)[:, None] >> np.arange(columns)) & 1

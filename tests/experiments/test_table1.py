@@ -242,7 +242,7 @@ def test_the_comparison_with_the_paper_follows_the_numbers():
     text = words(map=(2.0, 4.3), mean=(1.9, 4.0), context_exact=(1.4, 3.4), scale_mean=1.6)
     assert "in 3 of 4 cells; the largest excess is 0.10 points (MAP, 20 %)" in text
     text = words(map=(2.0, 4.0), mean=(1.9, 4.0))
-    assert "in 4 of 4 cells; the least gain is 0.10 points" in text
+    assert "in 4 of 4 cells; the smallest improvement is 0.10 points" in text
     text = words(**dict.fromkeys(COLUMNS, (2.1, 1.0)))
     assert "at or below the paper's best error at 20 % noise only" in text
 

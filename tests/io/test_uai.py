@@ -218,7 +218,7 @@ GOOD = "MARKOV 2 2 2 2 1 0 2 0 1 2 1.0 3.0 4 2.0 1.0 1.0 2.0"
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("", "ends too early: the word MARKOV"),
+        ("", "ends too early: expected the word MARKOV"),
         ("GRAPH 2", "should begin with MARKOV or BAYES, got 'GRAPH'"),
         ("MARKOV", "the number of variables"),
         ("MARKOV two", "the number of variables should be an integer >= 0, got 'two'"),
@@ -245,7 +245,7 @@ GOOD = "MARKOV 2 2 2 2 1 0 2 0 1 2 1.0 3.0 4 2.0 1.0 1.0 2.0"
         (GOOD.replace("3.0", "1e999"), "got '1e999'"),
         (GOOD.replace("3.0", "-3"), "got '-3'"),
         (GOOD.replace("3.0", "3_0"), "got '3_0'"),
-        (GOOD[:-4], "ends too early: the table of factor 1"),
+        (GOOD[:-4], "ends too early: expected the table of factor 1"),
         (GOOD + " 1.0", "1 words too many"),
         ("MARKOV 3 2 2 2 1 3 0 1 2 8 1 1 1 1 1 1 1 2", r"factor 0 has 3 variables, \(0, 1, 2\)"),
         (

@@ -53,7 +53,7 @@ def test_going_further_back_changes_nothing(family: str, seed: int) -> None:
     key = int(np.random.default_rng(5).integers(2**64, dtype=np.uint64))
     problems = np.arange(20, dtype=np.uint64)
     for sweeps in (256, 300):
-        states = _cftp.bracket(scan, scan.modular[None], key, problems, sweeps, 1)
+        states = _cftp.coupled_states(scan, scan.modular[None], key, problems, sweeps, 1)
         assert np.array_equal(states, np.repeat(X[:, None], 2, axis=1))
 
 
