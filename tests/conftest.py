@@ -4,7 +4,7 @@ import os
 import sys
 import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Tests run side by side: threads of BLAS would only wait for each other. Before NumPy is loaded.
@@ -52,6 +52,21 @@ def traced() -> Callable[[Callable[[], object]], int]:
             tracemalloc.stop()
 
     return measure
+
+
+@pytest.fixture(scope="module")
+def few_trees() -> Iterator[None]:
+    """Grow 20 trees where experiments grow 200: enough for all but their figures."""
+    from logsuper.experiments import _baselines
+
+    trees = _baselines.HistGradientBoostingClassifier
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            _baselines,
+            trees.__name__,
+            lambda **options: trees(**{**options, "max_iter": 20}),
+        )
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -68,7 +68,7 @@ def _problem() -> tuple[learning.Examples, learning.Penalty]:
 
 def _fit(folder: Path) -> None:
     fit = learning.logistic(
-        *_problem(), max_iter=120, n_samples=2, tol=0.0, checkpoint=folder / "fit.npz"
+        *_problem(), max_iter=60, n_samples=2, tol=0.0, checkpoint=folder / "fit.npz"
     )
     np.save(folder / "theta.npy", fit.theta)
 

@@ -260,14 +260,14 @@ def test_coverage_of_the_estimated_noise_is_checked(monkeypatch, tmp_path, capsy
 
 
 def test_densities_are_compared(monkeypatch, tmp_path, capsys):
-    rows = density.digits().rows[:400, 16:48]
+    rows = density.digits().rows[:240, 16:48]
     monkeypatch.setattr(density, "SETS", {"middles": lambda: density.Data(rows, (4, 8))})
     page = tmp_path / "page.md"
     assert density.main(["--folds", "2", "--markdown", str(page)]) == 0
     text = page.read_text()
     assert text.count("one field") == 5 and text.count("n\\_components=") == 5
     assert "python -m benchmarks.density --folds 2" in text
-    assert "Middles, 400 rows" in capsys.readouterr().out
+    assert "Middles, 240 rows" in capsys.readouterr().out
     # a default that loses to simpler models is an error
     monkeypatch.setattr(ls, "LogSupermodularDensity", lambda *a, **k: density.Bernoullis())
     assert density.main(["--folds", "2"]) == 1

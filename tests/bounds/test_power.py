@@ -1,5 +1,7 @@
 """The power bounds: their definition, their order, and the law that is drawn from."""
 
+import functools
+
 import numpy as np
 import pytest
 from oracles import FAMILIES, brute_log_partition, brute_maximize, enumerate_x
@@ -16,6 +18,7 @@ def sp(v):
     return np.logaddexp(0.0, v)
 
 
+@functools.cache
 def by_quadrature(f, a):
     """Return U_a of a function of two elements, from its definition.
 

@@ -79,7 +79,7 @@ def test_a_small_grid_with_a_huge_edge_is_not_called_exact_unless_it_is():
 
 
 def test_numbers_of_all_sizes_against_exact_arithmetic():
-    models = 120 if kernels() else 60
+    models = 80 if kernels() else 40
     counts, faults = attack(models, seed=11)
     assert faults == []
     for method in (*rational.METHODS, "bracket"):

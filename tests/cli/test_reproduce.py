@@ -22,12 +22,12 @@ def run(*arguments):
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch, few_trees):
     """A tenth of the points, few and tiny images, so that a command takes seconds."""
     monkeypatch.setattr(figure1, "QUICK_COUNTS", (1, 5))
     few = functools.partial(figure1.compute, points=5, n_samples=20)
     monkeypatch.setattr(figure1, "compute", few)
-    tiny = functools.partial(experiments.load_setting, train=12, test=4, shape=(20, 20))
+    tiny = functools.partial(experiments.load_setting, train=8, test=4, shape=(16, 16))
     monkeypatch.setattr(experiments, "load_setting", tiny)
 
 

@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import oracles
 import pytest
@@ -19,9 +21,15 @@ def make_rows(seed, count=150, n=6):
     return (rng.random((count, n)) < rng.choice([0.15, 0.75], (count, 1))).astype(np.uint8)
 
 
+@functools.cache
+def density_of(seed=0, functions=None):
+    """Return a density of the rows, fitted once for all tests that only look at it."""
+    return quick(functions, random_state=4).fit(make_rows(seed))
+
+
 def test_probabilities_sum_to_one(seed):
     X = make_rows(seed)
-    density = quick().fit(X)
+    density = density_of(seed)
     every = oracles.enumerate_x(6)
     lower, upper = density.score_samples(every, return_bracket=True)
     assert np.exp(lower).sum() == pytest.approx(1.0, abs=1e-9)  # log Z is exact by default
@@ -72,7 +80,7 @@ def test_score_is_below_the_truth_for_any_function(name):
 
 def test_unknown_entries_are_summed_over(seed):
     X = make_rows(seed).astype(float)
-    density = quick().fit(X)
+    density = density_of(seed)
     row = X[:1].copy()
     row[0, [1, 4]] = np.nan
     filled = np.repeat(row, 4, axis=0)
@@ -86,13 +94,13 @@ def test_unknown_entries_are_summed_over(seed):
     for functions in ("counts", "forest"):
         one, two = (quick(functions, n_components=1).fit(rows) for rows in (X, holes))
         assert two.score(X) > one.score(X) - 0.1
-    partial = quick().fit(holes)
-    masked = np.ma.masked_array(X, np.isnan(holes))
-    np.testing.assert_array_equal(quick().fit(masked).score_samples(X), partial.score_samples(X))
+    partial = quick(n_components=2).fit(holes)
+    masked = quick(n_components=2).fit(np.ma.masked_array(X, np.isnan(holes)))
+    np.testing.assert_array_equal(masked.score_samples(X), partial.score_samples(X))
 
 
 def test_samples_are_of_the_model():
-    density = quick().fit(make_rows(0))
+    density = density_of()
     every = oracles.enumerate_x(6)
     p = np.exp(density.score_samples(every))
     drawn = density.sample(5000, random_state=1)
@@ -147,7 +155,7 @@ def test_binarize():
 def test_same_seed_same_result(n_jobs):
     X = make_rows(0)
     for functions in ("counts", None):
-        a = quick(functions, random_state=4).fit(X)
+        a = density_of(0, functions)
         b = quick(functions, random_state=4, n_jobs=n_jobs).fit(X)
         np.testing.assert_array_equal(a.weights_, b.weights_)
         np.testing.assert_array_equal(a.score_samples(X), b.score_samples(X))
@@ -225,7 +233,7 @@ def test_a_fit_that_is_interrupted_leaves_the_one_before(tmp_path):
 
 
 def test_errors_after_the_fit():
-    density = quick().fit(make_rows(0))
+    density = density_of()
     with pytest.raises(ValueError, match="5 features"):
         density.score_samples(make_rows(0, 3, 5))
     with pytest.raises(TypeError, match="n_samples must be an integer"):

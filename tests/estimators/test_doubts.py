@@ -1,5 +1,6 @@
 """Warnings of answers that cannot be right, and that what they tell to do works."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -26,9 +27,17 @@ def hear(noisy, clean=None, **options):
     return model, [str(w.message) for w in about]
 
 
-def draw(seed, side=80, count=1):
+def draw(seed, side=64, count=1):
     clean = ls.make_silhouettes(count, (side, side), seed=seed)
     return clean, np.random.default_rng([seed, 3])
+
+
+@functools.cache
+def uneven(seed):
+    """Return an image under uneven light, its mask, a denoiser fitted to it, and what was said."""
+    clean, rng = draw(seed)
+    noisy = 80.0 + 80.0 * clean + np.linspace(-50, 50, 64) + 30.0 * rng.normal(size=clean.shape)
+    return noisy, clean, *hear(noisy)
 
 
 # ------------------------------------------------------------------------------- grey, by a fit
@@ -43,9 +52,7 @@ def test_two_levels_and_independent_noise_are_not_doubted(seed):
 
 @long
 def test_uneven_light_is_said_and_flattening_helps(seed):
-    clean, rng = draw(seed, 64)
-    noisy = 80.0 + 80.0 * clean + np.linspace(-50, 50, 64) + 30.0 * rng.normal(size=clean.shape)
-    model, said = hear(noisy)
+    noisy, clean, model, said = uneven(seed)
     assert len(said) == 1 and said[0].startswith(LIGHT)
     assert "flatten_light(noisy)" in said[0] and "NaN for the others" in said[0]
     flat = ls.flatten_light(noisy)
@@ -79,7 +86,7 @@ def test_correlated_noise_is_said_and_every_fourth_pixel_helps(seed):
 @long
 def test_more_than_two_levels_are_said(seed):
     clean, rng = draw(seed)
-    other = ls.make_silhouettes(1, (80, 80), seed=seed + 1000)
+    other = ls.make_silhouettes(1, (64, 64), seed=seed + 1000)
     _, said = hear(80.0 + 80.0 * (clean + other) + 10.0 * rng.normal(size=clean.shape))
     assert len(said) == 1 and said[0].startswith(LEVELS)
     assert "classifier" in said[0]
@@ -113,10 +120,8 @@ def test_warnings_point_to_the_caller():
 
 @long
 def test_labels_of_some_pixels_are_an_answer(seed):
-    clean, rng = draw(seed, 64)
-    noisy = 80.0 + 80.0 * clean + np.linspace(-50, 50, 64) + 30.0 * rng.normal(size=clean.shape)
-    some = np.where(rng.random(clean.shape) < 0.05, clean, np.nan)
-    blind, _ = hear(noisy)
+    noisy, clean, blind, _ = uneven(seed)
+    some = np.where(np.random.default_rng(seed).random(clean.shape) < 0.05, clean, np.nan)
     taught, said = hear(noisy, some)
     assert said == []
     assert 1.0 - taught.score(noisy, clean) < 0.6 * (1.0 - blind.score(noisy, clean))

@@ -92,7 +92,7 @@ def test_patches_have_the_neighbours_nothing_outside_and_the_place():
     assert np.array_equal(rows[2, 3, 81:], [2, 3])
 
 
-def test_trees_learn_and_are_the_same_with_the_same_seed():
+def test_trees_learn_and_are_the_same_with_the_same_seed(few_trees):
     clean = make_silhouettes(14, (16, 16), 0)
     noisy = Flips(0.1).sample(clean, seed=1)
     train, labels, test = noisy[:10], clean[:10], noisy[10:]
@@ -103,7 +103,7 @@ def test_trees_learn_and_are_the_same_with_the_same_seed():
     assert np.mean((found > 0) != clean[10:]) < np.mean(test != clean[10:])
 
 
-def test_trees_have_not_seen_the_images_that_are_held_out():
+def test_trees_have_not_seen_the_images_that_are_held_out(few_trees):
     clean = make_silhouettes(7, (16, 16), 0)
     noisy = Flips(0.1).sample(clean, seed=1)
     options = {"folds": 3, "pixels": 1000, "seed": 3}

@@ -42,7 +42,7 @@ def calls():
 
 
 @pytest.fixture(scope="module")
-def section(folder, calls):
+def section(folder, calls, few_trees):
     job = Job((0, 1), partial=folder, progress=lambda *done: calls.append(done))
     return make_section(table1.compute(OTHERS, PLAN, job))
 

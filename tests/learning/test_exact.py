@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -78,24 +79,35 @@ def enumerate_loss(data: Examples, theta: np.ndarray) -> float:
     return float(np.mean(losses))
 
 
+@functools.cache
+def enumerated(
+    shape: tuple[int, ...], known: float, factors: str
+) -> tuple[Examples, np.ndarray, float, dict[int, float]]:
+    """Return examples, parameters, and what enumeration says of the loss and some of its slopes."""
+    rng = np.random.default_rng(7)
+    data = make(shape, rng, known=known, factors=factors)
+    theta = some_theta(data, rng)
+    theta[0] = 0.0  # the derivative in a weight that is 0 counts too
+    value, slopes = enumerate_loss(data, theta), {}
+    for j in (0, 1, 2, data.layout.size - 1):
+        # one-sided to second order, as weights must not be negative
+        h = np.zeros_like(theta)
+        h[j] = 1e-4
+        one, two = (enumerate_loss(data, theta + k * h) for k in (1, 2))
+        slopes[j] = (4 * one - two - 3 * value) / 2e-4
+    return data, theta, value, slopes
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("engine", [Enumeration, Elimination, lambda: Strips(4), Exact])
 @pytest.mark.parametrize("known", [1.0, 0.6, 0.0])
 def test_engines_equal_enumeration(shape: tuple[int, ...], engine: object, known: float) -> None:
-    rng = np.random.default_rng(7)
     for factors in ("none", "edge", "function"):
-        data = make(shape, rng, known=known, factors=factors)
-        theta = some_theta(data, rng)
-        theta[0] = 0.0  # the derivative in a weight that is 0 counts too
+        data, theta, value, slopes = enumerated(shape, known, factors)
         objective = Objective.supervised(data, engine())  # type: ignore[operator]
         loss = objective.loss(theta)
-        assert loss.value == pytest.approx(enumerate_loss(data, theta), abs=1e-11)
-        for j in (0, 1, 2, data.layout.size - 1):
-            # one-sided to second order, as weights must not be negative
-            h = np.zeros_like(theta)
-            h[j] = 1e-4
-            one, two = (enumerate_loss(data, theta + k * h) for k in (1, 2))
-            slope = (4 * one - two - 3 * loss.value) / 2e-4
+        assert loss.value == pytest.approx(value, abs=1e-11)
+        for j, slope in slopes.items():
             assert loss.gradient[j] == pytest.approx(slope, abs=2e-6)
 
 

@@ -139,7 +139,7 @@ def test_factors_tilts_and_shared_rows_count(seed: int) -> None:
 
 def test_it_depends_on_no_other_problem_thread_or_block(monkeypatch, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    s = ls.prepare(ls.grid_cuts((37, 130)))
+    s = ls.prepare(ls.grid_cuts((9, 130)))
     theta = rng.normal(size=(3, s.n))
     found = s.conditional_means(theta, [0.5, 0.5], 70, seed, numbers=[5, 6, 7])
     again = s.conditional_means(theta, [0.5, 0.5], 70, seed, numbers=[5, 6, 7], n_jobs=2)

@@ -91,18 +91,19 @@ def test_default_is_what_is_available(structure, monkeypatch):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="measures with /proc")
 @pytest.mark.skipif(kernels() is None, reason="about the kernels")
 @pytest.mark.parametrize(
-    ("call", "flags"), [("maximize", (False, False)), ("min_norm", (True, True))]
+    ("call", "flags", "side"),
+    [("maximize", (False, False), 1500), ("min_norm", (True, True), 1000)],
 )
-def test_work_space_is_what_was_said(call, flags):
+def test_work_space_is_what_was_said(call, flags, side):
     code = f"""
 import numpy as np, logsuper as ls
 def peak():
     lines = open("/proc/self/status").read().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
-s = ls.prepare(ls.grid_cuts((1500, 1500)))
-theta = np.random.default_rng(0).normal(size=1500 * 1500)
-y = np.zeros((1, 1500 * 1500), np.uint8), np.zeros(1), np.zeros((1, 2))
-p = np.zeros((1, 1500 * 1500)), np.zeros(1), np.zeros(1, np.int64)
+s = ls.prepare(ls.grid_cuts(({side}, {side})))
+theta = np.random.default_rng(0).normal(size={side} * {side})
+y = np.zeros((1, {side} * {side}), np.uint8), np.zeros(1), np.zeros((1, 2))
+p = np.zeros((1, {side} * {side})), np.zeros(1), np.zeros(1, np.int64)
 for array in (*y, *p): array += 1
 said = s._flow._kernel.workspace(1, *{flags})[0]
 before, alpha = peak(), np.ones((1, 2))
