@@ -15,7 +15,7 @@ BUILD := --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel
 SIDE_BY_SIDE := -n auto --dist loadfile
 FALLBACK := $(addprefix solvers/test_,conditional fallback kernels maximize memory_limit perturb) \
 	$(addprefix bounds/test_,bethe bracket mean_field strips transfer) \
-	$(addprefix sampling/test_,cftp chains marginals methods scan) learning/test_features
+	$(addprefix sampling/test_,cftp chains marginals methods scan) structures/test_conditioned_models learning/test_features
 # Rewriting the assertions of all files takes longer than collecting them: keep what was compiled.
 test test-fallback: export PYTHONDONTWRITEBYTECODE :=
 CPP = $(wildcard src/kernels/*.[ch]pp tests/kernels/*.[ch]pp)

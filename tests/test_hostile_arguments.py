@@ -127,12 +127,12 @@ CASES = {
     "a list for a method": (
         lambda: ls.LogSupermodular(CUT).log_partition(["exact"]),
         ValueError,
-        "method must be one of exact",
+        "method must be one of auto, exact",
     ),
     "a dictionary for a method of marginals": (
         lambda: ls.LogSupermodular(CUT).marginals({}),
         ValueError,
-        "method must be one of exact",
+        "method must be one of auto, exact",
     ),
     "a set for a sampler": (
         lambda: ls.LogSupermodular(CUT).sample(1, set()),
@@ -142,7 +142,7 @@ CASES = {
     "an array for a side": (
         lambda: ls.LogSupermodular(CUT).log_prob([0, 0, 0], side=np.zeros(2)),
         ValueError,
-        "side must be one of exact, lower, upper",
+        "side must be one of auto, exact, lower, upper",
     ),
     "half a sweep": (
         lambda: ls.LogSupermodular(CUT).marginals("mean_field", max_iter=1.5),

@@ -200,7 +200,7 @@ def test_everything_known(tmp_path):
         (["repulsive.uai"], "repulsive"),
         (["broken.uai"], "broken.uai"),
         (["noise.uai"], "noise.uai"),
-        (["good.uai", "--method", "magic"], "'magic' is not one of exact,"),
+        (["good.uai", "--method", "magic"], "'magic' is not one of auto, exact,"),
         (["good.uai", "--evidence", "missing.evid"], "missing.evid"),
         (["good.uai", "--evidence", "broken.uai"], "broken.uai"),
         (["good.uai", "--budget", "0"], "--budget"),

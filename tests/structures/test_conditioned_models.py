@@ -108,7 +108,7 @@ def test_larger_images_with_holes(seed: int) -> None:
         rng.normal(size=108)
     )
     fixed = {int(d): int(rng.integers(2)) for d in rng.permutation(108)[:20]}
-    model = ls.LogSupermodular(f).condition(fixed)
+    model = ls.LogSupermodular(f, shape=(108,)).condition(fixed)
     exact = model.log_partition("transfer")
     assert exact.value == pytest.approx(model.log_partition("elimination").value, abs=1e-10)
     mean = model.marginals("transfer")
@@ -213,7 +213,7 @@ def test_the_same_model_in_three_ways(tmp_path, style, shape, share, seed) -> No
     cuts = [
         0.7 * (cut if style == "uniform" else contrast(rng, cut)) for cut in ls.grid_cuts(shape)
     ]
-    grid = ls.LogSupermodular(cuts[0] + cuts[1] - t)
+    grid = ls.LogSupermodular(cuts[0] + cuts[1] - t, shape=(n,))
     parts = [(w * c.weights, c.edges) for f in cuts for w, c in f.terms()]
     weights, edges = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = rng.permutation(len(edges))
