@@ -282,6 +282,9 @@ import logsuper as ls
 signal.signal(signal.SIGINT, signal.default_int_handler)
 callable_ = ls.SetFunction(lambda X: np.sqrt(X.sum(axis=1)), 40, check=False, vectorized=True)
 facilities = ls.FacilityLocation(np.random.default_rng(0).random((200, 200)))
+# what is imported when it is first used must not be interrupted half-way
+ls.LogSupermodular(ls.Cut(2, [(0, 1)])).sample(1, "gibbs", seed=0)
+ls.LogSupermodular(ls.Coverage([[0], [0]])).sample(1, "gibbs", seed=0)
 for f in (callable_, facilities):
     sent = []
     def send():
