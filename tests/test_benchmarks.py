@@ -260,6 +260,14 @@ def test_coverage_of_the_estimated_noise_is_checked(monkeypatch, tmp_path, capsy
     assert not noise_rate.coverage(None, draws=2, jobs=1)[1]
 
 
+def test_rates_by_the_score_are_compared(monkeypatch, capsys):
+    monkeypatch.setattr(noise_rate, "REFINED", {"silhouettes": ls.make_silhouettes})
+    monkeypatch.setattr(noise_rate, "CASES", ((3, 24),))
+    monkeypatch.setattr(noise_rate, "FLIPS", (0.1,))
+    assert noise_rate.main(["--refine", "--draws", "2", "--jobs", "1"]) == 0
+    assert "3 silhouettes, 24x24" in capsys.readouterr().out
+
+
 def test_wide_brackets_are_estimated(capsys):
     assert wide.main(["--images", "1"]) == 0
     out = capsys.readouterr().out
