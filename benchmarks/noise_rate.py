@@ -3,12 +3,14 @@
 For shapes of several kinds, numbers of images and rates: how often 95 % intervals (1.96 standard
 errors) contain the rate, how wide they are, how often there is a warning about texture. The horses
 are included with `--data`. `--train` prints the data behind the constants of the estimate instead:
-other shapes, none of which is in the tables.
+other shapes, none of which is in the tables. `--refine` prints how much
+nearer to the rate the score of a fitted model comes.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 import warnings
@@ -24,6 +26,8 @@ import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.shapes import blobs, discs, for_training, half_planes, ising
 from benchmarks.tables import show, write_page
+from logsuper.estimators._mask_examples import gather
+from logsuper.learning import score
 from logsuper.learning._flip_rates import clean_shares
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count
 from logsuper.learning._noise_level import CLUMPED, _measure, _stack, estimate_noise
@@ -168,6 +172,81 @@ def both_rates(draws: int) -> Table:
     return Table(f"Two rates, {draws} draws", [*head, "bias", "coverage", "half-width / rms"], rows)
 
 
+REFINED = {
+    "silhouettes": ls.make_silhouettes,
+    "discs": lambda n, shape, seed: discs(n, seed, shape[0]),
+    "half-planes": lambda n, shape, seed: half_planes(n, seed, shape[0]),
+    "blobs": lambda n, shape, seed: blobs(n, seed, shape, scale=6.0),
+}
+"""Images of the table of refined rates."""
+
+
+CASES, FLIPS = ((10, 32), (10, 50), (40, 50)), (0.1, 0.2, 0.3)
+"""Their numbers and sides, and the rates."""
+UNSURE = (0.004, 1.8)
+"""Standard errors of an estimate, absolute and relative to the least possible, to be refined."""
+
+
+def refine(images: Images, rate: float, seed: list[int]) -> tuple[float, ...]:
+    """Return the estimated rate, its standard error, and three rates found with a fitted model.
+
+    The first maximises the score of hidden pixels, the second the sum of their log-probabilities
+    with the estimate as a prior, a Gaussian of its standard error. The last is the second where the
+    standard error is above `UNSURE`, and above so many times the least possible one.
+    """
+    rng = np.random.default_rng(seed)
+    noisy = [image ^ (rng.random(image.shape) < rate) for image in images]
+    first = _measure(_stack(noisy), "flips")
+    assert first is not None
+    model = ls.MaskDenoiser(ls.Flips(first.on), n_jobs=1).fit(noisy)
+    examples = gather(model._design, noisy, model.channel_)
+    theta = examples.layout.pack(model.parameters_)
+
+    def total(r: float) -> float:
+        seen = examples.with_channel(ls.Flips(r))
+        found = score(seen, theta, patterns=16, n_samples=16, n_jobs=1)
+        return float(sum(np.nansum(part) for part in found.pixels))
+
+    pixels = sum(image.size for image in images)
+    step = max(first.error, np.sqrt(first.on * (1 - first.on) / pixels))
+    # both are maxima of a parabola, near enough, through five rates
+    rates = np.clip(first.on + step * np.arange(-2, 3), 1e-4, 0.49)
+    logs = np.array([total(float(r)) for r in rates])
+    best = []
+    for prior in (0.0, 0.5 / first.error**2):
+        curve = np.polyfit(rates - first.on, logs - prior * (rates - first.on) ** 2, 2)
+        top = -curve[1] / (2.0 * curve[0]) if curve[0] < 0 else 0.0
+        best.append(first.on + float(np.clip(top, -3.0 * step, 3.0 * step)))
+    least = np.sqrt(first.on * (1 - first.on) / pixels)
+    unsure = first.error > max(UNSURE[0], UNSURE[1] * least)
+    return first.on, first.error, *best, best[1] if unsure else first.on
+
+
+def refinement(draws: int, jobs: int) -> Table:
+    """Return how far rates are off: as estimated, by the score, and by both together."""
+    rows = []
+    with joblib.Parallel(n_jobs=jobs) as pool:
+        for (name, make), (n, side), rate in itertools.product(REFINED.items(), CASES, FLIPS):
+            images = [image.astype(np.uint8) for image in make(n, (side, side), seed=3)]
+            seeds = ([side, n, round(1000 * rate), k] for k in range(draws))
+            found = np.array(pool(joblib.delayed(refine)(images, rate, s) for s in seeds))
+            off = found[:, [0, 2, 3, 4]] - rate
+            rms, bias = np.sqrt(np.mean(off**2, axis=0)), off.mean(axis=0)
+            rows.append(
+                [
+                    f"{n} {name}, {side}x{side}",
+                    f"{rate:.1f}",
+                    f"{np.sqrt(rate * (1 - rate) / (n * side**2)):.4f}",
+                    f"{found[:, 1].mean():.4f}",
+                    *(f"{r:.4f} ({b:+.4f})" for r, b in zip(rms, bias, strict=True)),
+                ]
+            )
+            print(" ".join(rows[-1]), file=sys.stderr, flush=True)
+    head = ["images", "rate", "least possible", "standard error", "estimate", "score", "both"]
+    head.append("both, if unsure")
+    return Table(f"Root mean square error (and bias) of the rate, {draws} draws", head, rows)
+
+
 def speed() -> Table:
     """Return seconds for large images."""
     rows = []
@@ -226,11 +305,16 @@ def main(arguments: list[str] | None = None) -> int:
     parse.add_argument("--draws", type=int, default=400)
     parse.add_argument("--jobs", type=int, default=2)
     parse.add_argument("--train", action="store_true", help="print the constants' origin instead")
+    parse.add_argument("--refine", action="store_true", help="print rates found by the score")
     parse.add_argument("--markdown", type=Path, metavar="OUT", help="write the tables")
     options = parse.parse_args(command)
     good = True
     if options.train:
         tables = [training()]
+    elif options.refine:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tables = [refinement(options.draws, options.jobs)]
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

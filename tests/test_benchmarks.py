@@ -24,6 +24,7 @@ from benchmarks import (
     sampling_speed,
     tables,
     tuning,
+    wide,
 )
 from benchmarks.__main__ import main
 from benchmarks.measure import Settings
@@ -257,6 +258,20 @@ def test_coverage_of_the_estimated_noise_is_checked(monkeypatch, tmp_path, capsy
     assert "Ising fields" in capsys.readouterr().out
     monkeypatch.setattr(noise_rate, "LEAST", 1.1)
     assert not noise_rate.coverage(None, draws=2, jobs=1)[1]
+
+
+def test_rates_by_the_score_are_compared(monkeypatch, capsys):
+    monkeypatch.setattr(noise_rate, "REFINED", {"silhouettes": ls.make_silhouettes})
+    monkeypatch.setattr(noise_rate, "CASES", ((3, 24),))
+    monkeypatch.setattr(noise_rate, "FLIPS", (0.1,))
+    assert noise_rate.main(["--refine", "--draws", "2", "--jobs", "1"]) == 0
+    assert "3 silhouettes, 24x24" in capsys.readouterr().out
+
+
+def test_wide_brackets_are_estimated(capsys):
+    assert wide.main(["--images", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("mean") >= 2 and "silhouette 0" in out and "14x40" in out
 
 
 def test_densities_are_compared(monkeypatch, tmp_path, capsys):

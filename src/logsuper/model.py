@@ -194,9 +194,9 @@ class LogSupermodular:
             "auto" takes the best that is cheap: exact inference where it is, then "strips" on
             grids, "bethe" on other pairwise functions, and "power" on the rest. Where the bracket
             of a pixel by "strips" is too wide for its middle to be an estimate, "auto" takes a
-            mixture of the phases that belief propagation finds, within the bracket, and warns of
-            it. Others: "exact" and what it picks from, "lfield", "logistic", "trw",
-            "superdifferential", "mean_field", and "sampling".
+            mixture of the phases that belief propagation finds, within the bracket; it warns of
+            brackets wider than .1. Others: "exact" and what it picks from, "lfield", "logistic",
+            "trw", "superdifferential", "mean_field", and "sampling".
         **options
             Those of the method.
 
