@@ -108,7 +108,7 @@ def test_unobserved_region_is_refused_within_the_cap() -> None:
 def test_advice_is_for_the_function_at_hand() -> None:
     pairwise, counts = ls.Cut(2, [(0, 1)], 40.0), ls.ConcaveCardinality([0.0, 40.0, 60.0, 0.0])
     for f, named in ((pairwise, True), (counts, False)):
-        for options in ({"max_iter": 64}, {"budget": 2e3}):
+        for options in ({"max_iter": 64}, {"budget": 1e6}):
             with pytest.raises(NotCoalesced, match=r"'gibbs'.* coupled_marginals") as caught:
                 sample(f, 1, "cftp", seed=0, **options)
             assert ("'swendsen_wang'" in str(caught.value)) == named
