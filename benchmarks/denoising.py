@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     lines = table(found, rows)
     tables = [Table("Error on test images, percent of the pixels", head, lines)]
     if UNKNOWN in rows:
-        columns = ["true", "estimates, one a seed", "worst distance"]
+        columns = ["true", "estimates, one per seed", "worst distance"]
         title = "Rate of the noise, from noisy images alone"
         tables.append(Table(title, columns, noise_lines(found)))
     show(tables)

@@ -323,7 +323,7 @@ def run_memory(settings: Settings, outcome: Outcome) -> None:
             "memory",
             f"memory beyond input and output, {size}x{size}",
             found["call"],
-            "bytes a pixel",
+            "bytes per pixel",
             60.0,
             f"the prepared structure besides: {found['prepare']:.3g}; {found['method']}",
         )

@@ -18,7 +18,7 @@ TRAIN = 20
 
 
 def patches(images: np.ndarray) -> np.ndarray:
-    """Return the 5 x 5 grey levels around each pixel with its row and column, one row a pixel."""
+    """Return the 5 x 5 grey levels around each pixel with its row and column, one row per pixel."""
     padded = np.pad(images, ((0, 0), (2, 2), (2, 2)), mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (5, 5), axis=(1, 2))
     places = np.indices(images.shape)[1:].reshape(2, -1).T
