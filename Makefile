@@ -78,6 +78,9 @@ check: install $(VENV)/test.stamp $(VENV)/dev.stamp
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/wish.yml
+	$(BIN)/zizmor --offline --quiet .github
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix
