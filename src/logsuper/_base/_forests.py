@@ -7,8 +7,6 @@ from scipy.sparse import coo_array
 
 from logsuper._base._types import IntArray
 
-__all__ = ["root_forest"]
-
 
 def root_forest(n: int, edges: IntArray) -> tuple[IntArray, IntArray] | None:
     """Direct the edges of a forest away from one root per tree.

@@ -28,8 +28,6 @@ from logsuper.functions import (
 )
 from logsuper.solvers._inputs import check_theta, check_tie
 
-__all__ = ["closed_form_kind", "maximize_closed_form"]
-
 _Float = NDArray[np.float64]
 _Concave = ConcaveCardinality | ConcaveOfModular
 

@@ -42,8 +42,6 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from logsuper.solvers._inputs import check_theta, check_tie
 
-__all__ = ["solve_pairwise"]
-
 _BITS = 28  # the remaining flow is kept below 2**_BITS quanta,
 _UNBOUNDED = np.int64(1) << 29  # so this capacity acts as infinite, and twice it still fits int32
 _SMALLEST_EXPONENT = -1074  # every float64 is a multiple of 2**-1074

@@ -57,8 +57,6 @@ from logsuper.functions import SubmodularFunction
 from logsuper.solvers._inputs import check_theta, check_tie
 from logsuper.solvers._wolfe import Wolfe, one_blas_thread
 
-__all__ = ["MinNormPoint", "maximize_generic", "min_norm_point_wolfe"]
-
 _Float = NDArray[np.float64]
 _Int = NDArray[np.int64]
 _Bool = NDArray[np.bool_]

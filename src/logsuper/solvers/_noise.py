@@ -34,8 +34,6 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["logistic_from_bits", "logistic_noise", "philox4x32"]
-
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
 _WEYL_0 = 0x9E3779B9
