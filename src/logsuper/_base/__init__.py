@@ -28,10 +28,12 @@ from logsuper._base._checks import check_number as check_number
 from logsuper._base._checks import check_probabilities as check_probabilities
 from logsuper._base._checks import check_size as check_size
 from logsuper._base._checks import entry as entry
+from logsuper._base._checks import first_appearances as first_appearances
 from logsuper._base._checks import first_index as first_index
 from logsuper._base._checks import frozen as frozen
 from logsuper._base._checks import is_bit as is_bit
 from logsuper._base._checks import is_single as is_single
+from logsuper._base._checks import places_of as places_of
 from logsuper._base._checks import refuse as refuse
 from logsuper._base._checks import refuse_negative as refuse_negative
 from logsuper._base._files import atomic_write as atomic_write

@@ -232,6 +232,20 @@ def add_up(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     return np.asarray(np.bincount(index, values, minlength=size), dtype=np.float64)
 
 
+def places_of(elements: IntArray, n: int) -> IntArray:
+    """Return, for each of n elements, its place in a list of distinct ones; -1 if not in it."""
+    place = np.full(n, -1, dtype=np.int64)
+    place[elements] = np.arange(len(elements))
+    return place
+
+
+def first_appearances(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Return where the distinct keys appear first, in that order, and which of them each key is."""
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], places_of(order, len(order))[which.ravel()]
+
+
 def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
     """Return the index of the first true entry."""
     return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))

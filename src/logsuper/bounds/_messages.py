@@ -19,7 +19,7 @@ from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 from scipy.special import expit
 
-from logsuper._base import FloatArray, add_up
+from logsuper._base import FloatArray, add_up, places_of
 from logsuper.solvers import kernels
 from logsuper.structures import Pairwise
 
@@ -122,8 +122,7 @@ class Messages:
 
         links = (np.ones(len(self.source)), (self.source, self.target))
         graph = csr_array(links, shape=(self.n, self.n))
-        place = np.empty(self.n, dtype=np.int64)
-        place[reverse_cuthill_mckee(graph, symmetric_mode=True)] = np.arange(self.n)
+        place = places_of(reverse_cuthill_mckee(graph, symmetric_mode=True), self.n)
         first = np.arange(self.n)
         ends = place[self.source], place[self.target]
         np.minimum.at(first, np.maximum(*ends), np.minimum(*ends))

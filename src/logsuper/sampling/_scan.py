@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray, places_of
 from logsuper.functions import Evaluated, SubmodularFunction, Walk, split_modular
 from logsuper.sampling._budget import PIECE, Meter
 from logsuper.sampling._inputs import Bits
@@ -200,8 +200,7 @@ class PairwiseScan(Scan):
     def _rows(self) -> csr_array:
         """The weights by position in the scan; neighbours within a row in order of index."""
         i, j = np.concatenate([self._pairwise.edges, self._pairwise.edges[:, ::-1]]).T
-        position = np.empty(self.n, dtype=np.int64)
-        position[self._order] = np.arange(self.n)
+        position = places_of(self._order, self.n)
         sort = np.lexsort((j, position[i]))
         weights = np.tile(self._pairwise.weights, 2)[sort]
         start = np.concatenate([[0], np.cumsum(np.bincount(position[i], minlength=self.n))])

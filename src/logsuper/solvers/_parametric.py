@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base import FloatArray, check_limit, count_threads, refuse
+from logsuper._base import FloatArray, check_limit, count_threads, places_of, refuse
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
@@ -196,8 +196,7 @@ def _divide(
     while open_regions.any():
         levels += 1
         active = np.flatnonzero(open_regions)
-        rank = np.empty(n, dtype=np.int64)
-        rank[order] = np.arange(n)
+        rank = places_of(order, n)
         gains = np.empty(len(active))
         chosen = np.empty((len(active), n), dtype=np.uint8)
         block = max(1, _BLOCK // n)
