@@ -40,6 +40,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from logsuper._base import refuse
 from logsuper.solvers._inputs import check_theta, check_tie
 
 _BITS = 28  # the remaining flow is kept below 2**_BITS quanta,
@@ -124,8 +125,9 @@ def _checked_edges(
         ends = np.empty((0, 2), dtype=np.int64)
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise ValueError(f"edges must be integers of shape (E, 2), got {ends.dtype} {ends.shape}")
-    if ends.size and (ends.min() < 0 or ends.max() >= n_nodes):
-        bad = int(np.argmax(((ends < 0) | (ends >= n_nodes)).any(axis=1)))
+    outside = ((ends < 0) | (ends >= n_nodes)).any(axis=1)
+    if outside.any():
+        bad = int(outside.argmax())
         raise ValueError(f"edges[{bad}] = {ends[bad].tolist()} is outside 0..{n_nodes - 1}")
     cost = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     if ends.shape[0] == 0 and cost.size == 0:
@@ -135,11 +137,8 @@ def _checked_edges(
             f"weights must have shape ({count}, {ends.shape[0]}) or (1, {ends.shape[0]}), "
             f"got {np.shape(weights)}"
         )
-    if not np.all((cost >= 0) & np.isfinite(cost)):
-        row, column = np.argwhere(~((cost >= 0) & np.isfinite(cost)))[0]
-        raise ValueError(
-            f"weights[{row}, {column}] = {cost[row, column]} must be finite and not negative"
-        )
+    legal = (cost >= 0) & np.isfinite(cost)
+    refuse(~legal, cost, "weights", "must be finite and not negative", " ")
     ends = np.sort(ends.astype(np.int64), axis=1)
     proper = ends[:, 0] < ends[:, 1]
     if not proper.all():
@@ -181,17 +180,6 @@ class _Residual:
         heads = np.concatenate([self.head[forward], self.tail[backward]])
         return _search(n, tails, heads, up), _search(n, heads, tails, down)
 
-    def open_arcs(
-        self,
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Arcs with a positive residual capacity, digits and remainder together."""
-        more = self.rest > 0
-        return (
-            (self.link > 0) | (self.link_rest > 0),
-            (self.forward > 0) | more,
-            (self.backward > 0) | more,
-        )
-
     def cut_rest(self, inside: NDArray[np.bool_]) -> float:
         """Sum of the remainders on the arcs that leave a set around the source."""
         link = np.where(self.side > 0, ~inside, inside & (self.side < 0))
@@ -200,11 +188,8 @@ class _Residual:
 
     def release(self, bound: float) -> None:
         """Treat arcs whose residual capacity exceeds the remaining flow as infinite."""
-        for digits, rest in (
-            (self.link, self.link_rest),
-            (self.forward, self.rest),
-            (self.backward, self.rest),
-        ):
+        parts = (self.link, self.link_rest), (self.forward, self.rest), (self.backward, self.rest)
+        for digits, rest in parts:
             free = np.ldexp(digits.astype(np.float64), self.exponent) + rest > bound
             digits[free] = _UNBOUNDED
         self.link_rest[self.link >= _UNBOUNDED] = 0.0
@@ -238,16 +223,15 @@ class _Residual:
 
     def refine(self, exponent: int) -> None:
         """Reduce the quantum: move digits from the remainders to the integers."""
-        fine = np.floor(np.ldexp(self.rest, -exponent)).astype(np.int64)
-        self.rest -= np.ldexp(fine.astype(np.float64), exponent)
-        link_fine = np.floor(np.ldexp(self.link_rest, -exponent)).astype(np.int64)
+        link_fine, fine = (
+            np.floor(np.ldexp(rest, -exponent)).astype(np.int64)
+            for rest in (self.link_rest, self.rest)
+        )
         self.link_rest -= np.ldexp(link_fine.astype(np.float64), exponent)
+        self.rest -= np.ldexp(fine.astype(np.float64), exponent)
         shift = self.exponent - exponent
-        for digits, extra in (
-            (self.link, link_fine),
-            (self.forward, fine),
-            (self.backward, fine),
-        ):
+        parts = (self.link, link_fine), (self.forward, fine), (self.backward, fine)
+        for digits, extra in parts:
             # After a large reduction, only zeros (and unbounded arcs) are left to be shifted.
             finite = digits < _UNBOUNDED
             shifted = np.ldexp(digits[finite].astype(np.float64), shift).astype(np.int64)
@@ -269,10 +253,7 @@ class _Residual:
         )
         sent = _entries(maximum_flow(graph, source, sink).flow, tails, heads)
         m = self.tail.size
-        for digits, amount in (
-            (self.forward, sent[:m]),
-            (self.backward, -sent[:m]),
-        ):
+        for digits, amount in ((self.forward, sent[:m]), (self.backward, -sent[:m])):
             digits -= np.where(digits < _UNBOUNDED, amount, 0)
         for nodes, amount in ((up, sent[m : m + up.size]), (down, sent[m + up.size :])):
             self.link[nodes] -= np.where(self.link[nodes] < _UNBOUNDED, amount, 0)
@@ -346,11 +327,15 @@ def _solve(
             break
         state.refine(max(_SMALLEST_EXPONENT, int(np.frexp(bound)[1]) - _BITS))
         state.push()
-        has = (state.link > 0, state.forward > 0, state.backward > 0)
-        from_source, to_sink = state.reach(*has)
+        from_source, to_sink = state.reach(state.link > 0, state.forward > 0, state.backward > 0)
         bound = min(state.cut_rest(from_source), state.cut_rest(~to_sink))
     if undecided:
         # The flow is maximum: the arcs with residual capacity give the smallest and largest cut.
-        from_source, to_sink = state.reach(*state.open_arcs())
+        more = state.rest > 0
+        from_source, to_sink = state.reach(
+            (state.link > 0) | (state.link_rest > 0),
+            (state.forward > 0) | more,
+            (state.backward > 0) | more,
+        )
         labels[state.node] = ~to_sink if largest else from_source
     return labels

@@ -16,6 +16,7 @@ from logsuper.solvers._flow import Flow
 from logsuper.solvers._inputs import check_theta
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
+from logsuper.solvers._problems import Problems
 from logsuper.structures import structure_of
 
 # Tolerated duality gap, relative to half the squared norm of the point (or of the field).
@@ -95,9 +96,9 @@ def _points(
     closed = Direct.has_closed_form([f])
     flow = None if closed else Flow.build(structure_of(f), limit)
     if flow is not None and flow.simple and kernels() is not None:
-        one = np.ones((1, 1))
+        problems = _problems(fields)
         # The tolerance is relative to the kernel's fields, which include modular terms of f.
-        return _judge(*flow.min_norm(fields, one, threads, limit), flow.field(fields, one))
+        return _judge(*flow.min_norm(problems, threads, limit), flow.field(problems))
     if flow is not None or closed:
         return _judge(*_divide_all(f, fields, flow, threads, limit), fields)
     if unit_of(f, fields) != 1.0:  # to Wolfe's algorithm, an underflow looks like convergence
@@ -110,6 +111,11 @@ def _points(
         np.array([p.iterations for p in points], dtype=np.int64),
         np.array([p.converged for p in points], dtype=np.bool_),
     )
+
+
+def _problems(fields: FloatArray) -> Problems:
+    """Return the problems of a single function of weight 1."""
+    return Problems(fields, np.ones((1, 1)), None, len(fields))
 
 
 def _rescaled(
@@ -158,13 +164,12 @@ def _divide_all(
     threads: int,
     limit: int | None,
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    one = np.ones((1, 1))
     direct = Direct([f])
 
     def solve(batch: FloatArray) -> NDArray[np.uint8]:
         if flow is not None:
-            return flow.maximize(batch, one, None, len(batch), "min", threads, limit)[0]
-        return direct.maximize(batch, one, len(batch), "min")[0]
+            return flow.maximize(_problems(batch), "min", threads, limit)[0]
+        return direct.maximize(_problems(batch), "min")[0]
 
     s = np.empty_like(fields)
     gaps = np.empty(len(fields))
