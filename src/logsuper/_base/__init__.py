@@ -55,6 +55,8 @@ from logsuper._base._random import as_keys as as_keys
 from logsuper._base._random import stream_key as stream_key
 from logsuper._base._threads import count_threads as count_threads
 from logsuper._base._types import EPS as EPS
+from logsuper._base._types import Bits as Bits
+from logsuper._base._types import BoolArray as BoolArray
 from logsuper._base._types import FloatArray as FloatArray
 from logsuper._base._types import IntArray as IntArray
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base._types import FloatArray, IntArray
+from logsuper._base._types import BoolArray, FloatArray, IntArray
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -246,7 +246,7 @@ def first_appearances(keys: IntArray) -> tuple[IntArray, IntArray]:
     return first[order], places_of(order, len(order))[which.ravel()]
 
 
-def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+def first_index(mask: BoolArray) -> tuple[int, ...]:
     """Return the index of the first true entry."""
     return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
 
@@ -279,9 +279,7 @@ def as_floats(values: ArrayLike, name: str) -> FloatArray:
     return np.asarray(as_numeric(values, name), dtype=np.float64, order="C")
 
 
-def refuse(
-    bad: NDArray[np.bool_], values: NDArray[Any], name: str, why: str, link: str = ": "
-) -> None:
+def refuse(bad: BoolArray, values: NDArray[Any], name: str, why: str, link: str = ": ") -> None:
     """Raise a ValueError that names the first entry for which `bad` is true."""
     if np.any(bad):
         index = first_index(bad)

@@ -11,10 +11,9 @@ import dataclasses
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, BoolArray, FloatArray
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import Pairwise, pairwise_of
 
@@ -116,7 +115,7 @@ class Controls:
     _crowds: _Crowds
 
     @classmethod
-    def learn(cls, f: SubmodularFunction, y: NDArray[np.uint8]) -> Controls:
+    def learn(cls, f: SubmodularFunction, y: Bits) -> Controls:
         """Choose the control variates for f from some of its maximisers, the rows of y."""
         field = -f.gains(y).mean(axis=0)
         pairwise = pairwise_of(f)
@@ -181,7 +180,7 @@ class _Crowds:
     mean: float
 
     @classmethod
-    def of(cls, f: SubmodularFunction, on: NDArray[np.bool_]) -> _Crowds:
+    def of(cls, f: SubmodularFunction, on: BoolArray) -> _Crowds:
         sets = np.stack([on, ~on]).astype(np.float64)
         f_on, f_off, f_all = (float(v) for v in f(np.stack([*sets, np.ones(f.n)])))
         w = max(0.0, (f_on + f_off - f_all) / 2.0)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from logsuper._base import FloatArray, IntArray, Seed, as_generator, check_integer
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray, Seed, as_generator, check_integer
 from logsuper._base import check_choice as check_choice
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import Prepared, prepare
@@ -68,7 +67,7 @@ class Batch(NamedTuple):
     """Some whole blocks of draws: noise (M, n), maximisers (M, n), values (M,), sizes of blocks."""
 
     z: FloatArray
-    y: NDArray[np.uint8]
+    y: Bits
     values: FloatArray
     sizes: IntArray
 
@@ -189,6 +188,6 @@ def frequency_error(mean: FloatArray, count: float) -> FloatArray:
     return np.asarray(np.sqrt(padded * (1.0 - padded) / count))
 
 
-def seldom(mean: FloatArray, count: float) -> NDArray[np.bool_]:
+def seldom(mean: FloatArray, count: float) -> BoolArray:
     """Tell which frequencies come from fewer than ten draws that differ from the others."""
     return np.asarray(np.minimum(mean, 1.0 - mean) * count < 10.0)

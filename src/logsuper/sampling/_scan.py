@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from logsuper._base import FloatArray, IntArray, places_of
+from logsuper._base import Bits, FloatArray, IntArray, places_of
 from logsuper.functions import Evaluated, SubmodularFunction, Walk, split_modular
 from logsuper.sampling._budget import PIECE, Meter
-from logsuper.sampling._inputs import Bits
 from logsuper.solvers import kernels, logistic_noise
 from logsuper.structures import Image, Pairwise, image_of, pairwise_of
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, FloatArray
 from logsuper.functions import Cut, PairwiseGraph, SubmodularFunction, Sum
 from logsuper.solvers._precision import report, solve_exactly
 from logsuper.solvers._problems import Problems, some_rows
@@ -13,9 +12,7 @@ from logsuper.solvers._results import finite_dot
 from logsuper.structures import Structure
 
 
-def maximize_exactly(
-    structure: Structure, problems: Problems, tie: str | None
-) -> NDArray[np.uint8]:
+def maximize_exactly(structure: Structure, problems: Problems, tie: str | None) -> Bits:
     """Return maximisers for float64 weights of any size; warn about rounding of sums."""
     n = structure.n
     y = np.empty((problems.size, n), dtype=np.uint8)
@@ -44,7 +41,7 @@ def _conditioned(
     weights: FloatArray,
     alpha: FloatArray,
     tie: str | None,
-) -> tuple[NDArray[np.uint8], float]:
+) -> tuple[Bits, float]:
     """Solve for the elements without an infinite field; return also a bound on the loss.
 
     Conditioning removes large terms, for instance the items that a fixed element covers, which
@@ -63,9 +60,7 @@ def _conditioned(
     return y, 2.0 * whole.error
 
 
-def evaluate(
-    structure: Structure, y: NDArray[np.uint8], problems: Problems
-) -> tuple[FloatArray, FloatArray]:
+def evaluate(structure: Structure, y: Bits, problems: Problems) -> tuple[FloatArray, FloatArray]:
     """Return the values and statistics of given labels."""
     first, second = structure.edges.T
     cut = (y[:, first] != y[:, second]).astype(np.float64)

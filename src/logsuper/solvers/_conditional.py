@@ -21,11 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.special import expit
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import Bits, FloatArray, IntArray
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._any_size import tilted
 from logsuper.solvers._direct import weighted_sum
@@ -42,7 +41,6 @@ _LEAST = 2.0**-24
 # Bytes of samples kept in memory at a time.
 _SAMPLE_BYTES = 1 << 26
 
-Bits = NDArray[np.uint8]
 Add = Callable[[Bits, int], None]
 
 

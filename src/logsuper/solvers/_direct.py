@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, FloatArray, IntArray
 from logsuper.functions import SubmodularFunction, Sum, split_modular
 from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
 from logsuper.solvers._min_norm import maximize_generic
@@ -31,9 +30,7 @@ class Direct:
         """Return whether every weighted sum of the functions can be maximised by sorting."""
         return closed_form_kind(Sum([(1.0, f) for f in functions])) is not None
 
-    def maximize(
-        self, problems: Problems, tie: str | None
-    ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray]:
+    def maximize(self, problems: Problems, tie: str | None) -> tuple[Bits, FloatArray, FloatArray]:
         y = np.empty((problems.size, self.n), dtype=np.uint8)
         values = np.empty(problems.size)
         fields = np.broadcast_to(problems.theta, y.shape)
@@ -65,7 +62,7 @@ class Direct:
         return Perturbed(mean, stats, values, kept)
 
     @property
-    def edges(self) -> NDArray[np.int64]:
+    def edges(self) -> IntArray:
         """No edge has a weight of its own."""
         return np.empty((0, 2), dtype=np.int64)
 

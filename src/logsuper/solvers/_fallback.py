@@ -40,7 +40,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from logsuper._base import refuse
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray, refuse
 from logsuper.solvers._inputs import check_theta, check_tie
 
 _BITS = 28  # the remaining flow is kept below 2**_BITS quanta,
@@ -50,9 +50,6 @@ _LARGE = 2.0**960  # problems with larger numbers are scaled down first, to avoi
 _SLACK = 1.0 + 1e-9  # covers the rounding of sums of up to a few million non-negative terms
 _STACK = 1 << 16  # number of nodes and edges that are stacked into one graph
 
-_Float = NDArray[np.float64]
-_Int = NDArray[np.int64]
-
 
 def solve_pairwise(
     n_nodes: int,
@@ -60,7 +57,7 @@ def solve_pairwise(
     weights: ArrayLike,
     theta: ArrayLike,
     tie: str | None = None,
-) -> NDArray[np.uint8]:
+) -> Bits:
     r"""Maximise :math:`\theta^\top y - \sum_e w_e |y_i - y_j|`, exactly, for a batch of fields.
 
     Parameters
@@ -118,7 +115,7 @@ def solve_pairwise(
 
 def _checked_edges(
     n_nodes: int, edges: ArrayLike, weights: ArrayLike, count: int
-) -> tuple[_Int, _Float]:
+) -> tuple[IntArray, FloatArray]:
     """Check edges and weights; drop loops, and sum the weights of repeated edges."""
     ends = np.asarray(edges)
     if ends.size == 0:
@@ -159,20 +156,20 @@ class _Residual:
     connected to at most one terminal: to the source if ``side`` is 1, to the sink if it is -1.
     """
 
-    node: _Int  # the caller's index of the node
-    side: _Int
-    link: _Int  # digits of the terminal arc
-    link_rest: _Float  # remainder of the terminal arc, below the quantum
-    tail: _Int
-    head: _Int
-    forward: _Int  # digits of tail -> head
-    backward: _Int  # digits of head -> tail
-    rest: _Float  # remainder of both directions, equal since a flow changes digits only
+    node: IntArray  # the caller's index of the node
+    side: IntArray
+    link: IntArray  # digits of the terminal arc
+    link_rest: FloatArray  # remainder of the terminal arc, below the quantum
+    tail: IntArray
+    head: IntArray
+    forward: IntArray  # digits of tail -> head
+    backward: IntArray  # digits of head -> tail
+    rest: FloatArray  # remainder of both directions, equal since a flow changes digits only
     exponent: int = 0
 
     def reach(
-        self, link: NDArray[np.bool_], forward: NDArray[np.bool_], backward: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        self, link: BoolArray, forward: BoolArray, backward: BoolArray
+    ) -> tuple[BoolArray, BoolArray]:
         """Return the nodes that the source reaches, and that reach the sink, by marked arcs."""
         n = self.node.size
         up, down = link & (self.side > 0), link & (self.side < 0)
@@ -180,7 +177,7 @@ class _Residual:
         heads = np.concatenate([self.head[forward], self.tail[backward]])
         return _search(n, tails, heads, up), _search(n, heads, tails, down)
 
-    def cut_rest(self, inside: NDArray[np.bool_]) -> float:
+    def cut_rest(self, inside: BoolArray) -> float:
         """Sum of the remainders on the arcs that leave a set around the source."""
         link = np.where(self.side > 0, ~inside, inside & (self.side < 0))
         across = inside[self.tail] != inside[self.head]
@@ -195,7 +192,7 @@ class _Residual:
         self.link_rest[self.link >= _UNBOUNDED] = 0.0
         self.rest[(self.forward >= _UNBOUNDED) & (self.backward >= _UNBOUNDED)] = 0.0
 
-    def settle(self, labels: NDArray[np.uint8]) -> bool:
+    def settle(self, labels: Bits) -> bool:
         """Write the labels of decided nodes and drop them; return whether any node is left."""
         ones, zeros = self.reach(
             self.link >= _UNBOUNDED, self.forward >= _UNBOUNDED, self.backward >= _UNBOUNDED
@@ -259,23 +256,25 @@ class _Residual:
             self.link[nodes] -= np.where(self.link[nodes] < _UNBOUNDED, amount, 0)
 
 
-def _csr(values: NDArray[Any], rows: _Int, columns: _Int, size: int) -> scipy.sparse.csr_array:
+def _csr(
+    values: NDArray[Any], rows: IntArray, columns: IntArray, size: int
+) -> scipy.sparse.csr_array:
     """Return a square sparse matrix with 32-bit indices, as the graph routines require."""
     place = rows.astype(np.int32), columns.astype(np.int32)
     return scipy.sparse.csr_array((values, place), shape=(size, size))
 
 
-def _entries(matrix: scipy.sparse.csr_array, rows: _Int, columns: _Int) -> _Int:
+def _entries(matrix: scipy.sparse.csr_array, rows: IntArray, columns: IntArray) -> IntArray:
     """Return stored entries of a sparse matrix (scipy's own indexing varies by version)."""
     matrix.sort_indices()
     n = matrix.shape[1]
     stored = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     place = np.searchsorted(stored * n + matrix.indices, rows * n + columns)
-    entries: _Int = matrix.data[place].astype(np.int64)
+    entries: IntArray = matrix.data[place].astype(np.int64)
     return entries
 
 
-def _search(n: int, tails: _Int, heads: _Int, starts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _search(n: int, tails: IntArray, heads: IntArray, starts: BoolArray) -> BoolArray:
     """Mark the nodes that can be reached from any start along the arcs."""
     first = np.flatnonzero(starts)
     ones = np.ones(tails.size + first.size, dtype=np.int8)
@@ -288,8 +287,8 @@ def _search(n: int, tails: _Int, heads: _Int, starts: NDArray[np.bool_]) -> NDAr
 
 
 def _solve(
-    tail: _Int, head: _Int, weight: _Float, theta: _Float, largest: bool
-) -> NDArray[np.uint8]:
+    tail: IntArray, head: IntArray, weight: FloatArray, theta: FloatArray, largest: bool
+) -> Bits:
     """Solve one graph; see the module's docstring for the scheme."""
     n = theta.size
     top = max(

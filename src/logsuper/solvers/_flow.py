@@ -6,9 +6,8 @@ import functools
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray
 from logsuper.solvers._any_size import evaluate, maximize_exactly, tilted
 from logsuper.solvers._fallback_kernel import FallbackKernel
 from logsuper.solvers._native import kernels
@@ -83,7 +82,7 @@ class Flow:
         return "graph" if self.grid is None else "grid"
 
     @property
-    def edges(self) -> NDArray[np.int64]:
+    def edges(self) -> IntArray:
         """The edges of all cuts in order of first appearance, which is that of ``edge_weights``."""
         return self.structure.edges
 
@@ -98,7 +97,7 @@ class Flow:
         return self if self._holed is None else Flow(self.structure, on_grid=False)
 
     @functools.cached_property
-    def _few(self) -> tuple[NDArray[np.int64], FloatArray]:
+    def _few(self) -> tuple[IntArray, FloatArray]:
         """Elements with a modular term and these terms, if at most n / 8 elements have one.
 
         Such as the neighbours of elements fixed by conditioning; the kernel then adds the terms to
@@ -111,12 +110,12 @@ class Flow:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
 
     @functools.cached_property
-    def _shifted(self) -> NDArray[np.int64]:
+    def _shifted(self) -> IntArray:
         """The kernel's nodes of the elements in `_few`."""
         return self._few[0] if self.grid is None else self.grid.to_pixels(self._few[0])
 
     @functools.cached_property
-    def _grid_order(self) -> NDArray[np.int64] | None:
+    def _grid_order(self) -> IntArray | None:
         """Index in `edges` of each edge of the grid kernel, -1 if absent; None if identical."""
         assert self.grid is not None
         kernel_edges, edges = self.grid.edges(), self.grid.to_pixels(self.edges)
@@ -140,7 +139,7 @@ class Flow:
 
     def maximize(
         self, problems: Problems, tie: str | None, threads: int, memory_limit: int | None = None
-    ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray]:
+    ) -> tuple[Bits, FloatArray, FloatArray]:
         wide = tie is not None  # ties are only meaningful at the highest precision
         arrays = problems.size * self.n * self._bytes_per_label + self._copies(problems)
         workers = min(threads, problems.size)
@@ -161,7 +160,7 @@ class Flow:
 
     def _run(
         self, problems: Problems, wide: bool, tie: str | None, threads: int, memory: int
-    ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray, FloatArray]:
+    ) -> tuple[Bits, FloatArray, FloatArray, FloatArray]:
         """Return labels, values and statistics from the kernel, and the precision it used."""
         theta, alpha, factors, count = problems
         y = np.empty((count, self.n), dtype=np.uint8)
@@ -200,7 +199,7 @@ class Flow:
 
     def _too_coarse(
         self, own: FloatArray, alpha: FloatArray, precision: FloatArray, wide: bool
-    ) -> NDArray[np.bool_]:
+    ) -> BoolArray:
         """Return which problems were solved with integers too coarse for their fields."""
         coarse = precision[:, 1] > 0
         if self._aux_of:
@@ -296,7 +295,7 @@ class Flow:
 
     def min_norm(
         self, problems: Problems, threads: int, memory_limit: int | None = None
-    ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
         """Return the min-norm points, gaps and numbers of levels; requires no auxiliary nodes."""
         if self._on_list is not self:
             return self._on_list.min_norm(problems, threads, memory_limit)
@@ -342,7 +341,7 @@ class Flow:
         tail = np.ones((*factors.shape[:2], others))
         return np.ascontiguousarray(np.concatenate([factors, tail], axis=2))
 
-    def couplings(self, problems: Problems) -> tuple[NDArray[np.int64], FloatArray]:
+    def couplings(self, problems: Problems) -> tuple[IntArray, FloatArray]:
         """Return the weights of the cuts, with one row per problem, or one row for all (P = 1).
 
         On a grid: offsets (O,) between the ends of edges, and weights (P, O, n) at their first
@@ -379,7 +378,7 @@ class Flow:
             cost = cost + alpha[:, self._aux_of] @ self._aux_unary[:, : self.n]
         return np.asarray(np.where(on, cost, 0.0).sum(axis=1))
 
-    def _add_others(self, y: NDArray[np.uint8], stats: FloatArray) -> None:
+    def _add_others(self, y: Bits, stats: FloatArray) -> None:
         """Add the functions with auxiliary nodes to the statistics."""
         for k, other in self.structure.others:
             stats[:, k] += other(y)

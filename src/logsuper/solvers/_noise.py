@@ -34,7 +34,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base import check_integer
+from logsuper._base import FloatArray, check_integer
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
@@ -84,7 +84,7 @@ def philox4x32(counter: Sequence[ArrayLike], key: Sequence[int]) -> NDArray[np.u
     return np.stack(np.broadcast_arrays(c0, c1, c2, c3), axis=-1).astype(np.uint32)
 
 
-def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
+def logistic_from_bits(bits: ArrayLike) -> FloatArray:
     r"""Turn 32-bit words into standard logistic numbers, ``log((r + 1/2) / (2**32 - r - 1/2))``.
 
     The arithmetic is that of the kernel, step by step in single precision, so that both give the
@@ -135,9 +135,7 @@ def _as_single(word: NDArray[np.uint32]) -> NDArray[np.float32]:
     return np.atleast_1d(high * np.float32(65536) + (low + np.float32(0.5))).reshape(word.shape)
 
 
-def logistic_noise(
-    key: int, problems: ArrayLike, samples: ArrayLike, n: int
-) -> NDArray[np.float64]:
+def logistic_noise(key: int, problems: ArrayLike, samples: ArrayLike, n: int) -> FloatArray:
     """Draw the standard logistic noise of given problems and samples.
 
     Parameters

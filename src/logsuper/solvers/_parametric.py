@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from logsuper._base import FloatArray, check_limit, count_threads, places_of, refuse
+from logsuper._base import Bits, FloatArray, IntArray, check_limit, count_threads, places_of, refuse
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
@@ -24,7 +24,7 @@ _RELATIVE_GAP = 1e-10
 # Float64 numbers in the fields of one level that are kept in memory at a time.
 _BLOCK = 1 << 23
 
-Solver = Callable[[FloatArray], NDArray[np.uint8]]
+Solver = Callable[[FloatArray], Bits]
 
 
 def min_norm_point(
@@ -127,9 +127,7 @@ def _rescaled(
     return dataclasses.replace(found, s=found.s * unit, gap=found.gap * unit * unit)
 
 
-def _judge(
-    s: FloatArray, gaps: FloatArray, levels: NDArray[np.int64], fields: FloatArray
-) -> MinNormPoint:
+def _judge(s: FloatArray, gaps: FloatArray, levels: IntArray, fields: FloatArray) -> MinNormPoint:
     wanted = _RELATIVE_GAP * np.maximum((s**2).sum(axis=1), (fields**2).sum(axis=1)) / 2
     converged = gaps <= wanted
     finite = np.isfinite(gaps + wanted)
@@ -163,10 +161,10 @@ def _divide_all(
     flow: Flow | None,
     threads: int,
     limit: int | None,
-) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+) -> tuple[FloatArray, FloatArray, IntArray]:
     direct = Direct([f])
 
-    def solve(batch: FloatArray) -> NDArray[np.uint8]:
+    def solve(batch: FloatArray) -> Bits:
         if flow is not None:
             return flow.maximize(_problems(batch), "min", threads, limit)[0]
         return direct.maximize(_problems(batch), "min")[0]
@@ -221,7 +219,7 @@ def _divide(
             for r, level in zip(rows, tau, strict=True):
                 s[order[bounds[r] : bounds[r + 1]]] = level
 
-        pieces: list[NDArray[np.int64]] = []
+        pieces: list[IntArray] = []
         still: list[bool] = []
         place = dict(zip(active.tolist(), range(len(active)), strict=True))
         for r in range(len(bounds) - 1):

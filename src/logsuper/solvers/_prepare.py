@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from logsuper._base import (
+    Bits,
     FloatArray,
+    IntArray,
     Seed,
     as_list,
     check_flag,
@@ -106,7 +108,7 @@ class Prepared:
         return self._solver.name
 
     @property
-    def edges(self) -> NDArray[np.int64]:
+    def edges(self) -> IntArray:
         """The edges (E, 2) of all cuts, in the order that ``edge_weights`` refers to."""
         return self._solver.edges
 
@@ -307,7 +309,7 @@ class Prepared:
         field, weights, factors, _ = problems
         key, names = noise.key, noise.numbers
 
-        def draw(first: int, size: int) -> NDArray[np.uint8]:
+        def draw(first: int, size: int) -> Bits:
             found = self.perturb(field, weights, size, key, True, factors, first, names, n_jobs)
             assert found.samples is not None
             return found.samples
