@@ -16,6 +16,7 @@ from logsuper._base._checks import as_members as as_members
 from logsuper._base._checks import as_numeric as as_numeric
 from logsuper._base._checks import as_vector as as_vector
 from logsuper._base._checks import check_binary as check_binary
+from logsuper._base._checks import check_budget as check_budget
 from logsuper._base._checks import check_callback as check_callback
 from logsuper._base._checks import check_choice as check_choice
 from logsuper._base._checks import check_confidence as check_confidence

@@ -79,6 +79,14 @@ def check_confidence(confidence: object) -> float:
     return level
 
 
+def check_budget(budget: object) -> float:
+    """Return a number of operations, which must be positive."""
+    number = check_number(budget, "budget")
+    if number <= 0:
+        raise ValueError(f"budget must be a positive number of operations, got {number:g}")
+    return number
+
+
 def as_float(values: ArrayLike, name: str) -> FloatArray:
     """Return a new float64 array of finite numbers; the error names the first other entry."""
     raw = as_numeric(values, name)

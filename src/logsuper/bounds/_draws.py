@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -10,9 +9,8 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from logsuper._base import Bits, BoolArray, FloatArray, IntArray, Seed, as_generator, check_integer
-from logsuper._base import check_choice as check_choice
 from logsuper.functions import SubmodularFunction
-from logsuper.solvers import Prepared, prepare
+from logsuper.solvers import prepare
 from logsuper.structures import pairwise_of
 
 # Ten independent blocks give a standard error; a hundred strata are about as good as any number.
@@ -72,25 +70,11 @@ class Batch(NamedTuple):
     sizes: IntArray
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
-    """A function that is maximised under noise, some blocks at a time.
+    """A function that is maximised under noise, some blocks at a time."""
 
-    Attributes
-    ----------
-    prepared : Prepared
-    rng : numpy Generator
-    n_jobs : int or None
-    """
-
-    prepared: Prepared
-    rng: np.random.Generator
-    n_jobs: int | None
-
-    @classmethod
-    def of(cls, f: SubmodularFunction, seed: Seed, n_jobs: int | None) -> Draws:
-        """Prepare f."""
-        return cls(prepare([f]), as_generator(seed), n_jobs)
+    def __init__(self, f: SubmodularFunction, seed: Seed, n_jobs: int | None) -> None:
+        self.prepared, self.rng, self.n_jobs = prepare([f]), as_generator(seed), n_jobs
 
     def solve(
         self, sizes: IntArray, design: Design, transform: Transform = logit

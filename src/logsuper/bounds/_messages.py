@@ -13,6 +13,7 @@ IEEE Transactions on Information Theory 51, 2005.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
@@ -35,6 +36,14 @@ _NEWTON_STEPS = 40  # at most
 _DAMPING, _DAMPING_AT_ONCE = 0.75, 0.5
 # Odds of messages and beliefs up to the exponential of this, and their products, are float64.
 _LARGEST_ODDS = 300.0
+
+
+class Effort(NamedTuple):
+    """Limits on the phases of a search for messages; any effort gives a bound."""
+
+    sweeps: int
+    newton_steps: int
+    steps: int  # of the outer search of a method
 
 
 class Messages:

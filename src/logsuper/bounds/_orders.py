@@ -162,8 +162,6 @@ def _postorder(order: IntArray, scopes: Scopes) -> tuple[IntArray, Scopes]:
         turn.append(top)
         stack.extend(children[top])
     turn.reverse()
-    place = [0] * len(turn)
-    for new, old in enumerate(turn):
-        place[old] = new
+    place = places_of(np.array(turn, dtype=np.int64), len(turn)).tolist()
     renamed = [sorted((place[s] for s in scopes[old]), reverse=True) for old in turn]
     return order[turn], renamed

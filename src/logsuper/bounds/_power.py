@@ -179,7 +179,7 @@ def _run(
     if power is not None and not 0.0 < power < 1.0:
         raise ValueError(f"a must lie strictly between 0 and 1, got {power:g}")
     count = check_samples(samples, _LEAST)
-    draws = Draws.of(f, seed, n_jobs)
+    draws = Draws(f, seed, n_jobs)
     pilot = min(_PILOT, count // 10)
     [first] = draws.solve(np.array([pilot]), latin_hypercube)
     # nothing and everything count as well: the law of the draws must not miss what a pilot did

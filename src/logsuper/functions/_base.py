@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -311,6 +311,13 @@ class SubmodularFunction(ABC):
         point = np.zeros(self.n)
         point[elements] = values
         return Rest(self._condition(free, point), float(self(point)))
+
+    @classmethod
+    def _built(cls, *parts: Any) -> Self:
+        """Return a function from checked parts, by the `_build` of its family."""
+        other: Any = object.__new__(cls)
+        other._build(*parts)
+        return other  # type: ignore[no-any-return]
 
     def _in_blocks(
         self,

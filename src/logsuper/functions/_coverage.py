@@ -98,9 +98,8 @@ class Coverage(GroupedFunction):
         member = places_of(free, self.n)[self.member]
         left = (member >= 0) & ~covered[self.group]
         number = np.cumsum(~covered) - 1
-        other = object.__new__(Coverage)
-        other._build(len(free), number[self.group[left]], member[left], self.weights[~covered])
-        return other
+        group, weights = number[self.group[left]], self.weights[~covered]
+        return Coverage._built(len(free), group, member[left], weights)
 
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
         # an item is missed if all elements that cover it are off

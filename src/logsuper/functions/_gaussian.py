@@ -94,9 +94,7 @@ class LogDet(SubmodularFunction):
         if len(given) and len(free):
             cross = self.K[np.ix_(given, free)]
             block = block - cross.T @ np.linalg.solve(self.K[np.ix_(given, given)], cross)
-        other = object.__new__(LogDet)
-        other._build((block + block.T) / 2.0)
-        return other
+        return LogDet._built((block + block.T) / 2.0)
 
     def _row_cost(self) -> float:
         return self.n**2 + self.n**3 / 30.0
@@ -158,9 +156,9 @@ class GaussianInformation(SubmodularFunction):
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         on, off = np.flatnonzero(point), np.setdiff1d(np.flatnonzero(point == 0), free)
-        other = object.__new__(GaussianInformation)
-        other._build(self._inside._given(free, on), self._outside._given(free, off))
-        return other
+        return GaussianInformation._built(
+            self._inside._given(free, on), self._outside._given(free, off)
+        )
 
     def _row_cost(self) -> float:
         return 2.0 * self._inside._row_cost()

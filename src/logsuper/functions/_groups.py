@@ -37,6 +37,7 @@ class GroupedFunction(SubmodularFunction):
     def _set_groups(self, n: int, groups: list[IntArray], weights: list[FloatArray]) -> None:
         self.n = n
         self.n_groups = len(groups)
+        self.members = tuple(frozen(group) for group in groups)
         sizes = [len(group) for group in groups]
         self.group = frozen(np.repeat(np.arange(len(groups)), sizes))
         self.member = frozen(np.concatenate([np.empty(0, dtype=np.int64), *groups]))
