@@ -70,7 +70,7 @@ def test_standard_error_of_unequal_blocks(seed):
 
 def test_batches_do_not_change_the_draws(monkeypatch, seed):
     def collect():
-        draws = Draws.of(Cut(5, [(0, 1), (1, 2)]), seed, None)
+        draws = Draws(Cut(5, [(0, 1), (1, 2)]), seed, None)
         parts = list(draws.solve(np.array([4, 3, 3]), independent))
         return len(parts), [np.concatenate(part) for part in zip(*parts, strict=True)]
 

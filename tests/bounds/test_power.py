@@ -114,7 +114,7 @@ def test_does_not_depend_on_the_field(seed):
     f, a = FAMILIES["grid"](np.random.default_rng(seed), 4), 0.3
     estimates = []
     for field in (np.zeros(4), np.array([0.5, -1.0, 2.0, 0.0])):
-        gaps, _ = _draw(Draws.of(f, seed, None), field, a, [4000] * 10)
+        gaps, _ = _draw(Draws(f, seed, None), field, a, [4000] * 10)
         weights = np.exp(a * gaps)
         error = weights.std() / weights.mean() / np.sqrt(40_000) / a
         estimates.append((sp(field).sum() + np.log(weights.mean()) / a, error))

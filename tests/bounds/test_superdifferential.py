@@ -14,9 +14,9 @@ from logsuper.bounds._superdifferential import (
     _local_flips,
     _supergradients,
     _values,
-    best_supergradients,
     log_partition,
     marginals,
+    search,
 )
 from logsuper.structures import pairwise_of
 
@@ -63,7 +63,7 @@ def test_flips_find_most_of_what_there_is(seed):
     short = []
     for _ in range(10):
         f = FAMILIES["grid"](rng, 8)
-        values, _, _ = best_supergradients(f)
+        values = {kind: found.value for kind, found in search(f)[0].items()}
         top, bottom = extreme_gains(f)
         X = enumerate_x(8).astype(float)
         for kind in ("grow", "shrink"):
@@ -95,7 +95,9 @@ def test_flips_where_a_flip_is_not_local(seed):
 @pytest.mark.parametrize("name", ["cut", "grid", "coverage", "cardinality + modular"])
 def test_mean_field_at_the_supergradient_is_better(name, seed):
     f = FAMILIES[name](np.random.default_rng(seed), 7)
-    values, gradients, _ = best_supergradients(f)
+    found, _ = search(f)
+    values = {kind: best.value for kind, best in found.items()}
+    gradients = {kind: best.gradient for kind, best in found.items()}
     for kind in KINDS:
         polished, _ = _mean_field._objective(f, -gradients[kind][None])
         assert values[kind] - 1e-9 <= polished[0] <= brute_log_partition(f) + 1e-9

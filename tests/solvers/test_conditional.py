@@ -14,6 +14,7 @@ import logsuper as ls
 from logsuper.solvers import _conditional
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers._problems import Noise
 
 
 def brute(f: ls.SubmodularFunction, theta: np.ndarray, samples: int, key: int) -> np.ndarray:
@@ -77,10 +78,11 @@ def test_kernels_and_numpy_agree(shape: tuple[int, ...], neighbors: int, seed: i
     weights = np.concatenate([a * cut.weights for a, cut in zip(alpha, cuts, strict=True)])
     y = s.perturb(theta, alpha, 3, seed, return_samples=True).samples
     numbers = np.arange(2, dtype=np.uint64)
+    noise = Noise(seed, numbers, 0, 3)
     graph = ls.prepare([ls.Cut(s.n, edges[::-1].copy(), weights[::-1].copy())])
     for rounds in (0, 1, 3):
         sums = np.zeros((2, s.n))
-        _conditional._add_on_graph(edges, weights[None], theta, y, numbers, seed, 0, rounds, sums)
+        _conditional._add_on_graph((edges, weights[None]), theta, y, noise, rounds, sums)
         found = s.conditional_means(theta, alpha, 3, seed, rounds=rounds)
         np.testing.assert_allclose(found, sums / 3, atol=1e-6)
         if graph._flow is not None and kernels() is not None:

@@ -30,6 +30,7 @@ from structures.models import (
 import logsuper as ls
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import logistic_noise
+from logsuper.solvers._problems import Problems
 from logsuper.structures import find_structure
 
 SMALL: list[tuple[Shape, int]] = [
@@ -272,7 +273,7 @@ def test_many_free_pixels(shape: Shape, neighbors: int, style: str, share: float
         edge_weights = None if given_factors is None else given_factors[:, 0]
         for tie in ("min", "max"):
             y, values, stats = s.maximize(theta, alpha, edge_weights=edge_weights, tie=tie)
-            z, others, its_stats = lists.maximize(theta, alpha, given_factors, 3, tie, 1)
+            z, others, its_stats = lists.maximize(Problems(theta, alpha, given_factors, 3), tie, 1)
             assert np.array_equal(y, z)
             assert np.allclose(values, others, rtol=1e-13, atol=1e-11)
             assert np.allclose(stats, its_stats, rtol=1e-13, atol=1e-11)

@@ -2,107 +2,67 @@
 
 from typing import TYPE_CHECKING
 
-from logsuper._base._beat import beat, listening
-from logsuper._base._checks import (
-    add_up,
-    arrays_in,
-    as_array,
-    as_float,
-    as_floats,
-    as_hyperedges,
-    as_indices,
-    as_list,
-    as_members,
-    as_numeric,
-    as_vector,
-    check_binary,
-    check_callback,
-    check_choice,
-    check_confidence,
-    check_field,
-    check_fixed,
-    check_flag,
-    check_integer,
-    check_natural,
-    check_number,
-    check_probabilities,
-    check_size,
-    entry,
-    first_index,
-    frozen,
-    is_bit,
-    is_single,
-    refuse,
-    refuse_negative,
-)
-from logsuper._base._files import atomic_write, load_arrays, save_arrays
-from logsuper._base._forests import root_forest
-from logsuper._base._layouts import as_rows, by_number, check_shape
-from logsuper._base._memory import SMALL, as_text, check_limit, require_memory
-from logsuper._base._precision import PrecisionWarning
-from logsuper._base._random import Seed, as_generator, as_key, as_keys, stream_key
-from logsuper._base._threads import count_threads
-from logsuper._base._types import EPS, FloatArray, IntArray
+from logsuper._base._beat import beat as beat
+from logsuper._base._beat import listening as listening
+from logsuper._base._checks import add_up as add_up
+from logsuper._base._checks import arrays_in as arrays_in
+from logsuper._base._checks import as_array as as_array
+from logsuper._base._checks import as_float as as_float
+from logsuper._base._checks import as_floats as as_floats
+from logsuper._base._checks import as_hyperedges as as_hyperedges
+from logsuper._base._checks import as_indices as as_indices
+from logsuper._base._checks import as_list as as_list
+from logsuper._base._checks import as_members as as_members
+from logsuper._base._checks import as_numeric as as_numeric
+from logsuper._base._checks import as_vector as as_vector
+from logsuper._base._checks import check_binary as check_binary
+from logsuper._base._checks import check_budget as check_budget
+from logsuper._base._checks import check_callback as check_callback
+from logsuper._base._checks import check_choice as check_choice
+from logsuper._base._checks import check_confidence as check_confidence
+from logsuper._base._checks import check_field as check_field
+from logsuper._base._checks import check_fixed as check_fixed
+from logsuper._base._checks import check_flag as check_flag
+from logsuper._base._checks import check_integer as check_integer
+from logsuper._base._checks import check_natural as check_natural
+from logsuper._base._checks import check_number as check_number
+from logsuper._base._checks import check_probabilities as check_probabilities
+from logsuper._base._checks import check_size as check_size
+from logsuper._base._checks import entry as entry
+from logsuper._base._checks import first_appearances as first_appearances
+from logsuper._base._checks import first_index as first_index
+from logsuper._base._checks import frozen as frozen
+from logsuper._base._checks import is_bit as is_bit
+from logsuper._base._checks import is_single as is_single
+from logsuper._base._checks import places_of as places_of
+from logsuper._base._checks import refuse as refuse
+from logsuper._base._checks import refuse_negative as refuse_negative
+from logsuper._base._files import atomic_write as atomic_write
+from logsuper._base._files import load_arrays as load_arrays
+from logsuper._base._files import save_arrays as save_arrays
+from logsuper._base._forests import root_forest as root_forest
+from logsuper._base._layouts import as_rows as as_rows
+from logsuper._base._layouts import by_number as by_number
+from logsuper._base._layouts import check_shape as check_shape
+from logsuper._base._memory import SMALL as SMALL
+from logsuper._base._memory import as_text as as_text
+from logsuper._base._memory import check_limit as check_limit
+from logsuper._base._memory import require_memory as require_memory
+from logsuper._base._precision import PrecisionWarning as PrecisionWarning
+from logsuper._base._random import Seed as Seed
+from logsuper._base._random import as_generator as as_generator
+from logsuper._base._random import as_key as as_key
+from logsuper._base._random import as_keys as as_keys
+from logsuper._base._random import stream_key as stream_key
+from logsuper._base._threads import count_threads as count_threads
+from logsuper._base._types import EPS as EPS
+from logsuper._base._types import Bits as Bits
+from logsuper._base._types import BoolArray as BoolArray
+from logsuper._base._types import FloatArray as FloatArray
+from logsuper._base._types import IntArray as IntArray
 
 if TYPE_CHECKING:
-    from logsuper._base._warnings import ConvergenceWarning
-
-__all__ = [
-    "EPS",
-    "SMALL",
-    "ConvergenceWarning",
-    "FloatArray",
-    "IntArray",
-    "PrecisionWarning",
-    "Seed",
-    "add_up",
-    "arrays_in",
-    "as_array",
-    "as_float",
-    "as_floats",
-    "as_generator",
-    "as_hyperedges",
-    "as_indices",
-    "as_key",
-    "as_keys",
-    "as_list",
-    "as_members",
-    "as_numeric",
-    "as_rows",
-    "as_text",
-    "as_vector",
-    "atomic_write",
-    "beat",
-    "by_number",
-    "check_binary",
-    "check_callback",
-    "check_choice",
-    "check_confidence",
-    "check_field",
-    "check_fixed",
-    "check_flag",
-    "check_integer",
-    "check_limit",
-    "check_natural",
-    "check_number",
-    "check_probabilities",
-    "check_shape",
-    "check_size",
-    "count_threads",
-    "entry",
-    "first_index",
-    "frozen",
-    "is_bit",
-    "is_single",
-    "listening",
-    "load_arrays",
-    "refuse",
-    "refuse_negative",
-    "require_memory",
-    "root_forest",
-    "save_arrays",
-    "stream_key",
-]
+    from logsuper._base._warnings import ConvergenceWarning as ConvergenceWarning
 
 
 def __getattr__(name: str) -> object:

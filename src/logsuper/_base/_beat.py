@@ -9,8 +9,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-__all__ = ["beat", "listening"]
-
 _LISTENER: ContextVar[Callable[[], None] | None] = ContextVar("listener", default=None)
 
 

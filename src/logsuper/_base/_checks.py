@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base._types import FloatArray, IntArray
+from logsuper._base._types import BoolArray, FloatArray, IntArray
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -79,14 +79,19 @@ def check_confidence(confidence: object) -> float:
     return level
 
 
+def check_budget(budget: object) -> float:
+    """Return a number of operations, which must be positive."""
+    number = check_number(budget, "budget")
+    if number <= 0:
+        raise ValueError(f"budget must be a positive number of operations, got {number:g}")
+    return number
+
+
 def as_float(values: ArrayLike, name: str) -> FloatArray:
     """Return a new float64 array of finite numbers; the error names the first other entry."""
     raw = as_numeric(values, name)
     array = np.array(raw, dtype=np.float64)
-    finite = np.isfinite(array)
-    if not finite.all():
-        index = first_index(~finite)
-        raise ValueError(f"{entry(name, index)} = {array[index]} is not finite")
+    refuse(~np.isfinite(array), array, name, "is not finite", " ")
     return array
 
 
@@ -103,10 +108,7 @@ def as_vector(values: ArrayLike, name: str, size: int | None = None) -> FloatArr
 
 def refuse_negative(values: FloatArray, name: str, why: str) -> None:
     """Raise a ValueError for the first negative entry; `why` is the reason in the message."""
-    negative = values < 0
-    if negative.any():
-        index = first_index(negative)
-        raise ValueError(f"{entry(name, index)} = {values[index]:g} is negative: {why}")
+    refuse(values < 0, values, name, f"is negative: {why}", " ")
 
 
 def as_indices(values: ArrayLike, n: int, name: str) -> IntArray:
@@ -170,34 +172,30 @@ def _in_order(values: Any) -> list[Any]:
 def check_binary(X: ArrayLike, n: int) -> NDArray[Any]:
     """Check that X has shape (..., n) and 0/1 entries; keep its dtype."""
     array = as_numeric(X, "X")
-    if array.ndim == 0 or array.shape[-1] != n:
-        raise ValueError(f"X must have shape (..., {n}), got {array.shape}")
+    _check_last_axis(array, n, "X")
     if array.dtype.kind != "b":
-        bad = (array != 0) & (array != 1)
-        if bad.any():
-            index = first_index(bad)
-            raise ValueError(f"{entry('X', index)} = {array[index]} is neither 0 nor 1")
+        refuse((array != 0) & (array != 1), array, "X", "is neither 0 nor 1", " ")
     return array
 
 
 def check_field(w: ArrayLike, n: int) -> FloatArray:
     """Check that w has shape (..., n) and finite entries."""
     array = as_float(w, "w")
-    if array.ndim == 0 or array.shape[-1] != n:
-        raise ValueError(f"w must have shape (..., {n}), got {array.shape}")
+    _check_last_axis(array, n, "w")
     return array
 
 
 def check_probabilities(q: ArrayLike, n: int, name: str = "q") -> FloatArray:
     """Check that q has shape (..., n) and entries in [0, 1]."""
     array = as_float(q, name)
+    _check_last_axis(array, n, name)
+    refuse((array < 0) | (array > 1), array, name, "is not a probability", " ")
+    return array
+
+
+def _check_last_axis(array: NDArray[Any], n: int, name: str) -> None:
     if array.ndim == 0 or array.shape[-1] != n:
         raise ValueError(f"{name} must have shape (..., {n}), got {array.shape}")
-    outside = (array < 0) | (array > 1)
-    if outside.any():
-        index = first_index(outside)
-        raise ValueError(f"{entry(name, index)} = {array[index]:g} is not a probability")
-    return array
 
 
 def check_fixed(fixed: Mapping[int, int], n: int) -> tuple[IntArray, FloatArray]:
@@ -242,7 +240,21 @@ def add_up(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     return np.asarray(np.bincount(index, values, minlength=size), dtype=np.float64)
 
 
-def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+def places_of(elements: IntArray, n: int) -> IntArray:
+    """Return, for each of n elements, its place in a list of distinct ones; -1 if not in it."""
+    place = np.full(n, -1, dtype=np.int64)
+    place[elements] = np.arange(len(elements))
+    return place
+
+
+def first_appearances(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Return where the distinct keys appear first, in that order, and which of them each key is."""
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], places_of(order, len(order))[which.ravel()]
+
+
+def first_index(mask: BoolArray) -> tuple[int, ...]:
     """Return the index of the first true entry."""
     return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
 
@@ -275,11 +287,11 @@ def as_floats(values: ArrayLike, name: str) -> FloatArray:
     return np.asarray(as_numeric(values, name), dtype=np.float64, order="C")
 
 
-def refuse(bad: NDArray[np.bool_], values: FloatArray, name: str, why: str) -> None:
+def refuse(bad: BoolArray, values: NDArray[Any], name: str, why: str, link: str = ": ") -> None:
     """Raise a ValueError that names the first entry for which `bad` is true."""
-    if bad.any():
+    if np.any(bad):
         index = first_index(bad)
-        raise ValueError(f"{entry(name, index)} = {values[index]:g}: {why}")
+        raise ValueError(f"{entry(name, index)} = {values[index]:g}{link}{why}")
 
 
 def check_integer(value: Any, name: str, low: int, high: int) -> int:

@@ -24,8 +24,6 @@ try:
 except ImportError:  # Windows: temporary files of killed processes are not removed there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["atomic_write", "load_arrays", "save_arrays"]
-
 _HEADER = "header"
 
 # Kinds of dtype that a file may contain: numbers and booleans, no text, no objects.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_array
 
+from logsuper._base._checks import places_of
 from logsuper._base._types import IntArray
-
-__all__ = ["root_forest"]
 
 
 def root_forest(n: int, edges: IntArray) -> tuple[IntArray, IntArray] | None:
@@ -53,7 +52,5 @@ def root_forest(n: int, edges: IntArray) -> tuple[IntArray, IntArray] | None:
     order, parents = breadth_first_order(graph.tocsr(), n, directed=False)
     children = order[1:][parents[order[1:]] != n]
     pairs = np.stack([parents[children], children], axis=1).astype(np.int64)
-    place = np.full(n, -1, dtype=np.int64)  # the edge above each child
-    upward = parents[i] == j
-    place[np.where(upward, i, j)] = np.arange(len(edges))
-    return pairs, place[children]
+    below = np.where(parents[i] == j, i, j)  # the child of each edge
+    return pairs, places_of(below, n)[children]

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["SMALL", "as_text", "available_memory", "check_limit", "require_memory"]
-
 SMALL = 1 << 28
 """Requests below this size (bytes) are granted without asking the system, which is slow."""
 

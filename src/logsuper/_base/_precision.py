@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PrecisionWarning"]
-
 
 class PrecisionWarning(UserWarning):
     """Numbers of very different magnitude were added, and rounding may matter.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sklearn.exceptions import ConvergenceWarning as _ConvergenceWarning
 
-__all__ = ["ConvergenceWarning"]
-
 
 class ConvergenceWarning(_ConvergenceWarning):  # type: ignore[misc]
     """An iterative solver stopped before it reached the requested accuracy.

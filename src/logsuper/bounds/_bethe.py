@@ -7,7 +7,6 @@ every locally consistent point gives a lower bound, whether belief propagation c
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 
 import numpy as np
@@ -18,7 +17,7 @@ from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import _mean_field
 from logsuper.bounds._dominant import contracted
 from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
-from logsuper.bounds._messages import Messages
+from logsuper.bounds._messages import Effort, Messages
 from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
@@ -30,6 +29,8 @@ _SAME = 1e-6
 _EQUAL = 1e-10
 # Marginals of a point with this residual, and above, come with a warning.
 _ROUGH = 1e-3
+# The default effort; steps are iterations of the quasi-Newton method from each candidate.
+_FULL = Effort(sweeps=200, newton_steps=40, steps=200)
 # Nanoseconds that a sweep over messages from both extremes, and an evaluation of the free energy,
 # take for each element and edge (measured, rounded up), and the least number of sweeps.
 _SWEEP, _EVALUATE, _LEAST = 40.0, 250.0, 20
@@ -62,18 +63,6 @@ def log_partition(f: SubmodularFunction) -> Bound:
     return within(f, _FULL)
 
 
-@dataclasses.dataclass(frozen=True)
-class Effort:
-    """The most that each phase of the search may take; any of it gives a bound."""
-
-    sweeps: int
-    newton_steps: int
-    polish: int  # iterations of the quasi-Newton method from each candidate
-
-
-_FULL = Effort(sweeps=200, newton_steps=40, polish=200)
-
-
 def effort(model: Pairwise, budget: float) -> Effort | None:
     """Return the effort that a number of operations pays for; None if not even the least."""
     size = model.n + len(model.edges)
@@ -86,7 +75,7 @@ def effort(model: Pairwise, budget: float) -> Effort | None:
     newton = min(_FULL.newton_steps, int(left / 2 / (2.0 * messages.newton_operations)))
     left -= 2.0 * newton * messages.newton_operations
     # three candidates, and some evaluations an iteration
-    return Effort(sweeps, newton, min(_FULL.polish, int(left / (3 * 1.3 * _EVALUATE * size))))
+    return Effort(sweeps, newton, min(_FULL.steps, int(left / (3 * 1.3 * _EVALUATE * size))))
 
 
 def within(f: SubmodularFunction, most: Effort, start: FloatArray | None = None) -> Bound:
@@ -152,7 +141,7 @@ def _search(
             _, start, solves, _ = _mean_field.search(f)
         mean = np.bincount(label, start) / np.bincount(label)
         starts = [*(at for at, _ in points), mean]
-        points += [_climb(energy, at, most.polish) for at in starts]
+        points += [_climb(energy, at, most.steps) for at in starts]
         best, _ = max(points, key=lambda point: energy(point[0])[0])
         u, off = messages.solve(energy.messages(best), sweeps=1)
         points.append((messages.beliefs(u), off))

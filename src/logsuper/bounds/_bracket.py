@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from logsuper._base import FloatArray, Seed, check_confidence, check_number
+from logsuper._base import FloatArray, Seed, check_budget, check_confidence
 from logsuper.bounds import (
     _bethe,
     _exact,
@@ -50,9 +50,7 @@ def bracket(
     n_jobs: int | None = None,
 ) -> Bracket:
     """Return the best lower and upper bound; see `LogSupermodular.bracket`."""
-    budget = check_number(budget, "budget")
-    if budget <= 0:
-        raise ValueError(f"budget must be a positive number of operations, got {budget:g}")
+    budget = check_budget(budget)
     confidence = None if confidence is None else check_confidence(confidence)
     if f.n == 0:
         nothing = Bound(0.0, "exact", "exact", certified=True, interval=(0.0, 0.0))

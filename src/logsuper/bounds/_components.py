@@ -45,11 +45,12 @@ def restricted(
     several = [part for part in parts if len(part) > 1]
     small = [part for part in several if len(part) < _LARGE * f.n]
     model = pairwise_of(f) if small else None
-    cut_out = dict(zip(map(_first, small), _pieces(model, small), strict=True)) if model else {}
+    pieces = iter(_pieces(model, small) if model else ())
     found = []
     for part in several:
-        g = cut_out.get(_first(part))
-        if g is None:
+        if model and len(part) < _LARGE * f.n:
+            g = next(pieces)
+        else:
             others = np.setdiff1d(np.arange(f.n), part)
             g = f.condition(dict.fromkeys(others.tolist(), 0))[0] if len(others) else f
         found.append((part, g))
@@ -64,10 +65,6 @@ def single_elements(f: SubmodularFunction, parts: list[IntArray]) -> tuple[Float
     field = -f.gains(np.zeros(f.n))[alone]
     values = np.logaddexp(0.0, field)
     return values, 8.0 * EPS * float((values + np.abs(field)).sum())
-
-
-def _first(part: IntArray) -> int:
-    return int(part[0])
 
 
 def _pieces(model: Pairwise, parts: list[IntArray]) -> list[SubmodularFunction]:

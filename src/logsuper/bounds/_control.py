@@ -11,10 +11,9 @@ import dataclasses
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, BoolArray, FloatArray
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import Pairwise, pairwise_of
 
@@ -116,14 +115,14 @@ class Controls:
     _crowds: _Crowds
 
     @classmethod
-    def learn(cls, f: SubmodularFunction, y: NDArray[np.uint8]) -> Controls:
+    def learn(cls, f: SubmodularFunction, y: Bits) -> Controls:
         """Choose the control variates for f from some of its maximisers, the rows of y."""
         field = -f.gains(y).mean(axis=0)
         pairwise = pairwise_of(f)
         pairs = None
         if pairwise is not None and len(pairwise.edges):
-            pairs = _Pairs.of(pairwise, field, y.mean(axis=0))
-        return cls(field, pairs, _Crowds.of(f, field > 0))
+            pairs = _Pairs(pairwise, field, y.mean(axis=0))
+        return cls(field, pairs, _Crowds(f, field > 0))
 
     @property
     def guess(self) -> FloatArray:
@@ -139,60 +138,44 @@ class Controls:
         return np.stack(columns, axis=1)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Every edge with its two ends in the mean field of the rest, less the two ends alone."""
+    """Every edge with its two ends in the mean field of the others, minus the two ends alone."""
 
-    pairwise: Pairwise
-    first: FloatArray
-    second: FloatArray
-    field: FloatArray
-    mean: float
-
-    @classmethod
-    def of(cls, pairwise: Pairwise, field: FloatArray, mean: FloatArray) -> _Pairs:
+    def __init__(self, pairwise: Pairwise, field: FloatArray, mean: FloatArray) -> None:
         i, j = pairwise.edges.T
         w = pairwise.weights
-        # the field of one end without what the other contributed to it
-        first = field[i] + w * (1.0 - 2.0 * mean[j])
-        second = field[j] + w * (1.0 - 2.0 * mean[i])
-        expected = pair_mean(first, second, w).sum() - pairwise.degree @ softplus(field)
-        return cls(pairwise, first, second, field, float(expected))
+        self._pairwise, self._field = pairwise, field
+        # the field of one end without the contribution of the other
+        self._first = field[i] + w * (1.0 - 2.0 * mean[j])
+        self._second = field[j] + w * (1.0 - 2.0 * mean[i])
+        both = pair_mean(self._first, self._second, w).sum()
+        self._mean = float(both - pairwise.degree @ softplus(field))
 
     def __call__(self, z: FloatArray) -> FloatArray:
-        i, j = self.pairwise.edges.T
-        total = -np.maximum(z + self.field, 0.0) @ self.pairwise.degree - self.mean
+        i, j = self._pairwise.edges.T
+        total = -np.maximum(z + self._field, 0.0) @ self._pairwise.degree - self._mean
         rows = max(1, _BLOCK // len(i))
         for at in range(0, len(z), rows):
             part = z[at : at + rows]
-            a, b = part[:, i] + self.first, part[:, j] + self.second
-            total[at : at + rows] += pair_value(a, b, self.pairwise.weights).sum(axis=1)
+            a, b = part[:, i] + self._first, part[:, j] + self._second
+            total[at : at + rows] += pair_value(a, b, self._pairwise.weights).sum(axis=1)
         return np.asarray(total)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class _Crowds:
     """The elements that are mostly 1 and those that are mostly 0, each as a single element."""
 
-    members: FloatArray
-    a: float
-    b: float
-    w: float
-    mean: float
-
-    @classmethod
-    def of(cls, f: SubmodularFunction, on: NDArray[np.bool_]) -> _Crowds:
-        sets = np.stack([on, ~on]).astype(np.float64)
-        f_on, f_off, f_all = (float(v) for v in f(np.stack([*sets, np.ones(f.n)])))
+    def __init__(self, f: SubmodularFunction, on: BoolArray) -> None:
+        self._members = np.stack([on, ~on]).astype(np.float64)
+        f_on, f_off, f_all = (float(v) for v in f(np.stack([*self._members, np.ones(f.n)])))
         w = max(0.0, (f_on + f_off - f_all) / 2.0)
-        a, b = w - f_on, w - f_off
-        n_on, n_off = (int(row.sum()) for row in sets)
+        self._a, self._b, self._w = w - f_on, w - f_off, w
+        n_on, n_off = (int(row.sum()) for row in self._members)
         if n_on and n_off:
-            mean = crowd_mean(LogisticSum(n_on), LogisticSum(n_off), a, b, w)
+            self._mean = crowd_mean(LogisticSum(n_on), LogisticSum(n_off), self._a, self._b, w)
         else:
-            mean = LogisticSum(f.n).positive(-f_all)
-        return cls(sets, a, b, w, mean)
+            self._mean = LogisticSum(f.n).positive(-f_all)
 
     def __call__(self, z: FloatArray) -> FloatArray:
-        first, second = self.members @ z.T
-        return pair_value(first + self.a, second + self.b, self.w) - self.mean
+        first, second = self._members @ z.T
+        return pair_value(first + self._a, second + self._b, self._w) - self._mean

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from logsuper._base import FloatArray, IntArray, Seed, as_generator, check_integer
-from logsuper._base import check_choice as check_choice
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray, Seed, as_generator, check_integer
 from logsuper.functions import SubmodularFunction
-from logsuper.solvers import Prepared, prepare
+from logsuper.solvers import prepare
 from logsuper.structures import pairwise_of
 
 # Ten independent blocks give a standard error; a hundred strata are about as good as any number.
@@ -68,30 +65,16 @@ class Batch(NamedTuple):
     """Some whole blocks of draws: noise (M, n), maximisers (M, n), values (M,), sizes of blocks."""
 
     z: FloatArray
-    y: NDArray[np.uint8]
+    y: Bits
     values: FloatArray
     sizes: IntArray
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
-    """A function that is maximised under noise, some blocks at a time.
+    """A function that is maximised under noise, some blocks at a time."""
 
-    Attributes
-    ----------
-    prepared : Prepared
-    rng : numpy Generator
-    n_jobs : int or None
-    """
-
-    prepared: Prepared
-    rng: np.random.Generator
-    n_jobs: int | None
-
-    @classmethod
-    def of(cls, f: SubmodularFunction, seed: Seed, n_jobs: int | None) -> Draws:
-        """Prepare f."""
-        return cls(prepare([f]), as_generator(seed), n_jobs)
+    def __init__(self, f: SubmodularFunction, seed: Seed, n_jobs: int | None) -> None:
+        self.prepared, self.rng, self.n_jobs = prepare([f]), as_generator(seed), n_jobs
 
     def solve(
         self, sizes: IntArray, design: Design, transform: Transform = logit
@@ -189,6 +172,6 @@ def frequency_error(mean: FloatArray, count: float) -> FloatArray:
     return np.asarray(np.sqrt(padded * (1.0 - padded) / count))
 
 
-def seldom(mean: FloatArray, count: float) -> NDArray[np.bool_]:
+def seldom(mean: FloatArray, count: float) -> BoolArray:
     """Tell which frequencies come from fewer than ten draws that differ from the others."""
     return np.asarray(np.minimum(mean, 1.0 - mean) * count < 10.0)

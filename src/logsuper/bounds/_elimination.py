@@ -11,9 +11,9 @@ import numpy as np
 from logsuper._base import EPS, FloatArray, IntArray, check_number
 from logsuper.bounds import _junction, _series
 from logsuper.bounds._errors import TooLarge
+from logsuper.bounds._margins import refuse_overflow
 from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._orders import WIDEST
-from logsuper.bounds._overflow import refuse_overflow
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import Pairwise, pairwise_of, structure_of

@@ -7,7 +7,7 @@ import math
 from types import ModuleType
 from typing import Any
 
-from logsuper._base import check_number
+from logsuper._base import check_budget
 from logsuper.bounds import _cardinality, _elimination, _enumeration, _transfer
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._results import Bound, Marginals
@@ -73,9 +73,7 @@ def _estimates(f: SubmodularFunction) -> dict[str, float]:
 
 def _run(f: SubmodularFunction, what: str, budget: float) -> Any:
     """Run the cheapest method; refuse if it is beyond the budget."""
-    budget = check_number(budget, "budget")
-    if budget <= 0:
-        raise ValueError(f"budget must be a positive number of operations, got {budget:g}")
+    budget = check_budget(budget)
     estimates = _estimates(f)
     name = min(estimates, key=lambda key: estimates[key])
     if estimates[name] > budget:

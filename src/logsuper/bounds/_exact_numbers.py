@@ -7,10 +7,8 @@ A pairwise function that is a sum of functions h of a few elements each has the 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from logsuper.bounds._fixed_point import BITS, to_integer
 from logsuper.functions import (
@@ -27,37 +25,24 @@ from logsuper.functions import (
 _LARGEST = 200
 
 
-@dataclasses.dataclass(frozen=True)
-class _Part(ABC):
-    """A function of the ones among a few members, in units of 2^-BITS; 0 at none."""
-
-    members: list[int]
-
-    @abstractmethod
-    def at(self, chosen: Sequence[int]) -> int:
-        """Return the value where the members at these places are 1, and the others 0."""
+_Part = tuple[list[int], Callable[[Sequence[int]], int]]
+"""Members, and the value, in units of 2^-BITS, if those at some places are 1; 0 at none."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Table(_Part):
-    values: list[int]
-
-    def at(self, chosen: Sequence[int]) -> int:
-        return self.values[len(chosen)]
+def _table(values: list[int]) -> Callable[[Sequence[int]], int]:
+    """Return the function of the number of ones with the given values."""
+    return lambda chosen: values[len(chosen)]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Truncation(_Part):
-    prices: list[int]
-    threshold: int
-    side: int
+def _truncation(prices: list[int], limit: int, side: int) -> Callable[[Sequence[int]], int]:
+    """Return the function of a hyperedge of `RobustPn`."""
+    total = sum(prices)
 
-    def at(self, chosen: Sequence[int]) -> int:
-        ones = sum(self.prices[k] for k in chosen)
-        if self.side == 1:
-            return min(self.threshold, ones)
-        total = sum(self.prices)
-        return min(self.threshold, total - ones) - min(self.threshold, total)
+    def at(chosen: Sequence[int]) -> int:
+        ones = sum(prices[k] for k in chosen)
+        return min(limit, ones) if side else min(limit, total - ones) - min(limit, total)
+
+    return at
 
 
 def exact_numbers(f: SubmodularFunction) -> tuple[dict[tuple[int, int], int], list[int]] | None:
@@ -91,13 +76,13 @@ def exact_numbers(f: SubmodularFunction) -> tuple[dict[tuple[int, int], int], li
         parts = _parts(atom)
         if parts is None:
             return None
-        for part in parts:
-            single = [part.at([k]) for k in range(len(part.members))]
-            for k, i in enumerate(part.members):
+        for members, value_at in parts:
+            single = [value_at([k]) for k in range(len(members))]
+            for k, i in enumerate(members):
                 fields[i] -= 2 * factor * single[k] >> BITS
-            for a, b in itertools.combinations(range(len(part.members)), 2):
-                twice = factor * (single[a] + single[b] - part.at([a, b])) >> BITS
-                i, j = part.members[a], part.members[b]
+            for a, b in itertools.combinations(range(len(members)), 2):
+                twice = factor * (single[a] + single[b] - value_at([a, b])) >> BITS
+                i, j = members[a], members[b]
                 _add(weights, i, j, twice)
                 fields[i] += twice
                 fields[j] += twice
@@ -115,7 +100,7 @@ def _parts(f: SubmodularFunction) -> Iterator[_Part] | None:
     found: Iterator[_Part] = iter(())
     if isinstance(f, ConcaveCardinality):
         sizes = [len(f.subset)]
-        found = iter([_Table(f.subset.tolist(), [to_integer(v) for v in f.g.tolist()])])
+        found = iter([(f.subset.tolist(), _table([to_integer(v) for v in f.g.tolist()]))])
     elif isinstance(f, Coverage | PnPotts | RobustPn):
         members: list[list[int]] = [[] for _ in range(f.n_groups)]
         for group, member in zip(f.group.tolist(), f.member.tolist(), strict=True):
@@ -130,8 +115,8 @@ def _groups(f: Coverage | PnPotts | RobustPn, members: list[list[int]]) -> Itera
         size = len(group)
         if isinstance(f, RobustPn):
             prices = [to_integer(v) for v in f.weights[g].tolist()]
-            yield _Truncation(group, prices, to_integer(float(f.threshold[g])), f.side)
+            yield group, _truncation(prices, to_integer(float(f.threshold[g])), f.side)
         else:
             price = to_integer(float(f.weights[g]))
             all_on = price if isinstance(f, Coverage) else 0  # P^n Potts charges disagreement
-            yield _Table(group, ([0] + [price] * (size - 1) + [all_on]) if size else [0])
+            yield group, _table(([0] + [price] * (size - 1) + [all_on]) if size else [0])

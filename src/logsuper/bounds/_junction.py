@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from scipy.special import expit
 
-from logsuper._base import EPS, FloatArray, IntArray
+from logsuper._base import EPS, FloatArray, IntArray, places_of
 from logsuper.bounds._orders import Scopes, best_order
 from logsuper.structures import Pairwise
 
@@ -57,8 +57,7 @@ def plan(n: int, edges: IntArray) -> Forest | None:
         if scope:
             children[scope[-1]].append(k)
         spread.append(_runs(scopes[scope[-1]], set(scope)) if scope else ((), ()))
-    place = np.empty_like(order)
-    place[order] = np.arange(n)
+    place = places_of(order, n)
     links: list[list[tuple[int, int]]] = [[] for _ in scopes]
     for e, (first, last) in enumerate(np.sort(place[edges], axis=1).tolist()):
         links[first].append((e, scopes[first].index(last)))

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from logsuper._base import FloatArray, IntArray, Seed, as_key, check_confidence
+from logsuper._base import FloatArray, IntArray, Seed, as_key, check_choice, check_confidence
 from logsuper.bounds._concentration import radius
 from logsuper.bounds._control import Controls
 from logsuper.bounds._draws import (
@@ -21,7 +21,6 @@ from logsuper.bounds._draws import (
     Draws,
     block_means,
     block_sizes,
-    check_choice,
     check_samples,
     frequency_error,
     independent,
@@ -122,7 +121,7 @@ def log_partition(
         noisy = prepare([f]).perturb(np.zeros(f.n), [1.0], count, as_key(seed), n_jobs=n_jobs)
         values = noisy.values[0]
     else:
-        draws = Draws.of(f, seed, n_jobs)
+        draws = Draws(f, seed, n_jobs)
         pilot = 0 if how == "latin_hypercube" else min(_PILOT, count // 10)
         units = block_sizes(count - pilot)
         design = independent if how == "regression" else latin_hypercube
@@ -145,7 +144,7 @@ def _certified(
     f: SubmodularFunction, samples: int, confidence: float, seed: Seed, n_jobs: int | None
 ) -> Bound:
     """Return the mean over independent draws plus the radius of `_concentration`."""
-    draws = Draws.of(f, seed, n_jobs)
+    draws = Draws(f, seed, n_jobs)
     # one draw a block: the draws are independent, and any number of them is held at a time
     units = np.ones(samples, dtype=np.int64)
     parts = [b.values - b.z.sum(axis=1) / 2.0 for b in draws.solve(units, independent)]
@@ -266,7 +265,7 @@ def marginals(
         mean = noisy.mean[0]
         stderr = frequency_error(mean, count)
         return Marginals(mean, "logistic", stderr=stderr, solves=solves, details={"form": form})
-    draws = Draws.of(f, seed, n_jobs)
+    draws = Draws(f, seed, n_jobs)
     if how == "none":
         sizes, design = np.ones(count, dtype=np.int64), independent
     else:

@@ -52,6 +52,16 @@ def margin(f: SubmodularFunction) -> float:
     """
     with np.errstate(over="ignore"):
         scale = f.n + float(np.abs(extreme_gains(f)).sum())
-    if not math.isfinite(scale):
-        raise ValueError(f"the numbers in {f!r} are so large that their sums overflow; rescale f")
+    _refuse_sum(f, scale, math.inf)
     return 2.0 * EPS * (f.n + f._row_size()) * scale
+
+
+def refuse_overflow(f: SubmodularFunction, parts: Iterable[FloatArray]) -> None:
+    """Raise a ValueError if a sum of the parts of f, each taken a few times, may overflow."""
+    size = sum(float(np.abs(part).max(initial=0.0)) * len(part) for part in parts)
+    _refuse_sum(f, size, 1e300)
+
+
+def _refuse_sum(f: SubmodularFunction, size: float, limit: float) -> None:
+    if not size < limit:
+        raise ValueError(f"the numbers in {f!r} are so large that their sums overflow; rescale f")

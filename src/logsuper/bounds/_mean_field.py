@@ -65,15 +65,8 @@ def log_partition(
     <lower bound 0.8862943611 by mean_field, certified>
     """
     _, logits, solves, sweeps = search(f, starts, tol, max_iter)
-    details = {"sweeps": sweeps}
-    return Bound(
-        certified(f, logits),
-        "lower",
-        "mean_field",
-        certified=True,
-        solves=solves,
-        details=details,
-    )
+    value, details = certified(f, logits), {"sweeps": sweeps}
+    return Bound(value, "lower", "mean_field", certified=True, solves=solves, details=details)
 
 
 def marginals(
@@ -134,31 +127,28 @@ def search(
     if given is None and starts != "auto":
         raise ValueError(f'starts must be "auto" or probabilities, got {starts!r}')
     g = _closed(f)
-    if given is not None:
-        values, logits, sweeps = _ascend(g, given, tol, max_iter)
-        solves = 0
-    else:
-        # one update from all zeros and from all ones, which never needs a smaller step
-        values, logits, sweeps = _ascend(g, -np.stack(extreme_gains(f)), tol, max_iter)
-        solves = 0
-        if np.abs(np.diff(expit(logits), axis=0)).max() > _SAME:
-            more, solves = inner or _inner_starts(f)
-            found = _ascend(g, more, tol, max_iter)
-            values = np.concatenate([values, found[0]])
-            logits, sweeps = np.concatenate([logits, found[1]]), sweeps + found[2]
+    # by default one update from all zeros and from all ones, which never needs a smaller step
+    first = -np.stack(extreme_gains(f)) if given is None else given
+    values, logits, sweeps = _ascend(g, first, tol, max_iter)
+    solves = 0
+    if given is None and np.abs(np.diff(expit(logits), axis=0)).max() > _SAME:
+        more, solves = inner or _inner_starts(f)
+        found = _ascend(g, more, tol, max_iter)
+        values = np.concatenate([values, found[0]])
+        logits, sweeps = np.concatenate([logits, found[1]]), sweeps + found[2]
     best = int(values.argmax())
     return float(values[best]), logits[best], solves, sweeps
 
 
 def _inner_starts(f: SubmodularFunction) -> tuple[FloatArray, int]:
     """Return logits between the extremes, and how many solves they took."""
-    _, gradients, solves = _superdifferential.best_supergradients(f)
-    if _lfield.too_large(f):
-        starts, more = inner_starts(f, [*gradients.values()])
-        return starts, more + solves
-    fields = _lfield.marginals(f)
-    starts, more = inner_starts(f, [*gradients.values()], fields.values)
-    return starts, more + solves + fields.solves
+    found, solves = _superdifferential.search(f)
+    q = None
+    if not _lfield.too_large(f):
+        fields = _lfield.marginals(f)
+        q, solves = fields.values, solves + fields.solves
+    starts, more = inner_starts(f, [best.gradient for best in found.values()], q)
+    return starts, more + solves
 
 
 def inner_starts(

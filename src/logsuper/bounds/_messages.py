@@ -13,13 +13,14 @@ IEEE Transactions on Information Theory 51, 2005.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 from scipy.special import expit
 
-from logsuper._base import FloatArray, add_up
+from logsuper._base import FloatArray, add_up, places_of
 from logsuper.solvers import kernels
 from logsuper.structures import Pairwise
 
@@ -35,6 +36,14 @@ _NEWTON_STEPS = 40  # at most
 _DAMPING, _DAMPING_AT_ONCE = 0.75, 0.5
 # Odds of messages and beliefs up to the exponential of this, and their products, are float64.
 _LARGEST_ODDS = 300.0
+
+
+class Effort(NamedTuple):
+    """Limits on the phases of a search for messages; any effort gives a bound."""
+
+    sweeps: int
+    newton_steps: int
+    steps: int  # of the outer search of a method
 
 
 class Messages:
@@ -122,8 +131,7 @@ class Messages:
 
         links = (np.ones(len(self.source)), (self.source, self.target))
         graph = csr_array(links, shape=(self.n, self.n))
-        place = np.empty(self.n, dtype=np.int64)
-        place[reverse_cuthill_mckee(graph, symmetric_mode=True)] = np.arange(self.n)
+        place = places_of(reverse_cuthill_mckee(graph, symmetric_mode=True), self.n)
         first = np.arange(self.n)
         ends = place[self.source], place[self.target]
         np.minimum.at(first, np.maximum(*ends), np.minimum(*ends))

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from scipy.sparse import coo_array
 
-from logsuper._base import IntArray
+from logsuper._base import IntArray, places_of
 
 # No table has more axes than this, whatever the budget: it would not fit any memory.
 WIDEST = 32
@@ -134,8 +134,7 @@ def _min_fill(n: int, edges: IntArray) -> IntArray | None:
 
 def _scopes(order: IntArray, edges: IntArray) -> Scopes | None:
     """Return the scopes of an order, None if one of them is too wide."""
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
+    place = places_of(order, len(order))
     sets: list[set[int]] = [set() for _ in range(len(order))]
     for i, j in np.sort(place[edges], axis=1).tolist():
         sets[i].add(j)
@@ -163,8 +162,6 @@ def _postorder(order: IntArray, scopes: Scopes) -> tuple[IntArray, Scopes]:
         turn.append(top)
         stack.extend(children[top])
     turn.reverse()
-    place = [0] * len(turn)
-    for new, old in enumerate(turn):
-        place[old] = new
+    place = places_of(np.array(turn, dtype=np.int64), len(turn)).tolist()
     renamed = [sorted((place[s] for s in scopes[old]), reverse=True) for old in turn]
     return order[turn], renamed

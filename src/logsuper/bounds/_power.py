@@ -24,10 +24,9 @@ import dataclasses
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from logsuper._base import FloatArray, IntArray, Seed, check_confidence, check_number
+from logsuper._base import Bits, FloatArray, IntArray, Seed, check_confidence, check_number
 from logsuper.bounds._control import softplus
 from logsuper.bounds._draws import (
     Draws,
@@ -163,7 +162,7 @@ class _Run:
     a: float
     shift: float
     weights: FloatArray
-    y: NDArray[np.uint8]
+    y: Bits
     sizes: IntArray
 
     @property
@@ -180,7 +179,7 @@ def _run(
     if power is not None and not 0.0 < power < 1.0:
         raise ValueError(f"a must lie strictly between 0 and 1, got {power:g}")
     count = check_samples(samples, _LEAST)
-    draws = Draws.of(f, seed, n_jobs)
+    draws = Draws(f, seed, n_jobs)
     pilot = min(_PILOT, count // 10)
     [first] = draws.solve(np.array([pilot]), latin_hypercube)
     # nothing and everything count as well: the law of the draws must not miss what a pilot did
@@ -202,7 +201,7 @@ def _run(
 
 def _draw(
     draws: Draws, field: FloatArray, a: float, sizes: IntArray | list[int]
-) -> tuple[FloatArray, NDArray[np.uint8]]:
+) -> tuple[FloatArray, Bits]:
     """Return V - C and the maximisers for draws of the law tilted by e^(aC)."""
     gaps, maximisers = [], []
     for batch in draws.solve(np.asarray(sizes), latin_hypercube, lambda u: tilted(u, field, a)):

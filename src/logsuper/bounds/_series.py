@@ -13,7 +13,7 @@ import dataclasses
 import numpy as np
 from scipy.special import expit
 
-from logsuper._base import EPS, FloatArray, IntArray, add_up
+from logsuper._base import EPS, FloatArray, IntArray, add_up, places_of
 from logsuper.structures import Pairwise
 
 # A round that removes a smaller share than this of the elements costs more than it gains.
@@ -86,8 +86,7 @@ def _round(n: int, edges: IntArray, gone: IntArray) -> Round:
     kept = np.flatnonzero(~leaves)
     number = np.full(n, len(kept), dtype=np.int64)
     number[kept] = np.arange(len(kept))
-    slot = np.full(n, -1, dtype=np.int64)
-    slot[gone] = np.arange(len(gone))
+    slot = places_of(gone, n)
 
     ends = np.full((2, len(gone)), len(kept), dtype=np.int64)
     links = np.full((2, len(gone)), len(edges), dtype=np.int64)

@@ -91,14 +91,11 @@ def _wanted(n: int, edges: int) -> int:
 
 def best_forest(n: int, edges: IntArray, gains: FloatArray) -> FloatArray:
     """Return the indicator of the edges of a spanning forest of the greatest total gain."""
-    i, j = edges.T
-    rows = np.argsort(i, kind="stable")
     # the order is all that counts, and the solver takes a price of 0 for no edge
     order = np.argsort(-gains, kind="stable")
     price = np.empty(len(edges))
     price[order] = np.arange(1.0, len(edges) + 1.0)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=n))])
-    chosen = minimum_spanning_tree(csr_array((price[rows], j[rows], starts), shape=(n, n)))
+    chosen = minimum_spanning_tree(csr_array((price, tuple(edges.T)), shape=(n, n)))
     inside = np.zeros(len(edges))
     inside[order[chosen.data.astype(np.int64) - 1]] = 1.0
     return inside

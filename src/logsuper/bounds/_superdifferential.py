@@ -7,8 +7,8 @@ submodular function optimization", ICML 2013.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -53,11 +53,10 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     >>> ls.bounds.superdifferential(ls.Cut(2, [(0, 1)]))
     <lower bound 0.626523375 by superdifferential, certified>
     """
-    return _bound(f, *_search(f, n_jobs))
+    return with_gradients(f, n_jobs)[0]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Found:
+class _Found(NamedTuple):
     """The best point of one kind: the bound there, its supergradient and the set itself."""
 
     value: float
@@ -65,10 +64,11 @@ class _Found:
     x: FloatArray
 
 
-def _bound(f: SubmodularFunction, found: dict[str, _Found], solves: int) -> Bound:
-    """Return the best of the bounds that were found."""
-    kind = max(found, key=lambda name: found[name].value)
-    return Bound(
+def with_gradients(f: SubmodularFunction, n_jobs: int | None) -> tuple[Bound, list[FloatArray]]:
+    """Return the best bound, and the supergradients of all kinds: starts for other methods."""
+    found, solves = search(f, n_jobs)
+    kind = _best(found)
+    bound = Bound(
         _certified(f, found[kind]),
         "lower",
         "superdifferential",
@@ -76,10 +76,15 @@ def _bound(f: SubmodularFunction, found: dict[str, _Found], solves: int) -> Boun
         solves=solves,
         details={"kind": kind, **{name: entry.value for name, entry in found.items()}},
     )
+    return bound, [entry.gradient for entry in found.values()]
+
+
+def _best(found: dict[str, _Found]) -> str:
+    return max(found, key=lambda kind: found[kind].value)
 
 
 def _certified(f: SubmodularFunction, found: _Found) -> float:
-    """Return a number that the bound is at least, whatever float64 did."""
+    """Return a lower bound on the bound, whatever the rounding errors were."""
     model = pairwise_of(f)
     if model is None:
         return found.value - margin(f)
@@ -102,27 +107,12 @@ def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
     >>> ls.LogSupermodular(ls.Modular([0.0, 2.0])).marginals("superdifferential").values.round(3)
     array([0.5  , 0.119])
     """
-    values, gradients, solves = best_supergradients(f, n_jobs)
-    best = gradients[max(values, key=lambda name: values[name])]
-    return Marginals(np.asarray(expit(-best)), "superdifferential", solves=solves)
+    found, solves = search(f, n_jobs)
+    gradient = found[_best(found)].gradient
+    return Marginals(np.asarray(expit(-gradient)), "superdifferential", solves=solves)
 
 
-def best_supergradients(
-    f: SubmodularFunction, n_jobs: int | None = None
-) -> tuple[dict[str, float], dict[str, FloatArray], int]:
-    """Return the best value found for each kind, its supergradient, and the number of solves."""
-    found, solves = _search(f, n_jobs)
-    values = {kind: entry.value for kind, entry in found.items()}
-    return values, {kind: entry.gradient for kind, entry in found.items()}, solves
-
-
-def with_gradients(f: SubmodularFunction, n_jobs: int | None) -> tuple[Bound, list[FloatArray]]:
-    """Return the bound, and the supergradients of all kinds: starts for other methods."""
-    found, solves = _search(f, n_jobs)
-    return _bound(f, found, solves), [entry.gradient for entry in found.values()]
-
-
-def _search(f: SubmodularFunction, n_jobs: int | None) -> tuple[dict[str, _Found], int]:
+def search(f: SubmodularFunction, n_jobs: int | None = None) -> tuple[dict[str, _Found], int]:
     """Return the best point found for each kind, and the number of solves."""
     top, bottom = extreme_gains(f)
     solver = Prepared([f])

@@ -15,7 +15,7 @@ from logsuper._base import EPS, FloatArray, add_up, check_integer
 from logsuper.bounds import _lfield, _spanning_trees
 from logsuper.bounds._dominant import capped
 from logsuper.bounds._margins import at_least
-from logsuper.bounds._messages import PER_SWEEP, Messages
+from logsuper.bounds._messages import PER_SWEEP, Effort, Messages
 from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
@@ -24,6 +24,8 @@ from logsuper.structures import Pairwise
 # A slack below this, relative to the value, is not worth another bound.
 _CONVERGED = 1e-6
 
+# The default effort; steps are those over the edge probabilities.
+_FULL = Effort(sweeps=200, newton_steps=40, steps=10)
 # Sweeps of a step over the edge probabilities, and the least number of them without any.
 _SWEEPS, _LEAST = 30, 20
 # Nanoseconds that the bound takes for given messages, for each element and edge.
@@ -76,23 +78,11 @@ def log_partition(
     return dataclasses.replace(bound, value=value, solves=solves)
 
 
-@dataclasses.dataclass(frozen=True)
-class Effort:
-    """The most that each phase of the search may take; any of it gives a bound."""
-
-    sweeps: int
-    newton_steps: int
-    steps: int  # over the edge probabilities
-
-
-_FULL = Effort(sweeps=200, newton_steps=40, steps=10)
-
-
 def _at_most(max_iter: int | None) -> Effort:
     """Return the full effort, with the given number of steps."""
     if max_iter is None:
         return _FULL
-    return dataclasses.replace(_FULL, steps=check_integer(max_iter, "max_iter", 0, 2**31))
+    return _FULL._replace(steps=check_integer(max_iter, "max_iter", 0, 2**31))
 
 
 def effort(model: Pairwise, budget: float) -> Effort | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,7 @@ from logsuper._base import (
     check_number,
     check_probabilities,
     frozen,
+    places_of,
 )
 
 if TYPE_CHECKING:
@@ -128,8 +130,7 @@ class SubmodularFunction(ABC):
         steps = np.empty(order.shape)
         rows = max(1, _BLOCK // self._row_size())
         for m, row in enumerate(order):
-            rank = np.empty(self.n, dtype=np.int64)
-            rank[row] = np.arange(self.n)
+            rank = places_of(row, self.n)
             values = np.zeros(self.n + 1)
             for start in range(1, self.n + 1, rows):
                 sizes = np.arange(start, min(start + rows, self.n + 1))
@@ -276,22 +277,17 @@ class SubmodularFunction(ABC):
         (2.0, array([2., 0.]))
         """
         probabilities = check_probabilities(q, self.n)
-        if self.n == 0:
-            values = np.zeros(probabilities.shape[:-1])
-            value = float(values) if values.ndim == 0 else values
-            return Expected(value, np.zeros(probabilities.shape))
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self._multilinear(probabilities.reshape(-1, self.n))
+        shape = probabilities.shape
+        found: tuple[FloatArray, FloatArray] | None = np.zeros(shape[:-1]), np.zeros(shape)
+        if self.n:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = self._multilinear(probabilities.reshape(-1, self.n))
         if found is None:
             raise TypeError(f"{self!r} has no closed form for its multilinear extension")
-        values, gradients = found
-        self._refuse_overflow(values)
-        self._refuse_overflow(gradients)
-        gradients = np.array(np.broadcast_to(gradients, (len(values), self.n)))
-        if probabilities.ndim == 1:
-            return Expected(float(values[0]), gradients[0])
-        shape = probabilities.shape
-        return Expected(values.reshape(shape[:-1]), gradients.reshape(shape))
+        for part in found:
+            self._refuse_overflow(part)
+        values, gradients = found[0].reshape(shape[:-1]), np.array(found[1]).reshape(shape)
+        return Expected(float(values) if values.ndim == 0 else values, gradients)
 
     def condition(self, fixed: Mapping[int, int]) -> Rest:
         r"""Fix some elements; return the function of the remaining ones and a constant.
@@ -315,6 +311,13 @@ class SubmodularFunction(ABC):
         point = np.zeros(self.n)
         point[elements] = values
         return Rest(self._condition(free, point), float(self(point)))
+
+    @classmethod
+    def _built(cls, *parts: Any) -> Self:
+        """Return a function from checked parts, by the `_build` of its family."""
+        other: Any = object.__new__(cls)
+        other._build(*parts)
+        return other  # type: ignore[no-any-return]
 
     def _in_blocks(
         self,
@@ -417,7 +420,7 @@ class SubmodularFunction(ABC):
     def __getstate__(self) -> Any:
         state: Any = super().__getstate__()
         own, slots = state if isinstance(state, tuple) else (state, None)
-        own = {name: value for name, value in (own or {}).items() if name != "_structure"}
+        own = {name: value for name, value in (own or {}).items() if not self._is_cached(name)}
         held = {name: arrays_in(value) for name, value in own.items()}
         read_only = [
             name
@@ -426,6 +429,10 @@ class SubmodularFunction(ABC):
         ]
         own = {**own, "_read_only": read_only}
         return own if slots is None else (own, slots)
+
+    def _is_cached(self, name: str) -> bool:
+        """Return whether an attribute can be computed again, so that a pickle need not hold it."""
+        return name == "_structure" or isinstance(getattr(type(self), name, None), cached_property)
 
     def __setstate__(self, state: Any) -> None:
         own, slots = state if isinstance(state, tuple) else (state, None)

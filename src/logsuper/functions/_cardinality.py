@@ -125,11 +125,10 @@ class ConcaveCardinality(SubmodularFunction):
         return values, gradients
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
-        other = object.__new__(ConcaveCardinality)
         place = np.flatnonzero(self._member[free])
         start = int(self._count(point[None])[0])
-        other._build(len(free), place, self.g[start : start + len(place) + 1])
-        return other
+        table = self.g[start : start + len(place) + 1]
+        return ConcaveCardinality._built(len(free), place, table)
 
     def _walks(self) -> list[tuple[float, Walk]]:
         size = len(self.subset)
@@ -245,10 +244,8 @@ class ConcaveOfModular(SubmodularFunction):
         return values, gradients
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
-        other = object.__new__(ConcaveOfModular)
         start = self._start + float(point @ self.weights)
-        other._build(self.weights[free], self._function, start)
-        return other
+        return ConcaveOfModular._built(self.weights[free], self._function, start)
 
     def _walks(self) -> list[tuple[float, Walk]]:
         pieces = None

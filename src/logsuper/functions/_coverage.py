@@ -18,6 +18,7 @@ from logsuper._base import (
     as_members,
     as_vector,
     frozen,
+    places_of,
     refuse_negative,
 )
 from logsuper.functions._base import SubmodularFunction
@@ -94,18 +95,11 @@ class Coverage(GroupedFunction):
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
         covered = np.zeros(self.n_groups, dtype=bool)
         covered[self.group[point[self.member] > 0]] = True
-        place = np.full(self.n, -1, dtype=np.int64)
-        place[free] = np.arange(len(free))
-        left = (place[self.member] >= 0) & ~covered[self.group]
+        member = places_of(free, self.n)[self.member]
+        left = (member >= 0) & ~covered[self.group]
         number = np.cumsum(~covered) - 1
-        other = object.__new__(Coverage)
-        other._build(
-            len(free),
-            number[self.group[left]],
-            place[self.member[left]],
-            self.weights[~covered],
-        )
-        return other
+        group, weights = number[self.group[left]], self.weights[~covered]
+        return Coverage._built(len(free), group, member[left], weights)
 
     def _multilinear(self, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
         # an item is missed if all elements that cover it are off

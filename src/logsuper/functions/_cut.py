@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +16,10 @@ from logsuper._base import (
     as_indices,
     as_vector,
     check_size,
+    first_appearances,
     first_index,
     frozen,
+    places_of,
 )
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._graph import PairwiseGraph
@@ -66,6 +68,7 @@ class Cut(SubmodularFunction):
     (Modular(n=2), 4.0)
     """
 
+    edges: IntArray
     shape: tuple[int, ...] | None = None
     offset: tuple[int, ...] | None = None
     # set by conditioning, so that the remaining part of a grid is still recognised as a grid
@@ -76,15 +79,9 @@ class Cut(SubmodularFunction):
         pairs = _as_pairs(edges, self.n)
         values = _as_weights(weights, pairs)
         low, high = np.sort(pairs, axis=1).T
-        _, first, place = np.unique(
-            low * np.int64(self.n) + high, return_index=True, return_inverse=True
-        )
-        order = np.argsort(first)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        first = first[order]
-        self._ends = frozen(np.stack([low[first], high[first]], axis=1))
-        self.weights = frozen(add_up(rank[place], values, len(first)))
+        first, place = first_appearances(low * np.int64(self.n) + high)
+        self.edges = frozen(np.stack([low[first], high[first]], axis=1))
+        self.weights = frozen(add_up(place, values, len(first)))
 
     @classmethod
     def directed(cls, n: int, arcs: ArrayLike, weights: ArrayLike = 1.0) -> SubmodularFunction:
@@ -109,11 +106,6 @@ class Cut(SubmodularFunction):
         half = _as_weights(weights, pairs) / 2.0
         tilt = add_up(pairs[:, 0], half, size) - add_up(pairs[:, 1], half, size)
         return combine([(1.0, Cut(size, pairs, half)), (1.0, Modular(tilt))])
-
-    @property
-    def edges(self) -> IntArray:
-        """Pairs of elements (E, 2) with ``i < j``."""
-        return self._ends
 
     @property
     def origin(self) -> tuple[Cut, IntArray | None]:
@@ -181,8 +173,7 @@ class Cut(SubmodularFunction):
         return np.asarray(apart @ self.weights), self._gains(Q)  # the gains are linear in x
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
-        place = np.full(self.n, -1, dtype=np.int64)
-        place[free] = np.arange(len(free))
+        place = places_of(free, self.n)
         i, j = self.edges.T
         inside = (place[i] >= 0) & (place[j] >= 0)
         # an edge to a fixed element is w a + w (1 - 2a) x
@@ -220,12 +211,6 @@ class Cut(SubmodularFunction):
         keep = self.weights > 0
         edges, weights = frozen(self.edges[keep]), frozen(self.weights[keep])
         return PairwiseGraph(self.n, 0, edges, weights, frozen(np.zeros(self.n)))
-
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        own = state[0] if isinstance(state, tuple) else state
-        own.pop("_incidence", None)
-        return state
 
     def __repr__(self) -> str:
         return f"Cut(n={self.n}, edges={len(self.weights)})"

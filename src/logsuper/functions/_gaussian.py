@@ -44,25 +44,60 @@ class LogDet(SubmodularFunction):
         self.n = len(K)
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
-        return _log_det(self.K, X)
+        return np.asarray(np.linalg.slogdet(self._masked(X))[1])
 
     def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         values = self._evaluate(X)
-        return values, _log_det_error(self.K) + EPS * self.n * np.abs(values)
+        return values, self._error() + EPS * self.n * np.abs(values)
+
+    def _error(self) -> float:
+        r"""Return a bound on the rounding error of every log-determinant of a principal submatrix.
+
+        Gaussian elimination with pivoting returns the exact determinant of a matrix that differs
+        from K by at most :math:`n^2\epsilon\rho\|K\|`, where :math:`\rho` is the growth factor of
+        the pivots, small in practice (Higham, *Accuracy and Stability of Numerical Algorithms*,
+        2002, chapter 9). Each eigenvalue changes by at most that amount.
+        """
+        spectrum = np.linalg.eigvalsh(self.K) if self.n else np.ones(1)
+        off = EPS * (self.n + 1.0) ** 2 * 8.0 * max(float(spectrum[-1]), 1.0)
+        least = max(min(float(spectrum[0]), 1.0), 1e-300)
+        return self.n * off / least
+
+    def _masked(self, X: FloatArray) -> FloatArray:
+        """Return K per row x of X; rows and columns where x is 0 are those of the identity."""
+        block = self.K * X[:, :, None] * X[:, None, :]
+        diagonal = np.arange(self.n)
+        block[:, diagonal, diagonal] += 1.0 - X
+        return block
 
     def _gains(self, X: FloatArray) -> FloatArray:
-        return _log_det_gains(self.K, X)
+        # Elements that are on: the diagonal of the inverse is one over the conditional variance.
+        # Off: Schur complement. Both use one triangular factor; computing the inverse itself would
+        # square the condition number in the error where K is nearly singular.
+        columns = np.where(X[:, None, :] > 0, np.eye(self.n), X[:, :, None] * self.K)
+        halves = np.linalg.solve(cholesky(self._masked(X)), columns)
+        total, most = (halves**2).sum(axis=1), np.diagonal(self.K)
+        # clip to the range of a conditional variance, which rounding may leave
+        variance = np.where(X > 0, 1.0 / np.maximum(total, 1.0 / most), most - total)
+        return np.asarray(np.log(np.clip(variance, EPS * most, most)))
 
     def _chain(self, order: IntArray) -> FloatArray:
-        return _log_det_chain(self.K, order)
+        factors = [np.linalg.cholesky(self.K[np.ix_(row, row)]) for row in order]
+        return np.array([2.0 * np.log(np.diagonal(factor)) for factor in factors])
 
-    def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
-        other = object.__new__(LogDet)
-        other._build(_schur(self.K, free, np.flatnonzero(point)))
-        return other
+    def _condition(self, free: IntArray, point: FloatArray) -> LogDet:
+        return self._given(free, np.flatnonzero(point))
+
+    def _given(self, free: IntArray, given: IntArray) -> LogDet:
+        """Return the function of the covariance of free variables conditional on given ones."""
+        block = self.K[np.ix_(free, free)]
+        if len(given) and len(free):
+            cross = self.K[np.ix_(given, free)]
+            block = block - cross.T @ np.linalg.solve(self.K[np.ix_(given, given)], cross)
+        return LogDet._built((block + block.T) / 2.0)
 
     def _row_cost(self) -> float:
-        return _log_det_cost(self.n)
+        return self.n**2 + self.n**3 / 30.0
 
     def _walks(self) -> list[tuple[float, Walk]]:
         return [(1.0, Determinant(self.K))]
@@ -93,47 +128,43 @@ class GaussianInformation(SubmodularFunction):
     """
 
     def __init__(self, K: ArrayLike) -> None:
-        kernel = _as_kernel(K)
+        kernel = LogDet(K)
         self._build(kernel, kernel)
 
-    def _build(self, inside: FloatArray, outside: FloatArray) -> None:
+    def _build(self, inside: LogDet, outside: LogDet) -> None:
         # equal unless conditioned: fixing ones changes the first kernel, fixing zeros the second
-        self.n = len(inside)
-        self._inside = frozen(inside)
-        self._outside = frozen(outside)
-        self._all_outside = float(_log_det(outside, np.ones((1, self.n)))[0])
+        self.n = inside.n
+        self._inside, self._outside = inside, outside
+        self._all_outside = float(outside._evaluate(np.ones((1, self.n)))[0])
 
     def _evaluate(self, X: FloatArray) -> FloatArray:
-        outside = _log_det(self._outside, 1.0 - X) - self._all_outside
-        return (_log_det(self._inside, X) + outside) / 2.0
+        outside = self._outside._evaluate(1.0 - X) - self._all_outside
+        return (self._inside._evaluate(X) + outside) / 2.0
 
     def _evaluate_within(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        inside, outside = _log_det(self._inside, X), _log_det(self._outside, 1.0 - X)
+        inside, outside = self._inside._evaluate(X), self._outside._evaluate(1.0 - X)
         size = np.abs(inside) + np.abs(outside) + abs(self._all_outside)
-        own = _log_det_error(self._inside) + 2.0 * _log_det_error(self._outside)
+        own = self._inside._error() + 2.0 * self._outside._error()
         return self._evaluate(X), own + EPS * self.n * size
 
     def _gains(self, X: FloatArray) -> FloatArray:
-        outside = _log_det_gains(self._outside, 1.0 - X)
-        return (_log_det_gains(self._inside, X) - outside) / 2.0
+        return (self._inside._gains(X) - self._outside._gains(1.0 - X)) / 2.0
 
     def _chain(self, order: IntArray) -> FloatArray:
-        leaving = _log_det_chain(self._outside, order[:, ::-1])[:, ::-1]
-        return (_log_det_chain(self._inside, order) - leaving) / 2.0
+        leaving = self._outside._chain(order[:, ::-1])[:, ::-1]
+        return (self._inside._chain(order) - leaving) / 2.0
 
     def _condition(self, free: IntArray, point: FloatArray) -> SubmodularFunction:
-        off = np.setdiff1d(np.flatnonzero(point == 0), free)
-        other = object.__new__(GaussianInformation)
-        other._build(
-            _schur(self._inside, free, np.flatnonzero(point)), _schur(self._outside, free, off)
+        on, off = np.flatnonzero(point), np.setdiff1d(np.flatnonzero(point == 0), free)
+        return GaussianInformation._built(
+            self._inside._given(free, on), self._outside._given(free, off)
         )
-        return other
 
     def _row_cost(self) -> float:
-        return 2.0 * _log_det_cost(self.n)
+        return 2.0 * self._inside._row_cost()
 
     def _walks(self) -> list[tuple[float, Walk]]:
-        return [(0.5, Determinant(self._inside)), (0.5, Determinant(self._outside, on=False))]
+        return [(0.5, Determinant(self._inside.K)), (0.5, Determinant(self._outside.K, on=False))]
 
     def _row_size(self) -> int:
         return self.n**2
@@ -161,62 +192,3 @@ def _as_kernel(K: ArrayLike) -> FloatArray:
             "covariance up to rounding"
         )
     return kernel
-
-
-def _masked(K: FloatArray, X: FloatArray) -> FloatArray:
-    """Return K per row x of X, with rows and columns where x is 0 replaced by the identity's."""
-    block = K * X[:, :, None] * X[:, None, :]
-    diagonal = np.arange(len(K))
-    block[:, diagonal, diagonal] += 1.0 - X
-    return block
-
-
-def _log_det(K: FloatArray, X: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.slogdet(_masked(K, X))[1])
-
-
-def _log_det_cost(n: int) -> float:
-    """Return the approximate cost of a log-determinant in the unit of `_row_cost`."""
-    return n**2 + n**3 / 30.0
-
-
-def _log_det_error(K: FloatArray) -> float:
-    r"""Return a bound on the rounding error of every log-determinant of a principal submatrix.
-
-    Gaussian elimination with pivoting returns the exact determinant of a matrix that differs from K
-    by at most :math:`n^2\epsilon\rho\|K\|`, where :math:`\rho` is the growth factor of the pivots,
-    small in practice (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, chapter 9).
-    Each eigenvalue changes by at most that amount.
-    """
-    spectrum = np.linalg.eigvalsh(K) if len(K) else np.ones(1)
-    off = EPS * (len(K) + 1.0) ** 2 * 8.0 * max(float(spectrum[-1]), 1.0)
-    least = max(min(float(spectrum[0]), 1.0), 1e-300)
-    return len(K) * off / least
-
-
-def _log_det_gains(K: FloatArray, X: FloatArray) -> FloatArray:
-    # Elements that are on: the diagonal of the inverse is one over the conditional variance. Off:
-    # Schur complement. Both use one triangular factor; computing the inverse itself would square
-    # the condition number in the error where K is nearly singular.
-    columns = np.where(X[:, None, :] > 0, np.eye(len(K)), X[:, :, None] * K)
-    halves = np.linalg.solve(cholesky(_masked(K, X)), columns)
-    total, most = (halves**2).sum(axis=1), np.diagonal(K)
-    # clip to the range of a conditional variance, which rounding may leave
-    variance = np.where(X > 0, 1.0 / np.maximum(total, 1.0 / most), most - total)
-    return np.asarray(np.log(np.clip(variance, EPS * most, most)))
-
-
-def _log_det_chain(K: FloatArray, order: IntArray) -> FloatArray:
-    steps = np.empty(order.shape)
-    for m, row in enumerate(order):
-        steps[m] = 2.0 * np.log(np.diagonal(np.linalg.cholesky(K[np.ix_(row, row)])))
-    return steps
-
-
-def _schur(K: FloatArray, free: IntArray, given: IntArray) -> FloatArray:
-    """Return the covariance of the free variables conditional on the given ones."""
-    block = K[np.ix_(free, free)]
-    if len(given) and len(free):
-        cross = K[np.ix_(given, free)]
-        block = block - cross.T @ np.linalg.solve(K[np.ix_(given, given)], cross)
-    return (block + block.T) / 2.0

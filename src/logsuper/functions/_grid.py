@@ -129,13 +129,9 @@ class _GridCut(Cut):
         # a broadcast view, which takes one number of memory whatever the size of the grid
         self.weights = np.broadcast_to(np.float64(weight), count)
 
-    @property
-    def edges(self) -> IntArray:
-        """Pairs of elements (E, 2) with ``i < j``, computed on first use."""
-        return self._pairs
-
     @cached_property
-    def _pairs(self) -> IntArray:
+    def edges(self) -> IntArray:  # type: ignore[override]
+        """Pairs of elements (E, 2) with ``i < j``, computed on first use."""
         index = np.arange(self.n, dtype=np.int64).reshape(self.shape)
         ends = [index[self._first].ravel(), index[self._second].ravel()]
         return frozen(np.stack(ends, axis=1))
@@ -167,7 +163,6 @@ class _GridCut(Cut):
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
-        state.pop("_pairs", None)
         if not any(self.weights.strides):  # a pickle of the broadcast view would hold E copies
             count = len(self.weights)
             state["weights"] = (float(self.weights[0]) if count else 1.0, count)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from logsuper._base import FloatArray, IntArray, frozen
+from logsuper._base import FloatArray, IntArray, frozen, places_of
 from logsuper.functions._base import SubmodularFunction
 from logsuper.functions._walks import Groups, Pieces, Walk
 
@@ -38,6 +37,7 @@ class GroupedFunction(SubmodularFunction):
     def _set_groups(self, n: int, groups: list[IntArray], weights: list[FloatArray]) -> None:
         self.n = n
         self.n_groups = len(groups)
+        self.members = tuple(frozen(group) for group in groups)
         sizes = [len(group) for group in groups]
         self.group = frozen(np.repeat(np.arange(len(groups)), sizes))
         self.member = frozen(np.concatenate([np.empty(0, dtype=np.int64), *groups]))
@@ -45,9 +45,7 @@ class GroupedFunction(SubmodularFunction):
 
     def _keep(self, free: IntArray, keep: IntArray) -> tuple[list[IntArray], list[FloatArray]]:
         """Return, for each group in `keep`, its free members (renumbered) and their weights."""
-        place = np.full(self.n, -1, dtype=np.int64)
-        place[free] = np.arange(len(free))
-        left = place[self.member]
+        left = places_of(free, self.n)[self.member]
         entries = left >= 0
         counts = np.bincount(self.group[entries], minlength=self.n_groups)
         ends = np.cumsum(counts)[:-1]
@@ -78,9 +76,7 @@ class GroupedFunction(SubmodularFunction):
         vertex = np.empty(order.shape)
         first = np.searchsorted(self.group, self.group)  # index at which each entry's group begins
         for m, row in enumerate(order):
-            rank = np.empty(self.n, dtype=np.int64)
-            rank[row] = np.arange(self.n)
-            entries = np.lexsort((rank[self.member], self.group))
+            entries = np.lexsort((places_of(row, self.n)[self.member], self.group))
             weight = self.weight[entries]
             before = np.cumsum(weight) - weight
             before -= before[first]
@@ -109,9 +105,3 @@ class GroupedFunction(SubmodularFunction):
 
     def _row_size(self) -> int:
         return max(self.n, len(self.member))
-
-    def __getstate__(self) -> Any:
-        state = super().__getstate__()
-        own = state[0] if isinstance(state, tuple) else state
-        own.pop("_incidence", None)
-        return state

@@ -73,7 +73,6 @@ class PnPotts(GroupedFunction):
 
     def _build(self, n: int, groups: list[IntArray], weights: FloatArray) -> None:
         self._set_groups(n, groups, [np.ones(len(group)) for group in groups])
-        self.members = tuple(frozen(group) for group in groups)
         self.weights = frozen(weights)
         self._sizes = np.array([len(group) for group in groups], dtype=np.float64)
 
@@ -104,8 +103,8 @@ class PnPotts(GroupedFunction):
         # if the fixed members of a hyperedge are all 0, any free one costs its weight once; and
         # the same with 0 and 1 exchanged
         untouched = np.flatnonzero((ones == 0) & (zeros == 0))
-        rest = object.__new__(PnPotts)
-        rest._build(len(free), self._keep(free, untouched)[0], self.weights[untouched])
+        left = self._keep(free, untouched)[0]
+        rest = PnPotts._built(len(free), left, self.weights[untouched])
         parts: list[tuple[float, SubmodularFunction]] = [(1.0, rest)]
         for side, agree in ((1, ones == 0), (0, zeros == 0)):
             keep = np.flatnonzero(agree & ((ones > 0) | (zeros > 0)))
@@ -113,9 +112,7 @@ class PnPotts(GroupedFunction):
             if any(len(group) for group in groups):
                 price = self.weights[keep]
                 spread = [np.full(len(g), w) for g, w in zip(groups, price, strict=True)]
-                robust = object.__new__(RobustPn)
-                robust._build(len(free), groups, spread, price, side)
-                parts.append((1.0, robust))
+                parts.append((1.0, RobustPn._built(len(free), groups, spread, price, side)))
         return combine(parts if len(untouched) or len(parts) == 1 else parts[1:])
 
     def graph(self) -> PairwiseGraph:
@@ -230,7 +227,6 @@ class RobustPn(GroupedFunction):
         side: int,
     ) -> None:
         self._set_groups(n, groups, weights)
-        self.members = tuple(frozen(group) for group in groups)
         self.weights = tuple(frozen(weight) for weight in weights)
         self.threshold = frozen(threshold)
         self.side = side
@@ -279,11 +275,9 @@ class RobustPn(GroupedFunction):
         deviates = point == self.side
         deviates[free] = False
         spent = add_up(self.group, self.weight * deviates[self.member], self.n_groups)
-        every = np.arange(self.n_groups)
-        other = object.__new__(RobustPn)
+        groups, weights = self._keep(free, np.arange(self.n_groups))
         left = np.maximum(self.threshold - spent, 0.0)
-        other._build(len(free), *self._keep(free, every), left, self.side)
-        return other
+        return RobustPn._built(len(free), groups, weights, left, self.side)
 
     def graph(self) -> PairwiseGraph:
         """Return a graph with one auxiliary node per hyperedge of more than two elements."""

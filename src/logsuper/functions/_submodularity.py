@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, Seed, as_generator, check_natural, check_number
+from logsuper._base import Seed, as_generator, check_natural, check_number
 from logsuper.functions._base import SubmodularFunction
 
 # Largest number of elements for which all 2^n values are checked.
@@ -126,11 +126,11 @@ def check_submodular(
         # each point belongs to many pairs, so evaluate each point once
         bits = 2 ** np.arange(f.n)
         table = np.asarray(f((np.arange(2**f.n)[:, None] >> np.arange(f.n)) & 1))
-        code = X @ bits
-        corners = [table[code], table[code + bits[i]], table[code + bits[j]]]
-        corners.append(table[code + bits[i] + bits[j]])
-    else:
-        corners = _corners(f, X, i, j)
+    rows, corners = np.arange(len(X)), []
+    for add_i, add_j in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        corner = X.copy()
+        corner[rows, i], corner[rows, j] = add_i, add_j
+        corners.append(table[corner @ bits] if exhaustive else np.asarray(f(corner)))
     excess = corners[3] + corners[0] - corners[1] - corners[2]
     scale = float(np.max(np.abs(corners), initial=0.0))
     _check_zero(f, scale)
@@ -173,19 +173,3 @@ def _some_pairs(n: int, samples: int, seed: Seed) -> _Pairs:
     X[np.arange(samples), i] = 0
     X[np.arange(samples), j] = 0
     return X, np.minimum(i, j), np.maximum(i, j)
-
-
-def _corners(
-    f: SubmodularFunction,
-    X: NDArray[np.int64],
-    i: NDArray[np.int64],
-    j: NDArray[np.int64],
-) -> list[FloatArray]:
-    rows = np.arange(len(X))
-    values = []
-    for add_i, add_j in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        corner = X.copy()
-        corner[rows, i] = add_i
-        corner[rows, j] = add_j
-        values.append(np.asarray(f(corner)))
-    return values

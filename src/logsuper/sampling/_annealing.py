@@ -10,12 +10,20 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtrit
 
-from logsuper._base import FloatArray, Seed, as_generator, as_key, check_confidence, count_threads
+from logsuper._base import (
+    Bits,
+    FloatArray,
+    Seed,
+    as_generator,
+    as_key,
+    check_confidence,
+    count_threads,
+)
 from logsuper.bounds import Bound, rare, unseen
 from logsuper.functions import SubmodularFunction, check_function, split_modular
 from logsuper.sampling._budget import Meter
 from logsuper.sampling._cftp import couple
-from logsuper.sampling._inputs import Bits, check_count
+from logsuper.sampling._inputs import check_count
 from logsuper.sampling._scan import Scan, make_scan
 from logsuper.solvers import logistic_noise
 

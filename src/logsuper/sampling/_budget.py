@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from logsuper._base import check_callback, check_number
+from logsuper._base import check_budget, check_callback
 from logsuper.bounds import TooLarge
 
 # Default budget in operations (about one nanosecond each): some three hours on one thread.
@@ -94,9 +94,7 @@ class Meter:
         count: int = 0,
     ) -> None:
         self.method, self.count = method, count
-        self.budget = check_number(budget, "budget")
-        if self.budget <= 0:
-            raise ValueError(f"budget must be a positive number of operations, got {budget:g}")
+        self.budget = check_budget(budget)
         check_callback(callback)
         self._callback = callback
         self._last = time.monotonic()

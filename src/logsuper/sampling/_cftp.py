@@ -11,11 +11,11 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._base import FloatArray, Seed, as_key, count_threads, refuse
+from logsuper._base import Bits, FloatArray, Seed, as_key, count_threads, refuse
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import BUDGET, Callback, Meter
 from logsuper.sampling._errors import NotCoalesced
-from logsuper.sampling._inputs import Bits, check_count
+from logsuper.sampling._inputs import check_count
 from logsuper.sampling._scan import GenericScan, Problems, Scan, make_scan
 from logsuper.solvers import check_theta
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._base import Seed, as_generator, as_key, count_threads
+from logsuper._base import Bits, Seed, as_generator, as_key, count_threads
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import Meter
 from logsuper.sampling._chains import run_chains
-from logsuper.sampling._inputs import Bits
 from logsuper.sampling._scan import make_scan
 
 

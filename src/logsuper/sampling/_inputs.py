@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from logsuper._base import check_binary, check_integer
-
-Bits = NDArray[np.uint8]
+from logsuper._base import Bits, check_binary, check_integer
 
 # Times, problems and samples must stay below this: the kernels count them in 32 bits.
 MOST = 2**31

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._base import Seed, as_generator, check_choice
+from logsuper._base import Bits, Seed, as_generator, check_choice
 from logsuper.bounds import Bound, check_options
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import BUDGET, Callback, Meter
-from logsuper.sampling._inputs import Bits, check_count
+from logsuper.sampling._inputs import check_count
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,16 +16,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import Bits, FloatArray, IntArray, places_of
 from logsuper.functions import Evaluated, SubmodularFunction, Walk, split_modular
 from logsuper.sampling._budget import PIECE, Meter
-from logsuper.sampling._inputs import Bits
 from logsuper.solvers import kernels, logistic_noise
 from logsuper.structures import Image, Pairwise, image_of, pairwise_of
 
@@ -40,6 +39,25 @@ Problems = NDArray[np.uint64]
 _GRID, _GRAPH, _TERM, _NUMPY = 3.0, 10.0, 20.0, 20.0
 # Operations of NumPy per unit of a term's `work`, and per term and visit for Python calls.
 _NUMBER, _CALL = 6.0, 2e4
+
+
+class Sweeps(NamedTuple):
+    """The sweeps of a block of problems; see `Scan.run`."""
+
+    key: int
+    problems: Problems
+    times: range
+    scale: float
+    threads: int
+
+    def in_kernel(self, kernel: Any, states: Bits, field: FloatArray, *more: Any) -> None:
+        """Run the sweeps by a compiled scan."""
+        times = self.times.start, len(self.times), self.times.step
+        kernel.run(states, field, self.scale, self.key, self.problems, *times, self.threads, *more)
+
+    def noise(self, time: int, n: int) -> FloatArray:
+        """Return the noise (B, n) of one sweep."""
+        return logistic_noise(self.key, self.problems, time, n)[:, 0]
 
 
 class Scan(ABC):
@@ -104,7 +122,7 @@ class Scan(ABC):
             length = max(1, int(threads * PIECE / cost))
             for start in range(0, len(times), length):
                 part = times[start : start + length]
-                self._run(block, field, key, numbers, part, scale, threads)
+                self._run(block, field, Sweeps(key, numbers, part, scale, threads))
                 if meter is not None:
                     meter.spend(len(part) * cost)
 
@@ -127,16 +145,7 @@ class Scan(ABC):
         """Return g at the states (B, n)."""
 
     @abstractmethod
-    def _run(
-        self,
-        states: Bits,
-        theta: FloatArray,
-        key: int,
-        problems: Problems,
-        times: range,
-        scale: float,
-        threads: int,
-    ) -> None:
+    def _run(self, states: Bits, theta: FloatArray, sweeps: Sweeps) -> None:
         """Run the sweeps for a block of problems; see `run`."""
 
 
@@ -200,8 +209,7 @@ class PairwiseScan(Scan):
     def _rows(self) -> csr_array:
         """The weights by position in the scan; neighbours within a row in order of index."""
         i, j = np.concatenate([self._pairwise.edges, self._pairwise.edges[:, ::-1]]).T
-        position = np.empty(self.n, dtype=np.int64)
-        position[self._order] = np.arange(self.n)
+        position = places_of(self._order, self.n)
         sort = np.lexsort((j, position[i]))
         weights = np.tile(self._pairwise.weights, 2)[sort]
         start = np.concatenate([[0], np.cumsum(np.bincount(position[i], minlength=self.n))])
@@ -236,40 +244,22 @@ class PairwiseScan(Scan):
         cut = (states[:, i] != states[:, j]) @ self._pairwise.weights
         return np.asarray(cut - states @ self._linear)
 
-    def _run(
-        self,
-        states: Bits,
-        theta: FloatArray,
-        key: int,
-        problems: Problems,
-        times: range,
-        scale: float,
-        threads: int,
-    ) -> None:
-        field = theta + scale * self._linear
+    def _run(self, states: Bits, theta: FloatArray, sweeps: Sweeps) -> None:
+        field = theta + sweeps.scale * self._linear
         if self._kernel is None:
-            self._sweep(states, field, key, problems, times, scale)
-            return
-        first, count, step = times[0], len(times), times.step
-        self._kernel.run(states, field, scale, key, problems, first, count, step, threads)
+            self._sweep(states, field, sweeps)
+        else:
+            sweeps.in_kernel(self._kernel, states, field)
 
-    def _sweep(
-        self,
-        states: Bits,
-        field: FloatArray,
-        key: int,
-        problems: Problems,
-        times: range,
-        scale: float,
-    ) -> None:
+    def _sweep(self, states: Bits, field: FloatArray, sweeps: Sweeps) -> None:
         """Run the sweeps in NumPy, for all problems together."""
         count, chains, _ = states.shape
         spins = np.ascontiguousarray(states.reshape(-1, self.n).T[self._order]) * 2.0 - 1.0
         field = np.repeat(np.broadcast_to(field, (count, self.n)).T[self._order], chains, axis=1)
-        for time in times:
-            noise = logistic_noise(key, problems, time, self.n)[:, 0].T.repeat(chains, axis=1)
+        for time in sweeps.times:
+            noise = sweeps.noise(time, self.n).T.repeat(chains, axis=1)
             for place, rows in self._levels:
-                below = noise[place] < field[place] + scale * (rows @ spins)
+                below = noise[place] < field[place] + sweeps.scale * (rows @ spins)
                 spins[place] = np.where(below, 1.0, -1.0)
         states.reshape(-1, self.n)[:, self._order] = spins.T > 0
 
@@ -289,21 +279,12 @@ class HoledScan(Scan):
         full[:, self._pixels] = states
         return self._whole.energy(full)
 
-    def _run(
-        self,
-        states: Bits,
-        theta: FloatArray,
-        key: int,
-        problems: Problems,
-        times: range,
-        scale: float,
-        threads: int,
-    ) -> None:
+    def _run(self, states: Bits, theta: FloatArray, sweeps: Sweeps) -> None:
         full = np.zeros((*states.shape[:2], self._whole.n), dtype=np.uint8)
         full[..., self._pixels] = states
         fields = np.zeros((*theta.shape[:-1], self._whole.n))
         fields[..., self._pixels] = theta
-        self._whole._run(full, fields, key, problems, times, scale, threads)
+        self._whole._run(full, fields, sweeps)
         states[:] = full[..., self._pixels]
 
 
@@ -351,47 +332,26 @@ class GenericScan(Scan):
         blocks = -(-problems // self._step)
         return own + _CALL * len(self._walks) * self.n * sweeps * blocks
 
-    def _run(
-        self,
-        states: Bits,
-        theta: FloatArray,
-        key: int,
-        problems: Problems,
-        times: range,
-        scale: float,
-        threads: int,
-    ) -> None:
+    def _run(self, states: Bits, theta: FloatArray, sweeps: Sweeps) -> None:
         if self._kernel is None:
-            self._sweep(states, theta, key, problems, times, scale)
-            return
-        first, count, step = times[0], len(times), times.step
-        field = np.ascontiguousarray(theta)
-        self._kernel.run(
-            states, field, scale, key, problems, first, count, step, threads, self._pulse
-        )
+            self._sweep(states, theta, sweeps)
+        else:
+            sweeps.in_kernel(self._kernel, states, np.ascontiguousarray(theta), self._pulse)
 
-    def _sweep(
-        self,
-        states: Bits,
-        theta: FloatArray,
-        key: int,
-        problems: Problems,
-        times: range,
-        scale: float,
-    ) -> None:
+    def _sweep(self, states: Bits, theta: FloatArray, sweeps: Sweeps) -> None:
         """Run the sweeps in NumPy, for all problems together."""
         count, chains, _ = states.shape
         X = states.reshape(-1, self.n).astype(np.float64)
         field = np.repeat(np.broadcast_to(theta, (count, self.n)), chains, axis=0)
         for _, walk in self._walks:
             walk.start(X)
-        for time in times:
-            noise = logistic_noise(key, problems, time, self.n)[:, 0].repeat(chains, axis=0)
+        for time in sweeps.times:
+            noise = sweeps.noise(time, self.n).repeat(chains, axis=0)
             for _, walk in self._walks:
                 walk.renew()
             for d in range(self.n):
                 gain = self._gain(d, chains)
-                new = noise[:, d] < field[:, d] - scale * gain
+                new = noise[:, d] < field[:, d] - sweeps.scale * gain
                 rows = np.flatnonzero(new != (X[:, d] > 0))
                 if len(rows):
                     X[rows, d] = new[rows]

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
-from logsuper._base import FloatArray, Seed, as_generator, as_key, count_threads
+from logsuper._base import Bits, FloatArray, Seed, as_generator, as_key, count_threads
 from logsuper.bounds import need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import Meter
 from logsuper.sampling._chains import run_chains
-from logsuper.sampling._inputs import Bits, check_count
+from logsuper.sampling._inputs import check_count
 from logsuper.sampling._scan import Problems, make_scan
 from logsuper.solvers import kernels, logistic_noise
 from logsuper.structures import Pairwise

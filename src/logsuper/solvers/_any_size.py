@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, FloatArray
 from logsuper.functions import Cut, PairwiseGraph, SubmodularFunction, Sum
 from logsuper.solvers._precision import report, solve_exactly
+from logsuper.solvers._problems import Problems, some_rows
 from logsuper.solvers._results import finite_dot
 from logsuper.structures import Structure
 
 
-def maximize_exactly(
-    structure: Structure,
-    theta: FloatArray,
-    alpha: FloatArray,
-    factors: FloatArray | None,
-    problems: int,
-    tie: str | None,
-) -> NDArray[np.uint8]:
+def maximize_exactly(structure: Structure, problems: Problems, tie: str | None) -> Bits:
     """Return maximisers for float64 weights of any size; warn about rounding of sums."""
     n = structure.n
-    y = np.empty((problems, n), dtype=np.uint8)
-    field = tilted(structure, theta, alpha)
-    together = len(alpha) == 1 and (factors is None or len(factors) == 1)
-    for rows in [np.arange(problems)] if together else np.arange(problems)[:, None]:
-        row_alpha, row_factors = some_rows(alpha, rows[:1])[0], some_rows(factors, rows[:1])
-        weights = row_alpha @ _cut_weights(structure, row_factors)[0]
+    y = np.empty((problems.size, n), dtype=np.uint8)
+    field = tilted(structure, problems)
+    every, factors = np.arange(problems.size), problems.factors
+    together = len(problems.alpha) == 1 and (factors is None or len(factors) == 1)
+    for rows in [every] if together else every[:, None]:
+        first = problems.rows(rows[:1])
+        alpha = first.alpha[0]
+        weights = alpha @ _cut_weights(structure, first.factors)[0]
         graphs = [(1.0, Cut(n, structure.edges, weights).graph())]
-        graphs += [(float(row_alpha[k]), g) for k, g in structure.graphs or () if row_alpha[k] > 0]
+        graphs += [(float(alpha[k]), g) for k, g in structure.graphs or () if alpha[k] > 0]
         own = np.broadcast_to(some_rows(field, rows), (len(rows), n))
         whole = PairwiseGraph.combine(n, graphs)
         y[rows] = solve_exactly(own, whole, tie)
         losses = np.full(len(rows), 2.0 * whole.error)
         for m in np.flatnonzero((losses > 0) & np.isinf(own).any(axis=1)):
-            y[rows[m]], losses[m] = _conditioned(structure, own[m], weights, row_alpha, tie)
+            y[rows[m]], losses[m] = _conditioned(structure, own[m], weights, alpha, tie)
         report(losses, own)
     return y
 
@@ -48,7 +41,7 @@ def _conditioned(
     weights: FloatArray,
     alpha: FloatArray,
     tie: str | None,
-) -> tuple[NDArray[np.uint8], float]:
+) -> tuple[Bits, float]:
     """Solve for the elements without an infinite field; return also a bound on the loss.
 
     Conditioning removes large terms, for instance the items that a fixed element covers, which
@@ -67,22 +60,16 @@ def _conditioned(
     return y, 2.0 * whole.error
 
 
-def evaluate(
-    structure: Structure,
-    y: NDArray[np.uint8],
-    theta: FloatArray,
-    alpha: FloatArray,
-    factors: FloatArray | None,
-) -> tuple[FloatArray, FloatArray]:
+def evaluate(structure: Structure, y: Bits, problems: Problems) -> tuple[FloatArray, FloatArray]:
     """Return the values and statistics of given labels."""
     first, second = structure.edges.T
     cut = (y[:, first] != y[:, second]).astype(np.float64)
-    stats = (_cut_weights(structure, factors) * cut[:, None, :]).sum(axis=2)
+    stats = (_cut_weights(structure, problems.factors) * cut[:, None, :]).sum(axis=2)
     for k, tilt in structure.tilts.items():
         stats[:, k] += y @ tilt
     for k, other in structure.others:
         stats[:, k] += other(y)
-    return finite_dot(theta, y) - (alpha * stats).sum(axis=1), stats
+    return finite_dot(problems.theta, y) - (problems.alpha * stats).sum(axis=1), stats
 
 
 def _cut_weights(structure: Structure, factors: FloatArray | None) -> FloatArray:
@@ -91,14 +78,10 @@ def _cut_weights(structure: Structure, factors: FloatArray | None) -> FloatArray
     return table if factors is None else table * factors
 
 
-def tilted(structure: Structure, theta: FloatArray, alpha: FloatArray) -> FloatArray:
+def tilted(structure: Structure, problems: Problems) -> FloatArray:
     """Return the fields minus the modular terms of the functions."""
     if not structure.tilts:
-        return theta
+        return problems.theta
     of = sorted(structure.tilts)
-    return np.asarray(theta - alpha[:, of] @ np.array([structure.tilts[k] for k in of]))
-
-
-def some_rows(array: Any, rows: Any) -> Any:
-    """Return some rows of an array; None or a single row shared by all is returned unchanged."""
-    return array if array is None or len(array) == 1 else array[rows]
+    tilt = problems.alpha[:, of] @ np.array([structure.tilts[k] for k in of])
+    return np.asarray(problems.theta - tilt)

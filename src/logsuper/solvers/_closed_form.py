@@ -18,8 +18,9 @@ vertices the function is convex, so if a set strictly between them is optimal, b
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from logsuper._base import Bits, BoolArray, FloatArray
 from logsuper.functions import (
     ConcaveCardinality,
     ConcaveOfModular,
@@ -28,9 +29,6 @@ from logsuper.functions import (
 )
 from logsuper.solvers._inputs import check_theta, check_tie
 
-__all__ = ["closed_form_kind", "maximize_closed_form"]
-
-_Float = NDArray[np.float64]
 _Concave = ConcaveCardinality | ConcaveOfModular
 
 # Float64 numbers of a batch that are sorted at a time; limits scratch memory to some 100 megabytes.
@@ -71,7 +69,7 @@ def closed_form_kind(f: SubmodularFunction) -> str | None:
 
 def maximize_closed_form(
     f: SubmodularFunction, theta: ArrayLike, tie: str | None = None
-) -> tuple[NDArray[np.uint8], _Float]:
+) -> tuple[Bits, FloatArray]:
     r"""Maximise :math:`\theta^\top y - f(y)` by sorting, for a batch of fields.
 
     Parameters
@@ -130,9 +128,7 @@ def maximize_closed_form(
     return y, values
 
 
-def _best_prefixes(
-    c: float, atom: _Concave, z: _Float, tie: str | None, on: NDArray[np.bool_]
-) -> None:
+def _best_prefixes(c: float, atom: _Concave, z: FloatArray, tie: str | None, on: BoolArray) -> None:
     """Overwrite in `on` (M, n) the elements that the concave term depends on."""
     if isinstance(atom, ConcaveCardinality):
         members = atom.subset
@@ -176,7 +172,7 @@ def _best_prefixes(
     on[:, members] = chosen
 
 
-def _running_sum(*parts: _Float) -> tuple[_Float, _Float]:
+def _running_sum(*parts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the sums of the first 0, 1, ..., n columns of all parts, as a float64 and a remainder.
 
     Each rounding error is computed exactly (Knuth's two-sum) and added to the remainder, so that
@@ -192,7 +188,7 @@ def _running_sum(*parts: _Float) -> tuple[_Float, _Float]:
     return total, np.pad(np.cumsum(lost, axis=1), ((0, 0), (1, 0)))
 
 
-def _error(a: _Float, b: _Float, total: _Float) -> _Float:
+def _error(a: FloatArray, b: FloatArray, total: FloatArray) -> FloatArray:
     """Return a + b - total for the rounded sum total."""
     back = total - a
     return np.asarray((a - (total - back)) + (b - back))

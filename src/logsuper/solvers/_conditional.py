@@ -21,15 +21,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.special import expit
 
-from logsuper._base import FloatArray, IntArray
-from logsuper.functions import SubmodularFunction, Sum
+from logsuper._base import Bits, FloatArray, IntArray
+from logsuper.functions import SubmodularFunction
+from logsuper.solvers._any_size import tilted
+from logsuper.solvers._direct import weighted_sum
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._native import kernels
-from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers._problems import Noise, Problems, some_rows
 
 ROUNDS = 2
 """Default number of message rounds; `python -m benchmarks.probabilities` compares other numbers."""
@@ -40,7 +41,6 @@ _LEAST = 2.0**-24
 # Bytes of samples kept in memory at a time.
 _SAMPLE_BYTES = 1 << 26
 
-Bits = NDArray[np.uint8]
 Add = Callable[[Bits, int], None]
 
 
@@ -66,86 +66,75 @@ def average(
 def adder(
     flow: Flow | None,
     functions: Sequence[SubmodularFunction],
-    theta: FloatArray,
-    alpha: FloatArray,
-    factors: FloatArray | None,
-    numbers: NDArray[np.uint64],
-    key: int,
+    problems: Problems,
+    noise: Noise,
     rounds: int,
     threads: int,
     sums: FloatArray,
 ) -> Add:
     """Return a function ``add(labels, first)`` that adds sigma(m_d) to the sums (M, n)."""
-    fields = np.broadcast_to(theta, sums.shape)
     if flow is None:
-        return lambda labels, first: _add_by_gains(functions, fields, alpha, labels, sums)
-    ends, weights = flow.couplings(alpha, factors)
-    fields = np.ascontiguousarray(np.broadcast_to(flow.tilted(theta, alpha), sums.shape))
+        return lambda labels, first: _add_by_gains(functions, problems, labels, sums)
+    couplings = flow.couplings(problems)
+    own = tilted(flow.structure, problems)
+    fields = np.ascontiguousarray(np.broadcast_to(own, sums.shape))
     if not flow.simple:
         return lambda labels, first: _add_with_groups(
-            flow, ends, weights, fields, alpha, labels, sums
+            flow, couplings, fields, problems.alpha, labels, sums
         )
     native = kernels()
     if native is None:
         return lambda labels, first: _add_on_graph(
-            ends, weights, fields, labels, numbers, key, first, rounds, sums
+            couplings, fields, labels, noise._replace(first=first), rounds, sums
         )
     run = native.conditional_grid if flow.regular else native.conditional_graph
     return lambda labels, first: run(
-        ends, weights, fields, labels, numbers, key, first, rounds, threads, sums
+        *couplings, fields, labels, noise.numbers, noise.key, first, rounds, threads, sums
     )
 
 
 def _add_by_gains(
-    functions: Sequence[SubmodularFunction],
-    fields: FloatArray,
-    alpha: FloatArray,
-    labels: Bits,
-    sums: FloatArray,
+    functions: Sequence[SubmodularFunction], problems: Problems, labels: Bits, sums: FloatArray
 ) -> None:
     """Add the probabilities for functions without a graph."""
     for m, y in enumerate(labels):
-        row = alpha[0 if len(alpha) == 1 else m]
-        f = Sum([(float(weight), g) for weight, g in zip(row, functions, strict=True)])
-        sums[m] += expit(fields[m] - f.gains(y)).sum(axis=0)
+        one = problems.rows([m])
+        sums[m] += expit(one.theta - weighted_sum(one.alpha[0], functions).gains(y)).sum(axis=0)
 
 
 def _add_with_groups(
     flow: Flow,
-    ends: IntArray,
-    weights: FloatArray,
+    couplings: tuple[IntArray, FloatArray],
     fields: FloatArray,
     alpha: FloatArray,
     labels: Bits,
     sums: FloatArray,
 ) -> None:
     """Add the probabilities for graphs with auxiliary nodes, whose values samples do not have."""
+    ends, weights = couplings
     for m, y in enumerate(labels):
-        edge = weights[0 if len(weights) == 1 else m]
+        edge = some_rows(weights, [m])[0]
         graph = coo_array((edge, (ends[:, 0], ends[:, 1])), shape=(flow.n, flow.n)).tocsr()
         logits = fields[m] + (graph + graph.T).dot(2.0 * y.T - 1.0).T
         for k, other in flow.structure.others:
-            logits -= alpha[0 if len(alpha) == 1 else m, k] * other.gains(y)
+            logits -= some_rows(alpha, [m])[0, k] * other.gains(y)
         sums[m] += expit(logits).sum(axis=0)
 
 
 def _add_on_graph(
-    ends: IntArray,
-    weights: FloatArray,
+    couplings: tuple[IntArray, FloatArray],
     fields: FloatArray,
     labels: Bits,
-    numbers: NDArray[np.uint64],
-    key: int,
-    first: int,
+    noise: Noise,
     rounds: int,
     sums: FloatArray,
 ) -> None:
     """Add the probabilities for pairwise functions, in NumPy, if there are no compiled kernels."""
-    i, j = ends.T
+    (i, j), weights = couplings[0].T, couplings[1]
     for m, y in enumerate(labels):
-        w, n = weights[0 if len(weights) == 1 else m], y.shape[1]
+        w, n = some_rows(weights, [m])[0], y.shape[1]
         for s, row in enumerate(y):
-            field = fields[m] + logistic_noise(key, numbers[m], np.array([first + s]), n)[0, 0]
+            field = fields[m] + noise._replace(first=noise.first + s, samples=1).of(m, n)[0]
             there, back = w * (2.0 * row[i] - 1.0), w * (2.0 * row[j] - 1.0)
             for _ in range(rounds):
                 belief = field + np.bincount(j, there, n) + np.bincount(i, back, n)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, FloatArray, IntArray
 from logsuper.functions import SubmodularFunction, Sum, split_modular
 from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
 from logsuper.solvers._min_norm import maximize_generic
-from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._precision import report
+from logsuper.solvers._problems import Noise, Problems
 from logsuper.solvers._results import Perturbed
 from logsuper.structures import Structure
 
@@ -31,17 +30,15 @@ class Direct:
         """Return whether every weighted sum of the functions can be maximised by sorting."""
         return closed_form_kind(Sum([(1.0, f) for f in functions])) is not None
 
-    def maximize(
-        self, theta: FloatArray, alpha: FloatArray, problems: int, tie: str | None
-    ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray]:
-        y = np.empty((problems, self.n), dtype=np.uint8)
-        values = np.empty(problems)
-        fields = np.broadcast_to(theta, (problems, self.n))
+    def maximize(self, problems: Problems, tie: str | None) -> tuple[Bits, FloatArray, FloatArray]:
+        y = np.empty((problems.size, self.n), dtype=np.uint8)
+        values = np.empty(problems.size)
+        fields = np.broadcast_to(problems.theta, y.shape)
         # Problems with equal weights share one function.
-        rows, place = np.unique(alpha, axis=0, return_inverse=True)
-        which = np.broadcast_to(place.ravel(), problems)
+        rows, place = np.unique(problems.alpha, axis=0, return_inverse=True)
+        which = np.broadcast_to(place.ravel(), problems.size)
         for r, row in enumerate(rows):
-            f = Sum([(float(weight), g) for weight, g in zip(row, self.functions, strict=True)])
+            f = weighted_sum(row, self.functions)
             mine = which == r
             if closed_form_kind(f) is not None:
                 y[mine], values[mine] = maximize_closed_form(f, fields[mine], tie)
@@ -50,42 +47,24 @@ class Direct:
                 # the tolerated gaps are relative to the largest numbers in f, so report large ones
                 own = fields[mine] + split_modular(f)[1]
                 report(gaps + _rounding(f), own)
-        return y, values, self._statistics(y)
+        return y, values, np.stack([f(y) for f in self.functions], axis=1)
 
-    def perturb(
-        self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        numbers: NDArray[np.uint64],
-        samples: int,
-        key: int,
-        first_sample: int,
-        return_samples: bool,
-    ) -> Perturbed:
-        problems = len(numbers)
-        mean = np.empty((problems, self.n))
-        stats = np.empty((problems, self.k))
-        values = np.empty((problems, samples))
-        kept = np.empty((problems, samples, self.n), np.uint8) if return_samples else None
-        draws = np.arange(first_sample, first_sample + samples)
-        for m in range(problems):
-            noise = logistic_noise(key, numbers[m], draws, self.n)[0]
-            row = alpha[:1] if len(alpha) == 1 else alpha[m : m + 1]
-            field = theta[0 if len(theta) == 1 else m] + noise
-            y, values[m], each = self.maximize(field, row, samples, None)
-            mean[m] = y.mean(axis=0)
-            stats[m] = each.mean(axis=0)
+    def perturb(self, problems: Problems, noise: Noise, return_samples: bool) -> Perturbed:
+        count, samples = problems.size, noise.samples
+        mean, stats = np.empty((count, self.n)), np.empty((count, self.k))
+        values = np.empty((count, samples))
+        kept = np.empty((count, samples, self.n), np.uint8) if return_samples else None
+        for m in range(count):
+            y, values[m], each = self.maximize(noise.added_to(problems, m), None)
+            mean[m], stats[m] = y.mean(axis=0), each.mean(axis=0)
             if kept is not None:
                 kept[m] = y
         return Perturbed(mean, stats, values, kept)
 
     @property
-    def edges(self) -> NDArray[np.int64]:
+    def edges(self) -> IntArray:
         """No edge has a weight of its own."""
         return np.empty((0, 2), dtype=np.int64)
-
-    def _statistics(self, y: NDArray[np.uint8]) -> FloatArray:
-        return np.stack([f(y) for f in self.functions], axis=1)
 
 
 class Sorting(Direct):
@@ -109,6 +88,13 @@ class MinNorm(Direct):
     def build(cls, structure: Structure, memory_limit: int | None = None) -> Self | None:
         """Return the solver of the functions."""
         return cls(structure.functions)
+
+
+def weighted_sum(
+    weights: FloatArray, functions: Sequence[SubmodularFunction]
+) -> SubmodularFunction:
+    """Return the sum of the functions with the given weights."""
+    return Sum([(float(weight), f) for weight, f in zip(weights, functions, strict=True)])
 
 
 def _rounding(f: SubmodularFunction) -> float:

@@ -40,9 +40,8 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray, refuse
 from logsuper.solvers._inputs import check_theta, check_tie
-
-__all__ = ["solve_pairwise"]
 
 _BITS = 28  # the remaining flow is kept below 2**_BITS quanta,
 _UNBOUNDED = np.int64(1) << 29  # so this capacity acts as infinite, and twice it still fits int32
@@ -51,9 +50,6 @@ _LARGE = 2.0**960  # problems with larger numbers are scaled down first, to avoi
 _SLACK = 1.0 + 1e-9  # covers the rounding of sums of up to a few million non-negative terms
 _STACK = 1 << 16  # number of nodes and edges that are stacked into one graph
 
-_Float = NDArray[np.float64]
-_Int = NDArray[np.int64]
-
 
 def solve_pairwise(
     n_nodes: int,
@@ -61,7 +57,7 @@ def solve_pairwise(
     weights: ArrayLike,
     theta: ArrayLike,
     tie: str | None = None,
-) -> NDArray[np.uint8]:
+) -> Bits:
     r"""Maximise :math:`\theta^\top y - \sum_e w_e |y_i - y_j|`, exactly, for a batch of fields.
 
     Parameters
@@ -119,15 +115,16 @@ def solve_pairwise(
 
 def _checked_edges(
     n_nodes: int, edges: ArrayLike, weights: ArrayLike, count: int
-) -> tuple[_Int, _Float]:
+) -> tuple[IntArray, FloatArray]:
     """Check edges and weights; drop loops, and sum the weights of repeated edges."""
     ends = np.asarray(edges)
     if ends.size == 0:
         ends = np.empty((0, 2), dtype=np.int64)
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise ValueError(f"edges must be integers of shape (E, 2), got {ends.dtype} {ends.shape}")
-    if ends.size and (ends.min() < 0 or ends.max() >= n_nodes):
-        bad = int(np.argmax(((ends < 0) | (ends >= n_nodes)).any(axis=1)))
+    outside = ((ends < 0) | (ends >= n_nodes)).any(axis=1)
+    if outside.any():
+        bad = int(outside.argmax())
         raise ValueError(f"edges[{bad}] = {ends[bad].tolist()} is outside 0..{n_nodes - 1}")
     cost = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     if ends.shape[0] == 0 and cost.size == 0:
@@ -137,11 +134,8 @@ def _checked_edges(
             f"weights must have shape ({count}, {ends.shape[0]}) or (1, {ends.shape[0]}), "
             f"got {np.shape(weights)}"
         )
-    if not np.all((cost >= 0) & np.isfinite(cost)):
-        row, column = np.argwhere(~((cost >= 0) & np.isfinite(cost)))[0]
-        raise ValueError(
-            f"weights[{row}, {column}] = {cost[row, column]} must be finite and not negative"
-        )
+    legal = (cost >= 0) & np.isfinite(cost)
+    refuse(~legal, cost, "weights", "must be finite and not negative", " ")
     ends = np.sort(ends.astype(np.int64), axis=1)
     proper = ends[:, 0] < ends[:, 1]
     if not proper.all():
@@ -162,20 +156,20 @@ class _Residual:
     connected to at most one terminal: to the source if ``side`` is 1, to the sink if it is -1.
     """
 
-    node: _Int  # the caller's index of the node
-    side: _Int
-    link: _Int  # digits of the terminal arc
-    link_rest: _Float  # remainder of the terminal arc, below the quantum
-    tail: _Int
-    head: _Int
-    forward: _Int  # digits of tail -> head
-    backward: _Int  # digits of head -> tail
-    rest: _Float  # remainder of both directions, equal since a flow changes digits only
+    node: IntArray  # the caller's index of the node
+    side: IntArray
+    link: IntArray  # digits of the terminal arc
+    link_rest: FloatArray  # remainder of the terminal arc, below the quantum
+    tail: IntArray
+    head: IntArray
+    forward: IntArray  # digits of tail -> head
+    backward: IntArray  # digits of head -> tail
+    rest: FloatArray  # remainder of both directions, equal since a flow changes digits only
     exponent: int = 0
 
     def reach(
-        self, link: NDArray[np.bool_], forward: NDArray[np.bool_], backward: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        self, link: BoolArray, forward: BoolArray, backward: BoolArray
+    ) -> tuple[BoolArray, BoolArray]:
         """Return the nodes that the source reaches, and that reach the sink, by marked arcs."""
         n = self.node.size
         up, down = link & (self.side > 0), link & (self.side < 0)
@@ -183,18 +177,7 @@ class _Residual:
         heads = np.concatenate([self.head[forward], self.tail[backward]])
         return _search(n, tails, heads, up), _search(n, heads, tails, down)
 
-    def open_arcs(
-        self,
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Arcs with a positive residual capacity, digits and remainder together."""
-        more = self.rest > 0
-        return (
-            (self.link > 0) | (self.link_rest > 0),
-            (self.forward > 0) | more,
-            (self.backward > 0) | more,
-        )
-
-    def cut_rest(self, inside: NDArray[np.bool_]) -> float:
+    def cut_rest(self, inside: BoolArray) -> float:
         """Sum of the remainders on the arcs that leave a set around the source."""
         link = np.where(self.side > 0, ~inside, inside & (self.side < 0))
         across = inside[self.tail] != inside[self.head]
@@ -202,17 +185,14 @@ class _Residual:
 
     def release(self, bound: float) -> None:
         """Treat arcs whose residual capacity exceeds the remaining flow as infinite."""
-        for digits, rest in (
-            (self.link, self.link_rest),
-            (self.forward, self.rest),
-            (self.backward, self.rest),
-        ):
+        parts = (self.link, self.link_rest), (self.forward, self.rest), (self.backward, self.rest)
+        for digits, rest in parts:
             free = np.ldexp(digits.astype(np.float64), self.exponent) + rest > bound
             digits[free] = _UNBOUNDED
         self.link_rest[self.link >= _UNBOUNDED] = 0.0
         self.rest[(self.forward >= _UNBOUNDED) & (self.backward >= _UNBOUNDED)] = 0.0
 
-    def settle(self, labels: NDArray[np.uint8]) -> bool:
+    def settle(self, labels: Bits) -> bool:
         """Write the labels of decided nodes and drop them; return whether any node is left."""
         ones, zeros = self.reach(
             self.link >= _UNBOUNDED, self.forward >= _UNBOUNDED, self.backward >= _UNBOUNDED
@@ -240,16 +220,15 @@ class _Residual:
 
     def refine(self, exponent: int) -> None:
         """Reduce the quantum: move digits from the remainders to the integers."""
-        fine = np.floor(np.ldexp(self.rest, -exponent)).astype(np.int64)
-        self.rest -= np.ldexp(fine.astype(np.float64), exponent)
-        link_fine = np.floor(np.ldexp(self.link_rest, -exponent)).astype(np.int64)
+        link_fine, fine = (
+            np.floor(np.ldexp(rest, -exponent)).astype(np.int64)
+            for rest in (self.link_rest, self.rest)
+        )
         self.link_rest -= np.ldexp(link_fine.astype(np.float64), exponent)
+        self.rest -= np.ldexp(fine.astype(np.float64), exponent)
         shift = self.exponent - exponent
-        for digits, extra in (
-            (self.link, link_fine),
-            (self.forward, fine),
-            (self.backward, fine),
-        ):
+        parts = (self.link, link_fine), (self.forward, fine), (self.backward, fine)
+        for digits, extra in parts:
             # After a large reduction, only zeros (and unbounded arcs) are left to be shifted.
             finite = digits < _UNBOUNDED
             shifted = np.ldexp(digits[finite].astype(np.float64), shift).astype(np.int64)
@@ -271,32 +250,31 @@ class _Residual:
         )
         sent = _entries(maximum_flow(graph, source, sink).flow, tails, heads)
         m = self.tail.size
-        for digits, amount in (
-            (self.forward, sent[:m]),
-            (self.backward, -sent[:m]),
-        ):
+        for digits, amount in ((self.forward, sent[:m]), (self.backward, -sent[:m])):
             digits -= np.where(digits < _UNBOUNDED, amount, 0)
         for nodes, amount in ((up, sent[m : m + up.size]), (down, sent[m + up.size :])):
             self.link[nodes] -= np.where(self.link[nodes] < _UNBOUNDED, amount, 0)
 
 
-def _csr(values: NDArray[Any], rows: _Int, columns: _Int, size: int) -> scipy.sparse.csr_array:
+def _csr(
+    values: NDArray[Any], rows: IntArray, columns: IntArray, size: int
+) -> scipy.sparse.csr_array:
     """Return a square sparse matrix with 32-bit indices, as the graph routines require."""
     place = rows.astype(np.int32), columns.astype(np.int32)
     return scipy.sparse.csr_array((values, place), shape=(size, size))
 
 
-def _entries(matrix: scipy.sparse.csr_array, rows: _Int, columns: _Int) -> _Int:
+def _entries(matrix: scipy.sparse.csr_array, rows: IntArray, columns: IntArray) -> IntArray:
     """Return stored entries of a sparse matrix (scipy's own indexing varies by version)."""
     matrix.sort_indices()
     n = matrix.shape[1]
     stored = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     place = np.searchsorted(stored * n + matrix.indices, rows * n + columns)
-    entries: _Int = matrix.data[place].astype(np.int64)
+    entries: IntArray = matrix.data[place].astype(np.int64)
     return entries
 
 
-def _search(n: int, tails: _Int, heads: _Int, starts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _search(n: int, tails: IntArray, heads: IntArray, starts: BoolArray) -> BoolArray:
     """Mark the nodes that can be reached from any start along the arcs."""
     first = np.flatnonzero(starts)
     ones = np.ones(tails.size + first.size, dtype=np.int8)
@@ -309,8 +287,8 @@ def _search(n: int, tails: _Int, heads: _Int, starts: NDArray[np.bool_]) -> NDAr
 
 
 def _solve(
-    tail: _Int, head: _Int, weight: _Float, theta: _Float, largest: bool
-) -> NDArray[np.uint8]:
+    tail: IntArray, head: IntArray, weight: FloatArray, theta: FloatArray, largest: bool
+) -> Bits:
     """Solve one graph; see the module's docstring for the scheme."""
     n = theta.size
     top = max(
@@ -348,11 +326,15 @@ def _solve(
             break
         state.refine(max(_SMALLEST_EXPONENT, int(np.frexp(bound)[1]) - _BITS))
         state.push()
-        has = (state.link > 0, state.forward > 0, state.backward > 0)
-        from_source, to_sink = state.reach(*has)
+        from_source, to_sink = state.reach(state.link > 0, state.forward > 0, state.backward > 0)
         bound = min(state.cut_rest(from_source), state.cut_rest(~to_sink))
     if undecided:
         # The flow is maximum: the arcs with residual capacity give the smallest and largest cut.
-        from_source, to_sink = state.reach(*state.open_arcs())
+        more = state.rest > 0
+        from_source, to_sink = state.reach(
+            (state.link > 0) | (state.link_rest > 0),
+            (state.forward > 0) | more,
+            (state.backward > 0) | more,
+        )
         labels[state.node] = ~to_sink if largest else from_source
     return labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import Bits, FloatArray, IntArray
 from logsuper.solvers._fallback import solve_pairwise
 from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._results import finite_dot
@@ -43,7 +43,7 @@ class FallbackKernel:
         maximal: bool,
         wide: bool,
         threads: int,
-        y: NDArray[np.uint8],
+        y: Bits,
         values: FloatArray,
         stats: FloatArray,
         memory: int | None = None,
@@ -77,7 +77,7 @@ class FallbackKernel:
         counts: NDArray[np.uint32],
         values: FloatArray,
         stats: FloatArray,
-        samples: NDArray[np.uint8] | None,
+        samples: Bits | None,
         memory: int | None = None,
         precision: FloatArray | None = None,
     ) -> None:

@@ -6,14 +6,13 @@ import functools
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
-from logsuper.solvers._any_size import evaluate, maximize_exactly, some_rows, tilted
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray
+from logsuper.solvers._any_size import evaluate, maximize_exactly, tilted
 from logsuper.solvers._fallback_kernel import FallbackKernel
 from logsuper.solvers._native import kernels
-from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._precision import hidden
+from logsuper.solvers._problems import Noise, Problems, some_rows
 from logsuper.solvers._results import Perturbed, finite_dot
 from logsuper.solvers._workspace import Workspace, require_edges
 from logsuper.structures import EdgeLists, Grid, Structure
@@ -83,7 +82,7 @@ class Flow:
         return "graph" if self.grid is None else "grid"
 
     @property
-    def edges(self) -> NDArray[np.int64]:
+    def edges(self) -> IntArray:
         """The edges of all cuts in order of first appearance, which is that of ``edge_weights``."""
         return self.structure.edges
 
@@ -98,7 +97,7 @@ class Flow:
         return self if self._holed is None else Flow(self.structure, on_grid=False)
 
     @functools.cached_property
-    def _few(self) -> tuple[NDArray[np.int64], FloatArray]:
+    def _few(self) -> tuple[IntArray, FloatArray]:
         """Elements with a modular term and these terms, if at most n / 8 elements have one.
 
         Such as the neighbours of elements fixed by conditioning; the kernel then adds the terms to
@@ -111,12 +110,12 @@ class Flow:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
 
     @functools.cached_property
-    def _shifted(self) -> NDArray[np.int64]:
+    def _shifted(self) -> IntArray:
         """The kernel's nodes of the elements in `_few`."""
         return self._few[0] if self.grid is None else self.grid.to_pixels(self._few[0])
 
     @functools.cached_property
-    def _grid_order(self) -> NDArray[np.int64] | None:
+    def _grid_order(self) -> IntArray | None:
         """Index in `edges` of each edge of the grid kernel, -1 if absent; None if identical."""
         assert self.grid is not None
         kernel_edges, edges = self.grid.edges(), self.grid.to_pixels(self.edges)
@@ -139,60 +138,41 @@ class Flow:
         return not self._aux_of
 
     def maximize(
-        self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        factors: FloatArray | None,
-        problems: int,
-        tie: str | None,
-        threads: int,
-        memory_limit: int | None = None,
-    ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray]:
+        self, problems: Problems, tie: str | None, threads: int, memory_limit: int | None = None
+    ) -> tuple[Bits, FloatArray, FloatArray]:
         wide = tie is not None  # ties are only meaningful at the highest precision
-        arrays = problems * self.n * self._bytes_per_label + self._copies(theta, alpha, factors)
-        workers = min(threads, problems)
-        memory = self._workspace.limit("maximize", arrays, memory_limit, workers, wide)
-        options = (tie, threads, memory)
-        try:
-            y, values, stats, precision = self._run(theta, alpha, factors, problems, wide, *options)
-            own = self.tilted(theta, alpha) if self._aux_of else theta
-            rows = np.flatnonzero(self._too_coarse(own, alpha, precision, wide))
+        arrays = problems.size * self.n * self._bytes_per_label + self._copies(problems)
+        workers = min(threads, problems.size)
+        with self._workspace.granted("maximize", arrays, memory_limit, workers, wide) as memory:
+            y, values, stats, precision = self._run(problems, wide, tie, threads, memory)
+            own = tilted(self.structure, problems) if self._aux_of else problems.theta
+            rows = np.flatnonzero(self._too_coarse(own, problems.alpha, precision, wide))
             if len(rows) and not wide and self._aux_of:
-                these = some_rows(theta, rows), some_rows(alpha, rows), some_rows(factors, rows)
-                found = self._run(*these, len(rows), True, *options)
+                some = problems.rows(rows)
+                found = self._run(some, True, tie, threads, memory)
                 y[rows], values[rows], stats[rows], precision = found
-                still = self._too_coarse(some_rows(own, rows), these[1], precision, True)
-                rows = rows[still]
-        except MemoryError:
-            raise self._workspace.shortage("maximize", arrays, workers) from None
+                rows = rows[self._too_coarse(some_rows(own, rows), some.alpha, precision, True)]
         if len(rows):
-            these = some_rows(theta, rows), some_rows(alpha, rows), some_rows(factors, rows)
-            y[rows] = maximize_exactly(self.structure, *these, len(rows), tie)
-            values[rows], stats[rows] = evaluate(self.structure, y[rows], *these)
+            some = problems.rows(rows)
+            y[rows] = maximize_exactly(self.structure, some, tie)
+            values[rows], stats[rows] = evaluate(self.structure, y[rows], some)
         return y, values, np.ascontiguousarray(stats)
 
     def _run(
-        self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        factors: FloatArray | None,
-        problems: int,
-        wide: bool,
-        tie: str | None,
-        threads: int,
-        memory: int,
-    ) -> tuple[NDArray[np.uint8], FloatArray, FloatArray, FloatArray]:
+        self, problems: Problems, wide: bool, tie: str | None, threads: int, memory: int
+    ) -> tuple[Bits, FloatArray, FloatArray, FloatArray]:
         """Return labels, values and statistics from the kernel, and the precision it used."""
-        y = np.empty((problems, self.n), dtype=np.uint8)
-        values = np.empty(problems)
+        theta, alpha, factors, count = problems
+        y = np.empty((count, self.n), dtype=np.uint8)
+        values = np.empty(count)
         weights = self._kernel_alpha(alpha)
-        cuts = np.empty((problems, weights.shape[1]))
-        precision = np.zeros((problems, 2))
+        cuts = np.empty((count, weights.shape[1]))
+        precision = np.zeros((count, 2))
         touched, tilt = self._few
         few = len(touched) > 0
         shift = alpha[:, self._tilted] @ tilt if few else None
         self._kernel.maximize(
-            theta if few else self.field(theta, alpha),
+            theta if few else self.field(problems),
             weights,
             self._kernel_factors(factors),
             tie == "max",
@@ -211,7 +191,7 @@ class Flow:
             values -= np.where(theta[:, touched] == np.inf, shift, 0.0).sum(axis=1)
         elif self._tilted:
             stats[:, self._tilted] += y @ self._tilt.T
-            values -= self._held(theta, alpha)
+            values -= self._held(problems)
         if self._aux_of:
             self._add_others(y, stats)
             values = finite_dot(theta, y) - (alpha * stats).sum(axis=1)
@@ -219,7 +199,7 @@ class Flow:
 
     def _too_coarse(
         self, own: FloatArray, alpha: FloatArray, precision: FloatArray, wide: bool
-    ) -> NDArray[np.bool_]:
+    ) -> BoolArray:
         """Return which problems were solved with integers too coarse for their fields."""
         coarse = precision[:, 1] > 0
         if self._aux_of:
@@ -230,86 +210,67 @@ class Flow:
 
     def perturb(
         self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        factors: FloatArray | None,
-        numbers: NDArray[np.uint64],
-        samples: int,
-        key: int,
-        first_sample: int,
+        problems: Problems,
+        noise: Noise,
         return_samples: bool,
         threads: int,
         memory_limit: int | None = None,
     ) -> Perturbed:
-        problems = len(numbers)
-        block = self._perturb_block(problems, samples, return_samples)
-        arrays = self._copies(theta, alpha, factors) + 8.0 * problems * samples
-        arrays += problems * self.n * (12.0 + samples * return_samples)
-        arrays += block * samples * (16.0 * alpha.shape[1] + self.n * bool(self._aux_of))
-        workers = min(threads, problems * samples)
-        arrays += 13.0 * workers * self._kernel.nodes
-        memory = self._workspace.limit("perturb", arrays, memory_limit, workers)
-        noise = (numbers, samples, key, first_sample, return_samples, threads, block, memory)
-        try:
-            return self._perturb(theta, alpha, factors, *noise)
-        except MemoryError:
-            raise self._workspace.shortage("perturb", arrays, workers) from None
-
-    def _perturb_block(self, problems: int, samples: int, return_samples: bool) -> int:
-        """Return the number of problems to solve at a time."""
-        # Functions evaluated outside the kernel need the samples: keep a block of them at a time.
+        count, samples = problems.size, noise.samples
+        block = count
         if self._aux_of and not return_samples:
-            return max(1, min(problems, _SAMPLE_BYTES // max(1, samples * self.n)))
-        return problems
+            # functions evaluated outside the kernel need the samples: keep a block at a time
+            block = max(1, min(count, _SAMPLE_BYTES // max(1, samples * self.n)))
+        arrays = self._copies(problems) + 8.0 * count * samples
+        arrays += count * self.n * (12.0 + samples * return_samples)
+        arrays += block * samples * (16.0 * self.k + self.n * bool(self._aux_of))
+        workers = min(threads, count * samples)
+        arrays += 13.0 * workers * self._kernel.nodes
+        with self._workspace.granted("perturb", arrays, memory_limit, workers) as memory:
+            return self._perturb(problems, noise, return_samples, threads, block, memory)
 
     def _perturb(
         self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        factors: FloatArray | None,
-        numbers: NDArray[np.uint64],
-        samples: int,
-        key: int,
-        first_sample: int,
+        problems: Problems,
+        noise: Noise,
         return_samples: bool,
         threads: int,
         block: int,
         memory: int,
     ) -> Perturbed:
-        problems, weights = len(numbers), self._kernel_alpha(alpha)
-        field = self.field(theta, alpha)
-        edge_factors = self._kernel_factors(factors)
-        counts = np.zeros((problems, self.n), dtype=np.uint32)
-        values = np.empty((problems, samples))
-        means = np.empty((problems, self.k))
-        kept = np.empty((problems, samples, self.n), np.uint8) if return_samples else None
-        told = np.empty((problems, 2))
+        """Solve the problems in blocks; see `perturb`."""
+        alpha, count, samples = problems.alpha, problems.size, noise.samples
+        weights, field = self._kernel_alpha(alpha), self.field(problems)
+        factors = self._kernel_factors(problems.factors)
+        counts = np.zeros((count, self.n), dtype=np.uint32)
+        values = np.empty((count, samples))
+        means = np.empty((count, self.k))
+        kept = np.empty((count, samples, self.n), np.uint8) if return_samples else None
+        told = np.zeros((count, 2))
 
-        for first in range(0, problems, block):
-            rows = slice(first, min(problems, first + block))
+        for first in range(0, count, block):
+            rows = slice(first, min(count, first + block))
             size = rows.stop - first
             y = None if kept is None else kept[rows]
             if self._aux_of and y is None:
                 y = np.empty((size, samples, self.n), dtype=np.uint8)
             cuts = np.empty((size, samples, weights.shape[1]))
-            precision = np.zeros((size, 2))
             self._kernel.perturb(
                 some_rows(field, rows),
                 some_rows(weights, rows),
-                some_rows(edge_factors, rows),
+                some_rows(factors, rows),
                 self.n,
-                key,
-                numbers[rows],
-                first_sample,
+                noise.key,
+                noise.numbers[rows],
+                noise.first,
                 threads,
                 counts[rows],
                 values[rows],
                 cuts,
                 y,
                 memory=memory,
-                precision=precision,
+                precision=told[rows],
             )
-            told[rows] = precision
             stats = cuts[..., : self.k]
             if self._aux_of and y is not None:
                 flat = np.zeros((size * samples, self.k))
@@ -319,60 +280,44 @@ class Flow:
         if self._aux_of:
             values -= (alpha[:, self._aux_of] @ self._aux_constant)[:, None]
         if self._aux_of or self._tilted:
-            values -= self._held(theta, alpha)[:, None]
+            values -= self._held(problems)[:, None]
         mean = counts / np.float64(samples)
         if self._tilted:
             means[:, self._tilted] += mean @ self._tilt.T
         # the noise is of order 1, so the integers must resolve numbers of that size
         for m in np.flatnonzero(self._too_coarse(np.ones((1, self.n)), alpha, told, False)):
-            draws = np.arange(first_sample, first_sample + samples)
-            fields = some_rows(theta, [m]) + logistic_noise(key, numbers[m], draws, self.n)[0]
-            these = some_rows(alpha, [m]), some_rows(factors, [m])
-            found, values[m], stats = self.maximize(fields, *these, samples, None, threads)
+            noisy = noise.added_to(problems, int(m))
+            found, values[m], stats = self.maximize(noisy, None, threads)
             mean[m], means[m] = found.mean(axis=0), stats.mean(axis=0)
             if kept is not None:
                 kept[m] = found
         return Perturbed(mean, means, values, kept)
 
     def min_norm(
-        self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        threads: int,
-        memory_limit: int | None = None,
-    ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+        self, problems: Problems, threads: int, memory_limit: int | None = None
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
         """Return the min-norm points, gaps and numbers of levels; requires no auxiliary nodes."""
         if self._on_list is not self:
-            return self._on_list.min_norm(theta, alpha, threads, memory_limit)
+            return self._on_list.min_norm(problems, threads, memory_limit)
+        count = problems.size
         # for the points, their squares and the squares of the fields
-        arrays = self._copies(theta, alpha, None) + 24.0 * theta.size
-        workers = min(threads, len(theta))
-        memory = self._workspace.limit(
-            "min_norm_point", arrays, memory_limit, workers, min_norm=True
-        )
-        points = np.empty((len(theta), self.n))
-        gaps = np.empty(len(theta))
-        levels = np.empty(len(theta), dtype=np.int64)
-        try:
+        arrays = self._copies(problems) + 24.0 * problems.theta.size
+        points, gaps = np.empty((count, self.n)), np.empty(count)
+        levels = np.empty(count, dtype=np.int64)
+        with self._workspace.granted(
+            "min_norm_point", arrays, memory_limit, min(threads, count), min_norm=True
+        ) as memory:
+            field, weights = self.field(problems), self._kernel_alpha(problems.alpha)
             self._kernel.min_norm(
-                self.field(theta, alpha),
-                self._kernel_alpha(alpha),
-                None,
-                threads,
-                points,
-                gaps,
-                levels,
-                memory=memory,
+                field, weights, None, threads, points, gaps, levels, memory=memory
             )
-        except MemoryError:
-            raise self._workspace.shortage("min_norm_point", arrays, workers) from None
         return points, gaps, levels
 
-    def _copies(self, theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> float:
+    def _copies(self, problems: Problems) -> float:
         """Return the number of bytes of the copies of fields and factors made for the kernel."""
-        size = 0.0 if factors is None else 16.0 * factors.size
+        size = 0.0 if problems.factors is None else 16.0 * problems.factors.size
         if self._tilted or self._aux_of:
-            size += 16.0 * max(len(theta), len(alpha)) * self._kernel.nodes
+            size += 16.0 * max(len(problems.theta), len(problems.alpha)) * self._kernel.nodes
         return size
 
     def _kernel_alpha(self, alpha: FloatArray) -> FloatArray:
@@ -396,41 +341,36 @@ class Flow:
         tail = np.ones((*factors.shape[:2], others))
         return np.ascontiguousarray(np.concatenate([factors, tail], axis=2))
 
-    def couplings(
-        self, alpha: FloatArray, factors: FloatArray | None
-    ) -> tuple[NDArray[np.int64], FloatArray]:
+    def couplings(self, problems: Problems) -> tuple[IntArray, FloatArray]:
         """Return the weights of the cuts, with one row per problem, or one row for all (P = 1).
 
         On a grid: offsets (O,) between the ends of edges, and weights (P, O, n) at their first
         ends. Otherwise: edges (E, 2) and weights (P, E).
         """
-        flow = self._on_list
+        flow, alpha, factors = self._on_list, problems.alpha, problems.factors
         if flow.grid is None:
             return self.structure.combine(alpha, factors)
-        problems = max(len(alpha), 1 if factors is None else len(factors))
-        return flow.grid.couplings(alpha, flow._kernel_factors(factors), problems)
+        rows = max(len(alpha), 1 if factors is None else len(factors))
+        return flow.grid.couplings(alpha, flow._kernel_factors(factors), rows)
 
-    def tilted(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        """Return the fields minus the modular terms of the functions."""
-        return tilted(self.structure, theta, alpha)
-
-    def field(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
-        field = self.tilted(theta, alpha)
+    def field(self, problems: Problems) -> FloatArray:
+        """Return the fields of the kernel's nodes, which include all linear terms."""
+        field = tilted(self.structure, problems)
         if self._aux_of:
-            unary = alpha[:, self._aux_of] @ self._aux_unary
+            unary = problems.alpha[:, self._aux_of] @ self._aux_unary
             rows = max(len(field), len(unary))
             full = np.zeros((rows, unary.shape[1]))
             full[:, : self.n] = field
             field = full - unary
         return np.ascontiguousarray(field)
 
-    def _held(self, theta: FloatArray, alpha: FloatArray) -> FloatArray:
+    def _held(self, problems: Problems) -> FloatArray:
         """Return the linear cost of the elements that are fixed to 1.
 
         The kernel omits infinite fields from its values, and with them the linear terms that
         `field` has subtracted.
         """
-        on = theta == np.inf
+        on, alpha = problems.theta == np.inf, problems.alpha
         if not on.any():
             return np.zeros(1)
         cost = alpha[:, self._tilted] @ self._tilt if self._tilted else np.zeros((1, self.n))
@@ -438,7 +378,7 @@ class Flow:
             cost = cost + alpha[:, self._aux_of] @ self._aux_unary[:, : self.n]
         return np.asarray(np.where(on, cost, 0.0).sum(axis=1))
 
-    def _add_others(self, y: NDArray[np.uint8], stats: FloatArray) -> None:
+    def _add_others(self, y: Bits, stats: FloatArray) -> None:
         """Add the functions with auxiliary nodes to the statistics."""
         for k, other in self.structure.others:
             stats[:, k] += other(y)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from logsuper._base import FloatArray, as_floats, refuse
+from logsuper.solvers._noise import as_words
 
 TIES = (None, "min", "max")
 
@@ -82,17 +83,7 @@ def check_numbers(numbers: ArrayLike | None, problems: int) -> NDArray[np.uint64
     """Return the numbers of the problems of a batch, 0, 1, ... by default."""
     if numbers is None:
         return np.arange(problems, dtype=np.uint64)
-    given = np.asarray(numbers)
-    if given.dtype.kind not in "iu":
-        # numpy makes a list with integers of 2**63 or more an array of floats or objects
-        exact = np.asarray(numbers, dtype=object)
-        if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in exact.flat):
-            raise TypeError(f"numbers must hold integers, got dtype {given.dtype}")
-        given = exact
+    given = as_words(numbers, "numbers", 64)
     if given.shape != (problems,):
         raise ValueError(f"numbers must have shape ({problems},), got {given.shape}")
-    bad = np.asarray((given < 0) | (given >= 2**64), dtype=bool)
-    if bad.any():
-        place = int(bad.argmax())
-        raise ValueError(f"numbers[{place}] = {given[place]} must be at least 0 and below 2**64")
-    return given.astype(np.uint64)
+    return given

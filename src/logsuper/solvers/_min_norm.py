@@ -50,18 +50,12 @@ import math
 import warnings
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from logsuper._base import as_floats
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray, as_floats
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._inputs import check_theta, check_tie
 from logsuper.solvers._wolfe import Wolfe, one_blas_thread
-
-__all__ = ["MinNormPoint", "maximize_generic", "min_norm_point_wolfe"]
-
-_Float = NDArray[np.float64]
-_Int = NDArray[np.int64]
-_Bool = NDArray[np.bool_]
 
 # Values that differ by less than this, relative to the numbers they are sums of, are ties.
 _TIE = 1e-12
@@ -96,12 +90,12 @@ class MinNormPoint:
     (array([1, 0, 0], dtype=uint8), array([1, 1, 0], dtype=uint8))
     """
 
-    s: _Float
-    gap: float | _Float
-    iterations: int | _Int
-    converged: bool | _Bool
+    s: FloatArray
+    gap: float | FloatArray
+    iterations: int | IntArray
+    converged: bool | BoolArray
 
-    def maximizer(self, shift: ArrayLike = 0.0, tie: str | None = None) -> NDArray[np.uint8]:
+    def maximizer(self, shift: ArrayLike = 0.0, tie: str | None = None) -> Bits:
         r"""Maximise :math:`\tau \sum_d y_d - f(y)` for any shift, without another solve.
 
         Parameters
@@ -177,8 +171,8 @@ def min_norm_point_wolfe(
 
 
 def _least_norm(
-    f: SubmodularFunction, field: _Float, tol: float, limit: int
-) -> tuple[_Float, float, int]:
+    f: SubmodularFunction, field: FloatArray, tol: float, limit: int
+) -> tuple[FloatArray, float, int]:
     """Return a point of nearly least norm in ``B(f - field)``, its scale, and the greedy calls."""
     point = np.empty(f.n)
     calls, scale = 0, 0.0
@@ -202,7 +196,7 @@ def _least_norm(
     return point, scale, calls
 
 
-def _levels(x: _Float, q: _Float, scale: float) -> tuple[_Float, float]:
+def _levels(x: FloatArray, q: FloatArray, scale: float) -> tuple[FloatArray, float]:
     r"""Return the best vector with the order of a point x of the polytope, and the gap of the pair.
 
     q is the vertex that minimises :math:`x^\top q`. Among the :math:`w` that decrease along the
@@ -227,7 +221,7 @@ def _levels(x: _Float, q: _Float, scale: float) -> tuple[_Float, float]:
     return s, max(0.0, float((x - q) @ s + 0.5 * np.sum((x - s) ** 2)))
 
 
-def _worthwhile(places: _Int, n: int) -> list[int]:
+def _worthwhile(places: IntArray, n: int) -> list[int]:
     """Return the places to split at, starting with 0; only [0] unless all parts are small."""
     cuts = [0]
     for place in places.tolist():
@@ -237,8 +231,8 @@ def _worthwhile(places: _Int, n: int) -> list[int]:
 
 
 def _interval(
-    g: SubmodularFunction, order: _Int, first: int, stop: int
-) -> tuple[_Int, SubmodularFunction]:
+    g: SubmodularFunction, order: IntArray, first: int, stop: int
+) -> tuple[IntArray, SubmodularFunction]:
     """Return the elements between two places of the order, and f conditioned on all others."""
     piece = np.sort(order[first:stop])
     fixed = dict.fromkeys(order[:first].tolist(), 1) | dict.fromkeys(order[stop:].tolist(), 0)
@@ -251,7 +245,7 @@ def maximize_generic(
     tie: str | None = None,
     tol: float = 1e-12,
     max_iter: int | None = None,
-) -> tuple[NDArray[np.uint8], _Float, _Float]:
+) -> tuple[Bits, FloatArray, FloatArray]:
     r"""Maximise :math:`\theta^\top y - f(y)` for any submodular f and a batch of fields.
 
     Elements that are decided by their gains alone are fixed first: by submodularity
@@ -321,7 +315,7 @@ def maximize_generic(
     return chosen.astype(np.uint8), values, gaps
 
 
-def unit_of(f: SubmodularFunction, fields: _Float) -> float:
+def unit_of(f: SubmodularFunction, fields: FloatArray) -> float:
     """Return a power of two near the largest gain, or 1 if that is of usual magnitude.
 
     Wolfe's algorithm multiplies gains, and an underflow would look like convergence. Dividing f by
@@ -338,14 +332,14 @@ def unit_of(f: SubmodularFunction, fields: _Float) -> float:
 class _Minimum:
     """A minimiser, its optimality gap, the tolerated gap, and the number of greedy calls."""
 
-    chosen: _Bool
+    chosen: BoolArray
     gap: float
     allowed: float
     calls: int
 
 
 def _minimise(
-    f: SubmodularFunction, field: _Float, tie: str | None, tol: float, limit: int
+    f: SubmodularFunction, field: FloatArray, tie: str | None, tol: float, limit: int
 ) -> _Minimum:
     """Minimise ``f - field``; with a tie rule, iterate until the min-norm point is found."""
     chosen = np.zeros(f.n, dtype=bool)
@@ -381,13 +375,13 @@ def _minimise(
         start, elements = run.point[piece], elements[piece]
 
 
-def _pick(chain: _Float, tie: str | None, tolerance: float) -> int:
+def _pick(chain: FloatArray, tie: str | None, tolerance: float) -> int:
     """Return the index of the minimum; with a tie rule, the first or last of those tied."""
     good = np.flatnonzero(chain <= chain.min() + tolerance)
     return int({"min": good[0], "max": good[-1], None: chain.argmin()}[tie])
 
 
-def _decide_by_gains(f: SubmodularFunction, field: _Float) -> tuple[_Bool, _Bool]:
+def _decide_by_gains(f: SubmodularFunction, field: FloatArray) -> tuple[BoolArray, BoolArray]:
     """Bracket every maximiser, ``lower <= y <= upper``, by comparing gains with fields."""
     lower = field == np.inf
     upper = field != -np.inf
@@ -408,7 +402,7 @@ def _decide_by_gains(f: SubmodularFunction, field: _Float) -> tuple[_Bool, _Bool
     return lower, upper
 
 
-def _by_pattern(lower: _Bool, upper: _Bool) -> list[tuple[_Bool, NDArray[np.int64]]]:
+def _by_pattern(lower: BoolArray, upper: BoolArray) -> list[tuple[BoolArray, IntArray]]:
     """Group the rows that have free elements by their fixed elements and values."""
     rows = np.flatnonzero((upper & ~lower).any(axis=1))
     groups: dict[bytes, list[int]] = {}

@@ -29,12 +29,12 @@ References
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["logistic_from_bits", "logistic_noise", "philox4x32"]
+from logsuper._base import FloatArray, check_integer
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
@@ -49,15 +49,15 @@ _SHIFT = np.uint64(32)
 _CHUNK = 1 << 16
 
 
-def philox4x32(counter: ArrayLike, key: ArrayLike) -> NDArray[np.uint32]:
+def philox4x32(counter: Sequence[ArrayLike], key: Sequence[int]) -> NDArray[np.uint32]:
     """Apply the ten-round Philox-4x32 bijection to 128-bit counters.
 
     Parameters
     ----------
-    counter : array_like of int, shape (..., 4)
-        Four 32-bit words per counter, in ``[0, 2**32)``.
-    key : array_like of int, shape (2,)
-        Two 32-bit key words, shared by all counters.
+    counter : sequence of four array_like of int
+        The words of the counters, in ``[0, 2**32)``, of shapes that broadcast to (...).
+    key : sequence of two int
+        Key words in ``[0, 2**32)``, shared by all counters.
 
     Returns
     -------
@@ -68,27 +68,8 @@ def philox4x32(counter: ArrayLike, key: ArrayLike) -> NDArray[np.uint32]:
     >>> [hex(int(r)) for r in philox4x32([0, 0, 0, 0], [0, 0])]
     ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
     """
-    words = np.asarray(counter, dtype=np.uint64)
-    if words.ndim == 0 or words.shape[-1] != 4:
-        raise ValueError(f"counter must end in an axis of 4 words, got shape {words.shape}")
-    keys = np.asarray(key, dtype=np.uint64)
-    if keys.shape != (2,):
-        raise ValueError(f"key must hold 2 words, got shape {keys.shape}")
-    if np.any(words > _LOW) or np.any(keys > _LOW):
-        raise ValueError("counter and key words must be below 2**32")
-    result = _rounds(words[..., 0], words[..., 1], words[..., 2], words[..., 3], keys)
-    return np.stack(result, axis=-1).astype(np.uint32)
-
-
-def _rounds(
-    c0: NDArray[np.uint64],
-    c1: NDArray[np.uint64],
-    c2: NDArray[np.uint64],
-    c3: NDArray[np.uint64],
-    key: NDArray[np.uint64],
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Run the rounds on 32-bit words stored as uint64, of any shapes that broadcast."""
-    k0, k1 = int(key[0]), int(key[1])
+    c0, c1, c2, c3 = (np.asarray(word, dtype=np.uint64) for word in counter)
+    k0, k1 = (int(word) for word in key)
     for _ in range(_ROUNDS):
         product_0 = _MULTIPLIER_0 * c0
         product_1 = _MULTIPLIER_1 * c2
@@ -100,10 +81,10 @@ def _rounds(
         )
         k0 = (k0 + _WEYL_0) & _MASK_32
         k1 = (k1 + _WEYL_1) & _MASK_32
-    return c0, c1, c2, c3
+    return np.stack(np.broadcast_arrays(c0, c1, c2, c3), axis=-1).astype(np.uint32)
 
 
-def logistic_from_bits(bits: ArrayLike) -> NDArray[np.float64]:
+def logistic_from_bits(bits: ArrayLike) -> FloatArray:
     r"""Turn 32-bit words into standard logistic numbers, ``log((r + 1/2) / (2**32 - r - 1/2))``.
 
     The arithmetic is that of the kernel, step by step in single precision, so that both give the
@@ -154,9 +135,7 @@ def _as_single(word: NDArray[np.uint32]) -> NDArray[np.float32]:
     return np.atleast_1d(high * np.float32(65536) + (low + np.float32(0.5))).reshape(word.shape)
 
 
-def logistic_noise(
-    key: int, problems: ArrayLike, samples: ArrayLike, n: int
-) -> NDArray[np.float64]:
+def logistic_noise(key: int, problems: ArrayLike, samples: ArrayLike, n: int) -> FloatArray:
     """Draw the standard logistic noise of given problems and samples.
 
     Parameters
@@ -183,11 +162,10 @@ def logistic_noise(
     >>> bool(np.array_equal(z[1, 2, :3], logistic_noise(7, 1, 2, 3)[0, 0]))
     True
     """
-    key = _as_integer(key, "key", 64)
-    n = _as_integer(n, "n", 34, inclusive=True)
-    problem = _as_words(problems, "problems", 64)
-    sample = _as_words(samples, "samples", 32)
-    key_words = np.array([key & _MASK_32, key >> 32], dtype=np.uint64)
+    key = check_integer(key, "key", 0, 2**64)
+    n = check_integer(n, "n", 0, 2**34 + 1)
+    problem = as_words(problems, "problems", 64)
+    sample = as_words(samples, "samples", 32)
 
     pairs = problem.size * sample.size
     groups = -(-n // 32)
@@ -205,9 +183,7 @@ def logistic_noise(
         for group in range(0, groups, group_step):
             stop = min(groups, group + group_step)
             counter = np.arange(8 * group, 8 * stop, dtype=np.uint64)[None, :]
-            words = np.stack(
-                np.broadcast_arrays(*_rounds(counter, s, p & _LOW, p >> _SHIFT, key_words)), -1
-            )
+            words = philox4x32([counter, s, p & _LOW, p >> _SHIFT], [key & _MASK_32, key >> 32])
             in_order = words.reshape(len(words), stop - group, 8, 4).swapaxes(2, 3)
             columns = slice(32 * group, min(n, 32 * stop))
             flat = in_order.reshape(len(words), -1)[:, : columns.stop - columns.start]
@@ -215,38 +191,22 @@ def logistic_noise(
     return result.reshape(problem.size, sample.size, n)
 
 
-def _as_integer(value: int, name: str, bits: int, inclusive: bool = False) -> int:
-    """Check that an argument is an integer in ``[0, 2**bits)`` (or its closure)."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-    if not 0 <= number < (1 << bits) + inclusive:
-        raise ValueError(
-            f"{name} must lie in [0, 2**{bits}{']' if inclusive else ')'}, got {number}"
-        )
-    return number
-
-
-def _as_words(values: ArrayLike, name: str, bits: int) -> NDArray[np.uint64]:
-    """Check an array of integers in ``[0, 2**bits)`` and return it as a flat uint64 array."""
-    array = np.asarray(values)
-    if array.ndim > 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
-    array = array.reshape(-1)
-    if array.size == 0:
-        return np.empty(0, dtype=np.uint64)
-    if array.dtype.kind not in "iu":
-        # numpy makes lists with numbers above 2**63 object or float arrays, and floats lose
-        # digits: use the original integers.
-        given = values if isinstance(values, (list, tuple, range)) else array.tolist()
-        return np.array(
-            [_as_integer(v, f"{name}[{i}]", bits) for i, v in enumerate(given)], np.uint64
-        )
-    bad = (array < 0) if array.dtype.kind == "i" else np.zeros(array.shape, dtype=bool)
-    if bits < 64:
-        bad = bad | (array >= (1 << bits))
+def as_words(values: ArrayLike, name: str, bits: int) -> NDArray[np.uint64]:
+    """Return a number or list of integers in ``[0, 2**bits)`` as a uint64 vector."""
+    given = np.atleast_1d(np.asarray(values))
+    if given.ndim > 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {given.shape}")
+    if given.size and given.dtype.kind not in "iu":
+        # numpy makes a list with integers of 2**63 or more an array of floats or objects
+        exact = np.atleast_1d(np.asarray(values, dtype=object))
+        for k, value in enumerate(exact):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer):
+                raise TypeError(
+                    f"{name} must hold integers, got dtype {given.dtype}: {name}[{k}] = {value!r}"
+                )
+        given = exact
+    bad = np.asarray((given < 0) | (given >= 2**bits), dtype=bool)
     if bad.any():
-        index = int(np.argmax(bad))
-        raise ValueError(f"{name}[{index}] must lie in [0, 2**{bits}), got {int(array[index])}")
-    return array.astype(np.uint64)
+        k = int(bad.argmax())
+        raise ValueError(f"{name}[{k}] = {given[k]} must be at least 0 and below 2**{bits}")
+    return given.astype(np.uint64)

@@ -7,15 +7,16 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from logsuper._base import FloatArray, check_limit, count_threads, refuse
+from logsuper._base import Bits, FloatArray, IntArray, check_limit, count_threads, places_of, refuse
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._inputs import check_theta
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
+from logsuper.solvers._problems import Problems
 from logsuper.structures import structure_of
 
 # Tolerated duality gap, relative to half the squared norm of the point (or of the field).
@@ -23,7 +24,7 @@ _RELATIVE_GAP = 1e-10
 # Float64 numbers in the fields of one level that are kept in memory at a time.
 _BLOCK = 1 << 23
 
-Solver = Callable[[FloatArray], NDArray[np.uint8]]
+Solver = Callable[[FloatArray], Bits]
 
 
 def min_norm_point(
@@ -95,9 +96,9 @@ def _points(
     closed = Direct.has_closed_form([f])
     flow = None if closed else Flow.build(structure_of(f), limit)
     if flow is not None and flow.simple and kernels() is not None:
-        one = np.ones((1, 1))
+        problems = _problems(fields)
         # The tolerance is relative to the kernel's fields, which include modular terms of f.
-        return _judge(*flow.min_norm(fields, one, threads, limit), flow.field(fields, one))
+        return _judge(*flow.min_norm(problems, threads, limit), flow.field(problems))
     if flow is not None or closed:
         return _judge(*_divide_all(f, fields, flow, threads, limit), fields)
     if unit_of(f, fields) != 1.0:  # to Wolfe's algorithm, an underflow looks like convergence
@@ -112,6 +113,11 @@ def _points(
     )
 
 
+def _problems(fields: FloatArray) -> Problems:
+    """Return the problems of a single function of weight 1."""
+    return Problems(fields, np.ones((1, 1)), None, len(fields))
+
+
 def _rescaled(
     f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
 ) -> MinNormPoint:
@@ -121,9 +127,7 @@ def _rescaled(
     return dataclasses.replace(found, s=found.s * unit, gap=found.gap * unit * unit)
 
 
-def _judge(
-    s: FloatArray, gaps: FloatArray, levels: NDArray[np.int64], fields: FloatArray
-) -> MinNormPoint:
+def _judge(s: FloatArray, gaps: FloatArray, levels: IntArray, fields: FloatArray) -> MinNormPoint:
     wanted = _RELATIVE_GAP * np.maximum((s**2).sum(axis=1), (fields**2).sum(axis=1)) / 2
     converged = gaps <= wanted
     finite = np.isfinite(gaps + wanted)
@@ -157,14 +161,13 @@ def _divide_all(
     flow: Flow | None,
     threads: int,
     limit: int | None,
-) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    one = np.ones((1, 1))
+) -> tuple[FloatArray, FloatArray, IntArray]:
     direct = Direct([f])
 
-    def solve(batch: FloatArray) -> NDArray[np.uint8]:
+    def solve(batch: FloatArray) -> Bits:
         if flow is not None:
-            return flow.maximize(batch, one, None, len(batch), "min", threads, limit)[0]
-        return direct.maximize(batch, one, len(batch), "min")[0]
+            return flow.maximize(_problems(batch), "min", threads, limit)[0]
+        return direct.maximize(_problems(batch), "min")[0]
 
     s = np.empty_like(fields)
     gaps = np.empty(len(fields))
@@ -196,8 +199,7 @@ def _divide(
     while open_regions.any():
         levels += 1
         active = np.flatnonzero(open_regions)
-        rank = np.empty(n, dtype=np.int64)
-        rank[order] = np.arange(n)
+        rank = places_of(order, n)
         gains = np.empty(len(active))
         chosen = np.empty((len(active), n), dtype=np.uint8)
         block = max(1, _BLOCK // n)
@@ -217,7 +219,7 @@ def _divide(
             for r, level in zip(rows, tau, strict=True):
                 s[order[bounds[r] : bounds[r + 1]]] = level
 
-        pieces: list[NDArray[np.int64]] = []
+        pieces: list[IntArray] = []
         still: list[bool] = []
         place = dict(zip(active.tolist(), range(len(active)), strict=True))
         for r in range(len(bounds) - 1):

@@ -11,9 +11,8 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, PrecisionWarning
+from logsuper._base import Bits, BoolArray, FloatArray, PrecisionWarning
 from logsuper.functions import PairwiseGraph
 from logsuper.solvers._fallback import solve_pairwise
 
@@ -26,9 +25,7 @@ _NARROW, _WIDE, _FLOAT = 2.0**20, 2.0**40, 2.0**30
 _LARGEST = {False: 2.0**29, True: 2.0**60}
 
 
-def hidden(
-    own: FloatArray, unary: FloatArray, quantum: FloatArray, wide: bool
-) -> NDArray[np.bool_]:
+def hidden(own: FloatArray, unary: FloatArray, quantum: FloatArray, wide: bool) -> BoolArray:
     """Return, for each problem, whether its fields were lost in rounding.
 
     Parameters
@@ -50,7 +47,7 @@ def hidden(
     return np.asarray(4 * coarse.sum(axis=1) > seen.sum(axis=1))
 
 
-def solve_exactly(own: FloatArray, graph: PairwiseGraph, tie: str | None) -> NDArray[np.uint8]:
+def solve_exactly(own: FloatArray, graph: PairwiseGraph, tie: str | None) -> Bits:
     r"""Maximise :math:`\theta^\top y-f(y)` for fields (M, n) and the graph of f, exactly.
 
     No number is added to a field: a linear term :math:`u_iv_i` becomes an edge of weight

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from logsuper._base import (
+    Bits,
     FloatArray,
+    IntArray,
     Seed,
     as_list,
     check_flag,
@@ -33,6 +35,7 @@ from logsuper.solvers._inputs import (
     refuse_larger,
     refuse_nan,
 )
+from logsuper.solvers._problems import Noise, Problems
 from logsuper.solvers._results import Perturbed, Solved
 from logsuper.solvers._workspace import require_arrays
 from logsuper.structures import find_structure
@@ -105,7 +108,7 @@ class Prepared:
         return self._solver.name
 
     @property
-    def edges(self) -> NDArray[np.int64]:
+    def edges(self) -> IntArray:
         """The edges (E, 2) of all cuts, in the order that ``edge_weights`` refers to."""
         return self._solver.edges
 
@@ -156,29 +159,23 @@ class Prepared:
         >>> y, value, stats
         (array([1, 1, 0, 1, 0, 0], dtype=uint8), 2.5, array([2., 1.]))
         """
-        field, single = check_theta(theta, self.n, allow_nan=True)
-        weights = check_alpha(alpha, len(self.functions))
-        factors = self._check_factors(edge_weights)
+        problems = self._check(theta, alpha, edge_weights)
         check_tie(tie)
         threads = count_threads(n_jobs)
         limit = check_limit(memory_limit)
-        problems = self._count(field, weights, factors)
-        single = (
-            single and np.ndim(alpha) < 2 and (edge_weights is None or np.ndim(edge_weights) < 2)
-        )
-        if self.n == 0 or problems == 0:
-            y = np.empty((problems, self.n), dtype=np.uint8)
-            values, stats = np.zeros(problems), np.zeros((problems, len(self.functions)))
-        elif self._flow is not None:
+        single = max(np.ndim(theta), np.ndim(alpha)) < 2
+        single &= edge_weights is None or np.ndim(edge_weights) < 2
+        count = problems.size
+        if self.n == 0 or count == 0:
+            y = np.empty((count, self.n), dtype=np.uint8)
+            values, stats = np.zeros(count), np.zeros((count, len(self.functions)))
+        elif isinstance(self._solver, Flow):
             with _explaining_nan(theta):
-                y, values, stats = self._flow.maximize(
-                    field, weights, factors, problems, tie, threads, limit
-                )
+                y, values, stats = self._solver.maximize(problems, tie, threads, limit)
         else:
-            require_arrays("maximize", 18.0 * problems * self.n, limit)
+            require_arrays("maximize", 18.0 * count * self.n, limit)
             self._refuse_unfit(theta)
-            assert not isinstance(self._solver, Flow)
-            y, values, stats = self._solver.maximize(field, weights, problems, tie)
+            y, values, stats = self._solver.maximize(problems, tie)
         if not np.isfinite(values).all():
             self._refuse_unfit(theta)
         return Solved(y[0], float(values[0]), stats[0]) if single else Solved(y, values, stats)
@@ -240,44 +237,23 @@ class Prepared:
         >>> abs(out.stats[0, 0] - 2 / (1 + np.e) ** 2) < 0.01  # 2 sigma(-alpha)^2
         np.True_
         """
-        field, _ = check_theta(theta, self.n, allow_nan=True)
-        weights = check_alpha(alpha, len(self.functions))
-        factors = self._check_factors(edge_weights)
-        count = check_integer(n_samples, "n_samples", 1, 2**31)
-        key = stream_key(seed)
-        start = check_integer(first_sample, "first_sample", 0, 2**32 - count + 1)
+        problems = self._check(theta, alpha, edge_weights)
+        noise = _check_noise(n_samples, seed, numbers, problems, first_sample)
         threads = count_threads(n_jobs)
         limit = check_limit(memory_limit)
-        problems = self._count(field, weights, factors)
-        names = check_numbers(numbers, problems)
         check_flag(return_samples, "return_samples")
-        if self.n == 0 or problems == 0:
-            shape = (problems, count)
-            kept = np.empty((*shape, self.n), dtype=np.uint8) if return_samples else None
-            zeros = np.zeros((problems, len(self.functions)))
-            return Perturbed(np.zeros((problems, self.n)), zeros, np.zeros(shape), kept)
-        if self._flow is not None:
+        count, samples = problems.size, noise.samples
+        if self.n == 0 or count == 0:
+            kept = np.empty((count, samples, self.n), np.uint8) if return_samples else None
+            stats, values = np.zeros((count, len(self.functions))), np.zeros((count, samples))
+            return Perturbed(np.zeros((count, self.n)), stats, values, kept)
+        if isinstance(self._solver, Flow):
             with _explaining_nan(theta):
-                return self._flow.perturb(
-                    field,
-                    weights,
-                    factors,
-                    names,
-                    count,
-                    key,
-                    start,
-                    return_samples,
-                    threads,
-                    limit,
-                )
-        require_arrays(
-            "perturb",
-            count * self.n * (33.0 + problems * return_samples) + 8.0 * problems * (self.n + count),
-            limit,
-        )
+                return self._solver.perturb(problems, noise, return_samples, threads, limit)
+        size = samples * self.n * (33.0 + count * return_samples) + 8.0 * count * (self.n + samples)
+        require_arrays("perturb", size, limit)
         self._refuse_unfit(theta)
-        assert not isinstance(self._solver, Flow)
-        return self._solver.perturb(field, weights, names, count, key, start, return_samples)
+        return self._solver.perturb(problems, noise, return_samples)
 
     def conditional_means(
         self,
@@ -323,27 +299,23 @@ class Prepared:
         >>> s.perturb(theta, alpha, n_samples=1_000_000, seed=1).mean.round(3)
         array([[0.997, 0.997, 0.992]])
         """
-        field, _ = check_theta(theta, self.n, allow_nan=True)
-        weights = check_alpha(alpha, len(self.functions))
-        factors = self._check_factors(edge_weights)
-        count = check_integer(n_samples, "n_samples", 1, 2**31)
-        key = stream_key(seed)
+        problems = self._check(theta, alpha, edge_weights)
+        noise = _check_noise(n_samples, seed, numbers, problems)
         depth = check_integer(rounds, "rounds", 0, 2**20)
         threads = count_threads(n_jobs)
-        names = check_numbers(numbers, self._count(field, weights, factors))
-        sums = np.zeros((len(names), self.n))
+        sums = np.zeros((problems.size, self.n))
         if sums.size == 0:
             return sums
+        field, weights, factors, _ = problems
+        key, names = noise.key, noise.numbers
 
-        def draw(first: int, size: int) -> NDArray[np.uint8]:
+        def draw(first: int, size: int) -> Bits:
             found = self.perturb(field, weights, size, key, True, factors, first, names, n_jobs)
             assert found.samples is not None
             return found.samples
 
-        add = adder(
-            self._flow, self.functions, field, weights, factors, names, key, depth, threads, sums
-        )
-        return average(draw, add, sums, count, field)
+        add = adder(self._flow, self.functions, problems, noise, depth, threads, sums)
+        return average(draw, add, sums, noise.samples, field)
 
     def _refuse_unfit(self, theta: ArrayLike) -> None:
         """Raise a ValueError that names a NaN, or a field so large that sums overflow."""
@@ -351,22 +323,23 @@ class Prepared:
         refuse_nan(fields)
         refuse_larger(fields, _LARGEST / self.n, "sums overflow")
 
-    def _check_factors(self, edge_weights: ArrayLike | None) -> FloatArray | None:
-        if edge_weights is None:
-            return None
-        if not len(self.edges):
-            raise ValueError(
-                f"edge_weights was given, but the solver {self.solver!r} of these functions has no "
-                "edges; it needs cuts, and a graph for every function"
-            )
-        return check_edge_weights(edge_weights, len(self.functions), len(self.edges))
-
-    @staticmethod
-    def _count(theta: FloatArray, alpha: FloatArray, factors: FloatArray | None) -> int:
-        lengths = {"theta": len(theta), "alpha": len(alpha)}
-        if factors is not None:
+    def _check(
+        self, theta: ArrayLike, alpha: ArrayLike, edge_weights: ArrayLike | None
+    ) -> Problems:
+        """Return the problems; a NaN in theta is left for the kernel to find."""
+        field, _ = check_theta(theta, self.n, allow_nan=True)
+        weights = check_alpha(alpha, len(self.functions))
+        lengths = {"theta": len(field), "alpha": len(weights)}
+        factors = None
+        if edge_weights is not None:
+            if not len(self.edges):
+                raise ValueError(
+                    f"edge_weights was given, but the solver {self.solver!r} of these functions "
+                    "has no edges; it needs cuts, and a graph for every function"
+                )
+            factors = check_edge_weights(edge_weights, len(self.functions), len(self.edges))
             lengths["edge_weights"] = len(factors)
-        return check_batch(**lengths)
+        return Problems(field, weights, factors, check_batch(**lengths))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return prepare, (self.functions,)
@@ -374,6 +347,19 @@ class Prepared:
     def __repr__(self) -> str:
         listed = ", ".join(map(repr, self.functions))
         return f"Prepared([{listed}], solver={self.solver!r})"
+
+
+def _check_noise(
+    n_samples: int,
+    seed: Seed,
+    numbers: ArrayLike | None,
+    problems: Problems,
+    first_sample: int = 0,
+) -> Noise:
+    samples = check_integer(n_samples, "n_samples", 1, 2**31)
+    first = check_integer(first_sample, "first_sample", 0, 2**32 - samples + 1)
+    key = stream_key(seed)
+    return Noise(key, check_numbers(numbers, problems.size), first, samples)
 
 
 @contextlib.contextmanager

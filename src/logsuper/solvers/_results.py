@@ -6,9 +6,8 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, FloatArray
 
 
 class Maximized(NamedTuple):
@@ -20,7 +19,7 @@ class Maximized(NamedTuple):
     value : float or ndarray of shape (M,)
     """
 
-    y: NDArray[np.uint8]
+    y: Bits
     value: Any
 
 
@@ -35,7 +34,7 @@ class Solved(NamedTuple):
         :math:`f_k(y)`.
     """
 
-    y: NDArray[np.uint8]
+    y: Bits
     value: Any
     stats: FloatArray
 
@@ -68,10 +67,10 @@ class Perturbed:
     mean: FloatArray
     stats: FloatArray
     values: FloatArray
-    samples: NDArray[np.uint8] | None = None
+    samples: Bits | None = None
 
 
-def finite_dot(theta: FloatArray, y: NDArray[np.uint8]) -> FloatArray:
+def finite_dot(theta: FloatArray, y: Bits) -> FloatArray:
     """Return the sum of the finite entries of theta over the ones of y, row by row."""
     finite = np.where(np.isfinite(theta), theta, 0.0)
     with np.errstate(over="ignore"):  # the caller raises an error for an infinite value

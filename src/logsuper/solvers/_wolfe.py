@@ -16,9 +16,6 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from logsuper._base import FloatArray, IntArray
 from logsuper.functions import SubmodularFunction
 
-__all__ = ["Corral", "Wolfe", "one_blas_thread"]
-
-
 # A set A is tight if f(A) - x(A) is at most the first, and x increases after it by more than the
 # second, both relative to `mass`.
 _TIGHT = 1e-13

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from logsuper._base import SMALL, as_text, require_memory
@@ -16,13 +18,14 @@ _PER_EDGE = 150.0
 
 
 class Workspace:
-    """Memory that calls of a kernel need: `limit` before a call, `shortage` if it fails."""
+    """Memory that calls of a kernel need."""
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._most = kernel.workspace(1, False, False)[1]
 
-    def limit(
+    @contextlib.contextmanager
+    def granted(
         self,
         what: str,
         arrays: float,
@@ -30,8 +33,10 @@ class Workspace:
         threads: int,
         wide: bool = False,
         min_norm: bool = False,
-    ) -> int:
-        """Return the bytes left for the kernel's workspace; raise a MemoryError if too few.
+    ) -> Iterator[int]:
+        """Yield the bytes left for the kernel's workspace; raise a MemoryError if too few.
+
+        A MemoryError of the kernel inside is raised again in terms of the caller's call.
 
         Parameters
         ----------
@@ -45,19 +50,19 @@ class Workspace:
         wide, min_norm : bool
             Whether 64-bit integers are used from the start; whether min-norm points are computed.
         """
-        if memory_limit is None and arrays + threads * self._most < SMALL:
-            return sys.maxsize  # most calls: too small to ask the kernel or the system
-        least, most = self._kernel.workspace(max(1, threads), wide, min_norm)
-        limit = require_memory(arrays + least, memory_limit, what, _REMEDY, arrays + most)
-        return sys.maxsize if limit is None else max(0, int(limit - arrays))
-
-    def shortage(self, what: str, arrays: float, threads: int) -> MemoryError:
-        """Return the error for a kernel that ran out of memory, in terms of the caller's call."""
-        most = arrays + max(1, threads) * self._most
-        return MemoryError(
-            f"{what} needs up to {as_text(most)} of memory and found less: {_REMEDY}; if theta and "
-            "the weights of f have similar magnitudes, a third of that is enough"
-        )
+        limit = None
+        # most calls are too small to ask the kernel or the system
+        if memory_limit is not None or arrays + threads * self._most >= SMALL:
+            least, most = self._kernel.workspace(max(1, threads), wide, min_norm)
+            limit = require_memory(arrays + least, memory_limit, what, _REMEDY, arrays + most)
+        try:
+            yield sys.maxsize if limit is None else max(0, int(limit - arrays))
+        except MemoryError:
+            most = arrays + max(1, threads) * self._most
+            raise MemoryError(
+                f"{what} needs up to {as_text(most)} of memory and found less: {_REMEDY}; if theta "
+                "and the weights of f have similar magnitudes, a third of that is enough"
+            ) from None
 
 
 def require_arrays(what: str, size: float, memory_limit: int | None) -> None:

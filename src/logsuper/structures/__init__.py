@@ -1,30 +1,15 @@
 """Structures of lists of functions (grid, pairwise, ...), recognised once and cached."""
 
 from logsuper.structures._grid import STENCILS as STENCILS
-from logsuper.structures._grid import Grid
-from logsuper.structures._image import Image
-from logsuper.structures._lists import EdgeLists
-from logsuper.structures._pairs import Free, Pairs
-from logsuper.structures._pairwise import Pairwise
+from logsuper.structures._grid import Grid as Grid
+from logsuper.structures._image import Image as Image
+from logsuper.structures._lists import EdgeLists as EdgeLists
+from logsuper.structures._pairs import Free as Free
+from logsuper.structures._pairs import Pairs as Pairs
+from logsuper.structures._pairwise import Pairwise as Pairwise
 from logsuper.structures._structure import KINDS as KINDS
-from logsuper.structures._structure import (
-    Structure,
-    find_structure,
-    image_of,
-    pairwise_of,
-    structure_of,
-)
-
-__all__ = [
-    "EdgeLists",
-    "Free",
-    "Grid",
-    "Image",
-    "Pairs",
-    "Pairwise",
-    "Structure",
-    "find_structure",
-    "image_of",
-    "pairwise_of",
-    "structure_of",
-]
+from logsuper.structures._structure import Structure as Structure
+from logsuper.structures._structure import find_structure as find_structure
+from logsuper.structures._structure import image_of as image_of
+from logsuper.structures._structure import pairwise_of as pairwise_of
+from logsuper.structures._structure import structure_of as structure_of

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import BoolArray, FloatArray, IntArray
 from logsuper.functions import Cut
 
 Step = tuple[int, int, int]
@@ -175,7 +174,7 @@ def _on_grid(cuts: Sequence[WeightedCut], origins: Sequence[Origin]) -> Grid | N
     padded = size // shape[2] * (-(-shape[2] // 64) * 64)
     if padded > _LARGEST_GRID or (padded > 4 * size and size > 1 << 16):
         return None
-    holes: NDArray[np.bool_] | None = None
+    holes: BoolArray | None = None
     if pixels is not None:
         holes = np.ones(shape, dtype=bool)
         holes.ravel()[pixels] = False
@@ -249,7 +248,7 @@ def _on_step(shape: Shape, step: Step, cut: Cut) -> float | FloatArray:
 
 
 def _by_step(
-    shape: Shape, edges: IntArray, weights: FloatArray, holes: NDArray[np.bool_] | None
+    shape: Shape, edges: IntArray, weights: FloatArray, holes: BoolArray | None
 ) -> list[tuple[Step, float | FloatArray]] | None:
     """Group edges between pixels by their step; return None if a step is not supported.
 
@@ -275,7 +274,7 @@ def _by_step(
     return found
 
 
-def _between(shape: Shape, step: Step, holes: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def _between(shape: Shape, step: Step, holes: BoolArray | None) -> BoolArray:
     """Return, at the first ends of the edges of a step, whether both ends are elements."""
     first, second = (_part(shape, step, end) for end in (0, 1))
     if holes is None:
@@ -283,7 +282,7 @@ def _between(shape: Shape, step: Step, holes: NDArray[np.bool_] | None) -> NDArr
     return ~(holes[first] | holes[second])
 
 
-def _spread(holes: NDArray[np.bool_], step: Step, value: float | FloatArray) -> FloatArray:
+def _spread(holes: BoolArray, step: Step, value: float | FloatArray) -> FloatArray:
     """Return a single weight as an array with one weight per edge between elements."""
     if not isinstance(value, float):
         return value

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray, first_appearances
 from logsuper.functions import Cut, PairwiseGraph
 
 WeightedCut = tuple[int, float, Cut]
@@ -48,13 +48,8 @@ def union_of_edges(n: int, cuts: Sequence[WeightedCut]) -> tuple[IntArray, IntAr
     """Return the distinct edges of all cuts, by first appearance, and the index of each edge."""
     every = [cut.edges for _, _, cut in cuts]
     stacked = np.concatenate([np.empty((0, 2), dtype=np.int64), *every])
-    _, first, place = np.unique(
-        stacked[:, 0] * np.int64(max(n, 1)) + stacked[:, 1], return_index=True, return_inverse=True
-    )
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return stacked[first[order]], rank[place.ravel()]
+    first, place = first_appearances(stacked[:, 0] * np.int64(max(n, 1)) + stacked[:, 1])
+    return stacked[first], place
 
 
 def make_lists(

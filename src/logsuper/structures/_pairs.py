@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray, add_up
+from logsuper._base import Bits, BoolArray, FloatArray, IntArray, add_up
 from logsuper.structures._pairwise import Pairwise
 
 
@@ -34,7 +33,7 @@ class Free(NamedTuple):
 
     weights: FloatArray
     field: FloatArray
-    fixed: NDArray[np.bool_]
+    fixed: BoolArray
     point: FloatArray
     constant: float
 
@@ -81,7 +80,7 @@ class Pairs(NamedTuple):
         assert self.place is not None
         return np.asarray(self.weights * factors[..., self.place])
 
-    def gains(self, weights: FloatArray, x: NDArray[np.uint8]) -> FloatArray:
+    def gains(self, weights: FloatArray, x: Bits) -> FloatArray:
         """Return the gains (K, n) of the functions at x, given the weights (K, E)."""
         i, j = self.edges.T
         toward = 1.0 - 2.0 * x

@@ -1,0 +1,72 @@
+r"""Batches of problems :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)`, and their noise."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper._base import FloatArray
+from logsuper.solvers._noise import logistic_noise
+
+
+class Problems(NamedTuple):
+    """Checked arrays with one row per problem, or one row for all.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (1 or M, n)
+    alpha : ndarray of shape (1 or M, K)
+    factors : ndarray of shape (1 or M, 1 or K, E), or None
+        Factors on the edges of the cuts.
+    size : int
+        The number M of problems.
+    """
+
+    theta: FloatArray
+    alpha: FloatArray
+    factors: FloatArray | None
+    size: int
+
+    def rows(self, rows: Any) -> Problems:
+        """Return the problems with the given indices."""
+        theta, alpha, factors = (some_rows(part, rows) for part in self[:3])
+        return Problems(theta, alpha, factors, len(rows))
+
+
+class Noise(NamedTuple):
+    """The logistic noise of some samples of each problem.
+
+    Attributes
+    ----------
+    key : int
+        Key of the stream.
+    numbers : ndarray of shape (M,)
+        Numbers of the problems in the stream.
+    first : int
+        Number of the first sample.
+    samples : int
+        Number of samples.
+    """
+
+    key: int
+    numbers: NDArray[np.uint64]
+    first: int
+    samples: int
+
+    def of(self, m: int, n: int) -> FloatArray:
+        """Return the noise (samples, n) of problem m."""
+        draws = np.arange(self.first, self.first + self.samples)
+        return np.asarray(logistic_noise(self.key, self.numbers[m : m + 1], draws, n)[0])
+
+    def added_to(self, problems: Problems, m: int) -> Problems:
+        """Return one problem per sample: problem m with the noise of the sample."""
+        one = problems.rows([m])
+        theta = one.theta + self.of(m, one.theta.shape[1])
+        return Problems(theta, one.alpha, one.factors, self.samples)
+
+
+def some_rows(array: Any, rows: Any) -> Any:
+    """Return some rows of an array; None or a single row shared by all is returned unchanged."""
+    return array if array is None or len(array) == 1 else array[rows]
