@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
     from logsuper.report import Page, sheet
 
-__all__ = ["demo"]
-
 _TRAIN = 60
 _SHOWN = 4
 _SAMPLES = 2

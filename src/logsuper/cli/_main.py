@@ -12,8 +12,6 @@ import click
 from logsuper import __version__
 from logsuper.cli._console import one_line, tolerate_encodings
 
-__all__ = ["main"]
-
 COMMANDS = [
     "bounds",
     "demo",

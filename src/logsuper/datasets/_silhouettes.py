@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from logsuper._base import Seed, as_generator, check_integer
 
-__all__ = ["make_silhouettes"]
-
 # The skeleton's frame: x towards the head, y up, angles in radians, 0.9 from shoulder to hip.
 _BLEND = 0.016  # how softly two limbs melt into each other
 _SUBPIXELS = 4  # supersampling along each axis

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, check_choice, check_integer, check_number
 
-__all__ = ["Masks", "load_weizmann"]
-
 # Formats that are tried, whatever the file name; Pillow starts programs to decode some others.
 _FORMATS = ("JPEG", "PNG")
 _FILTERS = ("box", "nearest", "bilinear", "bicubic", "lanczos", "hamming")

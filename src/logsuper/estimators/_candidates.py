@@ -11,15 +11,6 @@ import numpy as np
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.estimators._common import check_count
 
-__all__ = [
-    "CLOSED_FORM",
-    "Candidate",
-    "check_components",
-    "find_candidates",
-    "has_closed_form",
-    "most_likely",
-]
-
 CLOSED_FORM = "exact"
 """The learner whose result a forest in closed form is."""
 

@@ -30,8 +30,6 @@ from logsuper.functions import Modular, SubmodularFunction, Sum
 from logsuper.learning import LEARNERS, Callback, Parameters, choose_exact, make_examples
 from logsuper.model import LogSupermodular
 
-__all__ = ["LogSupermodularDensity"]
-
 # Learners from labels that give probabilities; those of them that sum over unknown entries.
 _LEARNERS = [name for name, a in LEARNERS.items() if a.labels and a.decode == "mean"]
 _PARTIAL = [name for name in _LEARNERS if LEARNERS[name].partial]

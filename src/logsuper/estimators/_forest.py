@@ -25,8 +25,6 @@ from scipy.special import expit
 from logsuper._base import EPS, FloatArray, IntArray, root_forest
 from logsuper.functions import Cut, Modular, SubmodularFunction
 
-__all__ = ["Forest", "Rows", "attractive_forest", "independent_shares", "shares_of"]
-
 # Half an observation of each kind, which keeps probabilities away from 0.
 _PRIOR = 0.5
 # Maximum number of values held at once for rows with unknown entries.

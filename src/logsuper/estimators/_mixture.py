@@ -25,8 +25,6 @@ from logsuper._base import ConvergenceWarning, FloatArray, IntArray
 from logsuper.estimators._forest import Forest, Rows, independent_shares, shares_of
 from logsuper.learning import Callback, Record
 
-__all__ = ["MAX_ITER", "PRIOR", "TOL", "Mixture", "fit_mixture"]
-
 PRIOR = 3.0
 """Weight of the prior, in rows per component."""
 

@@ -13,8 +13,6 @@ from logsuper.channels import CHANNELS, Channel
 from logsuper.estimators._images import Images, check_bits, is_binary, is_blank
 from logsuper.learning import CLUMPED, estimate_noise, find_rate
 
-__all__ = ["check_observed", "doubt", "find_channel", "has_places"]
-
 # What a plain rate, and "auto" for zeros and ones, stands for; and "auto" for grey levels.
 _BITS, _GREY = "flips", "gaussian"
 

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 
 from logsuper.learning import Callback, Pulse, Record
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Passes records on to a callback, and prints them if asked to.

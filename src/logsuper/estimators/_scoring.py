@@ -11,8 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from logsuper._base import FloatArray
 from logsuper.estimators._images import read_images, read_labels
 
-__all__ = ["pixel_scorer"]
-
 
 def pixel_scorer(scoring: str) -> PixelScorer:
     """Return a scorer of masks, for the argument ``scoring`` of scikit-learn's tools.

@@ -11,8 +11,6 @@ from logsuper.experiments._setting import Setting, percent, spread_note
 from logsuper.experiments.calibration import BINS, METHODS, RECOMMENDED, SAMPLES, Result
 from logsuper.report import Picture, Section, Words, chart, least
 
-__all__ = ["draw", "make_section"]
-
 # Name, colour (Okabe and Ito's, safe for colour-blind readers) and marker.
 _STYLES = {
     "exact": ("exact", "#000000", "s"),

@@ -12,8 +12,6 @@ from logsuper._base import FloatArray
 from logsuper.experiments.figure1 import CURVES, Result
 from logsuper.report import Picture, Section, Table, Words, chart
 
-__all__ = ["draw", "make_section"]
-
 # The numbers k of given points that the shown tables include; the CSV files have all.
 _SHOWN = (1, 5, 10, 25, 50)
 # Colour (Okabe and Ito's, safe for colour-blind readers), dashes and marker; the markers alone

@@ -20,8 +20,6 @@ from logsuper.experiments._setting import Setting
 from logsuper.functions import grid_cuts
 from logsuper.learning import Examples, Learned, Penalty
 
-__all__ = ["FITS", "FOLDS", "WEAK", "Case", "Fit", "Found", "Pair", "Search", "select", "work"]
-
 FOLDS = 3
 """Number of folds for the out-of-fold log-odds of trees, from which fields are learned."""
 

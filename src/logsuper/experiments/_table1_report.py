@@ -13,8 +13,6 @@ from logsuper.experiments.table1 import PAPER, Result
 from logsuper.learning import SAMPLES
 from logsuper.report import Section, Table, Words, least
 
-__all__ = ["make_section"]
-
 _NAMES = {"map": "MAP", "mean": "mean", "svm": "SVM-Struct"}
 
 

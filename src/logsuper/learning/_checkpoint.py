@@ -25,8 +25,6 @@ from logsuper.learning._layout import LARGEST, Layout
 from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective
 
-__all__ = ["State", "check_seed", "fingerprint", "load_state", "save_state"]
-
 _KIND, _VERSION = "checkpoint", 1
 # What a file holds of a state: numbers in its header, and arrays.
 _NAMES = ("step", "cuts", "estimated"), ("theta", "average", "squares")

@@ -14,8 +14,6 @@ import numpy as np
 
 from logsuper._base import FloatArray, IntArray
 
-__all__ = ["FREE", "maximize"]
-
 FREE = -1
 """The group of variables that are in no simplex, only nonnegative."""
 

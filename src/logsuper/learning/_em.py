@@ -25,8 +25,6 @@ from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import Function, minimize
 
-__all__ = ["expectation_maximization"]
-
 # Relative rise of F that counts as rounding: it is a sum over all pixels of all images.
 _ROUNDING = 1e-10
 

@@ -16,19 +16,6 @@ from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import latin_hypercube, logit
 from logsuper.learning._examples import Group
 
-__all__ = [
-    "Batch",
-    "Engine",
-    "FixedNoise",
-    "FreshNoise",
-    "KeptNoise",
-    "Partition",
-    "Perturbations",
-    "Side",
-    "derive_key",
-    "noise_key",
-]
-
 Side = Literal["free", "held"]
 """Which log-partition function of an objective: the model's own, or with what is known held."""
 

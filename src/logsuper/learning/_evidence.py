@@ -16,8 +16,6 @@ from logsuper.learning._exact_engines import WIDTH, Exact, Strips
 from logsuper.learning._examples import Examples, Group, check_examples
 from logsuper.learning._objective import Objective, refuse_context
 
-__all__ = ["bracket_log_evidence", "check_evidence", "log_evidence"]
-
 
 def log_evidence(
     examples: Examples, theta: ArrayLike, engine: Engine, *, budget: float = 1e9

@@ -30,8 +30,6 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._samples import fit_samples
 from logsuper.learning._smooth import minimize
 
-__all__ = ["METHODS", "exact", "fit_exactly", "keep_references", "measure_width"]
-
 METHODS = ("auto", "sums", "samples")
 
 # Windows of the strips: the first, and the widest that is tried where none was asked for.

@@ -18,8 +18,6 @@ from logsuper.bounds import Choice, NotApplicable, TooLarge, choose, infer, stri
 from logsuper.learning._engines import Batch, Engine, Partition, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 
-__all__ = ["SHARED", "WIDTH", "Counts", "Elimination", "Enumeration", "Exact", "Strips", "some_of"]
-
 SHARED = 2e7
 """The `budget` of `Exact` where one evaluation serves all examples: some tenths of a second."""
 WIDTH = 0.1

@@ -18,18 +18,6 @@ from logsuper.learning._features import Context, Features
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.solvers import Prepared
 
-__all__ = [
-    "UNKNOWN",
-    "Codes",
-    "Examples",
-    "Group",
-    "Moments",
-    "check_examples",
-    "check_observed",
-    "in_pieces",
-    "refuse_large",
-]
-
 Codes = NDArray[np.uint8]
 
 UNKNOWN = 2

@@ -12,8 +12,6 @@ import numpy as np
 from logsuper._base import FloatArray, IntArray
 from logsuper.solvers import kernels
 
-__all__ = ["Context", "Dense", "Features"]
-
 
 class Features(Protocol):
     """Features of the examples of one shape."""

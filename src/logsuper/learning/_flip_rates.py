@@ -38,8 +38,6 @@ import numpy as np
 from logsuper._base import FloatArray, IntArray
 from logsuper.learning._neighbourhoods import Neighbourhood
 
-__all__ = ["LARGEST", "Fit", "clean_shares", "fit_rates", "flat_pixels"]
-
 LARGEST = 0.45
 """No rate above this is returned: the images would be nothing but noise."""
 

@@ -23,8 +23,6 @@ from scipy.special import log_ndtr, ndtr
 from logsuper._base import ConvergenceWarning, FloatArray, beat
 from logsuper.channels import Gaussian
 
-__all__ = ["fit_grey_levels"]
-
 _BINS = 128
 # The narrowest level, as a share of the standard deviation of all pixels.
 _NARROWEST = 1e-2

@@ -29,8 +29,6 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
 from logsuper.learning._steps import half_a_unit
 
-__all__ = ["latent"]
-
 # Perturbations of the prior that all images share, as far as that many numbers of noise go.
 _PRIOR, _NOISE = 400, 1 << 23
 

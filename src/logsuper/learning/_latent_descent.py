@@ -17,8 +17,6 @@ from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import make_steps
 from logsuper.learning._stochastic import Descent, batch_size, converged
 
-__all__ = ["descend_evidence"]
-
 # Passes over the data from one estimate of the objective to the next.
 _PASSES = 4
 

@@ -20,8 +20,6 @@ import numpy as np
 
 from logsuper._base import FloatArray
 
-__all__ = ["LARGEST", "Layout", "Parameters"]
-
 LARGEST = 1e70
 """Largest statistic or penalty: learners multiply a few of them, and sum over pixels and images."""
 

@@ -18,8 +18,6 @@ from logsuper.learning._learned import Learned
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._resample import is_pairwise
 
-__all__ = ["LEARNERS", "Learner", "choose_exact", "choose_learner"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Learner:

@@ -28,8 +28,6 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import minimize
 from logsuper.solvers import min_norm_point
 
-__all__ = ["LField", "lfield"]
-
 
 class LField:
     """The L-field bound, by the min-norm points of the base polytopes.

@@ -29,8 +29,6 @@ from scipy.special import fdtrc
 
 from logsuper._base import FloatArray
 
-__all__ = ["Extreme", "Light", "Place", "find_light"]
-
 # Share of the variance of residuals, and chance, at which a surface is light; least deviation of
 # the image's own surface, in that of the residuals: halos of masks reach .8 of it, light is at 1.
 _SHARE, _CHANCE, _OWN = 0.1, 1e-6, 0.85

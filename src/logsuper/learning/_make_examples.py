@@ -29,8 +29,6 @@ from logsuper.learning._features import Context, Dense, Features
 from logsuper.learning._layout import Layout
 from logsuper.solvers import Prepared, prepare
 
-__all__ = ["as_codes", "as_images", "make_examples", "with_inputs"]
-
 Functions = Sequence[SubmodularFunction]
 
 MODULAR = ("pixel", "shared", "none")

@@ -24,8 +24,6 @@ from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
 
-__all__ = ["max_margin"]
-
 
 def max_margin(
     examples: Examples,

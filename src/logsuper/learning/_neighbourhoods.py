@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from logsuper._base import FloatArray, IntArray, beat
 from logsuper.learning._examples import UNKNOWN, Codes
 
-__all__ = ["Neighbourhood", "choose", "count", "variance"]
-
 # Most pairs of a neighbourhood: 162 classes.
 _PAIRS = 4
 # How many times as many pixels must fit before a smaller neighbourhood is used: a line tells thin

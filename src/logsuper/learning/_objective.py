@@ -29,8 +29,6 @@ from logsuper.learning._engines import Batch, Engine, FixedNoise, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
 from logsuper.learning._features import Context
 
-__all__ = ["Loss", "Objective", "Term", "refuse_certainty", "refuse_context"]
-
 Targets = Callable[[Group, IntArray], Moments]
 
 

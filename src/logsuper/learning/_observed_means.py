@@ -17,16 +17,6 @@ from logsuper.learning._examples import Examples, Group, in_pieces
 from logsuper.learning._features import Context
 from logsuper.structures import Structure
 
-__all__ = [
-    "apart_of",
-    "cuts_of",
-    "estimate",
-    "mean_context",
-    "mean_edges",
-    "mean_pixels",
-    "weighted_cuts",
-]
-
 # Neighbours whose sums are held at a time, for a piece of pixels.
 _NEIGHBOURS = 4
 

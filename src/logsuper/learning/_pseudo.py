@@ -23,8 +23,6 @@ from logsuper.learning._objective import Loss, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import Function, minimize
 
-__all__ = ["PseudoLikelihood", "pseudo"]
-
 # Maximum number of gains (elements times functions) that are kept; beyond, they are recomputed.
 _KEPT = 1 << 25
 

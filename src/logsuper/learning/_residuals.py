@@ -34,8 +34,6 @@ from logsuper._base import FloatArray, beat, entry, first_index
 from logsuper.learning._light import Extreme, Place, find_light
 from logsuper.learning._make_examples import as_images
 
-__all__ = ["Residuals", "examine_residuals", "neighbour_correlation"]
-
 # What matters of a correlation: near and far, beyond so many standard errors. A wide blur that was
 # subtracted leaves halos of masks, up to .12 far.
 _NEAR, _PATCHES, _SIGMAS = 0.1, 0.13, 3.0

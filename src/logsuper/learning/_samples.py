@@ -19,8 +19,6 @@ from logsuper.learning._penalty import Penalty
 from logsuper.sampling import NotCoalesced, sample, sample_fields
 from logsuper.structures import pairwise_of
 
-__all__ = ["Samples", "fit_samples"]
-
 # No sum of weights and noise gets the better of a field of this size, which fixes an element.
 _FIXING = 1e12
 # Steps of the cluster chains: at first, and from one call to the next.

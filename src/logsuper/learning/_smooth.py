@@ -29,8 +29,6 @@ from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 
-__all__ = ["Function", "check_start", "check_tol", "minimize"]
-
 # How far a parameter is moved to measure the curvature of the loss.
 _PROBE = 0.01
 # Minimum curvature that is used as a scale.

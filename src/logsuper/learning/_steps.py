@@ -24,8 +24,6 @@ from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense
 
-__all__ = ["RULES", "Steps", "half_a_unit", "make_steps", "units"]
-
 RULES = ("adaptive", "separate", "printed")
 
 # The squared gradient of step h has about the weight h to this power.

@@ -26,8 +26,6 @@ from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import Steps
 
-__all__ = ["ESTIMATE", "Descent", "Path", "batch_size", "converged", "draw_batch", "draw_order"]
-
 Path = str | os.PathLike[str]
 
 ESTIMATE = 1 << 40

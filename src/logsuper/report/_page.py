@@ -16,8 +16,6 @@ from markupsafe import Markup
 from logsuper._base import atomic_write
 from logsuper.report._table import Table, as_markdown
 
-__all__ = ["Finding", "Page", "Picture", "Section", "write_files"]
-
 
 class Finding(NamedTuple):
     """A statement of the paper, and the corresponding result of this run."""

@@ -11,8 +11,6 @@ import jinja2
 from logsuper.report._page import Finding, Section
 from logsuper.report._table import Table
 
-__all__ = ["Words"]
-
 
 class Words:
     """The texts of a template, filled in.
