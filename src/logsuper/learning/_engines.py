@@ -106,11 +106,11 @@ class FixedNoise(Perturbations):
         group, rows, alpha, fields, _ = batch
         size = (len(rows), self.n_samples)
         theta = fields[:, None, :] + self.draw(group, rows)
-        factors = group.factors(rows)
-        if factors is not None:
-            factors = np.repeat(factors, self.n_samples, axis=0)
         y, values, stats = group.prepared.maximize(
-            theta.reshape(-1, group.prepared.n), alpha, edge_weights=factors, n_jobs=self.n_jobs
+            theta.reshape(-1, group.prepared.n),
+            alpha,
+            edge_weights=group.factors(rows, self.n_samples),
+            n_jobs=self.n_jobs,
         )
         stats, mean = (part.reshape(*size, -1).mean(axis=1) for part in (stats, y))
         return Partition(values.reshape(size), stats, mean)

@@ -13,7 +13,7 @@ from logsuper.channels import Channel
 from logsuper.learning._decoding import check_theta, make_model
 from logsuper.learning._engines import Engine
 from logsuper.learning._exact_engines import WIDTH, Exact, Strips
-from logsuper.learning._examples import Examples, Group, check_examples
+from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._objective import Objective, refuse_context
 
 
@@ -60,7 +60,8 @@ def log_evidence(
     if not isinstance(engine, Engine):
         raise TypeError(f"engine must be an engine, such as Exact(), got {type(engine).__name__}")
     parameters = check_theta(examples, theta)
-    if any(_bounds(engine, group) for group in examples.groups):
+    bounds = isinstance(engine, Exact | Strips) and any(map(engine.bounds, examples.groups))
+    if bounds:
         lower, upper = bracket_log_evidence(
             examples, parameters, budget=budget, n_jobs=getattr(engine, "n_jobs", None)
         )
@@ -144,10 +145,3 @@ def check_evidence(examples: Examples) -> Channel:
             "distribution of observations; make the examples with scale=False"
         )
     return examples.channel
-
-
-def _bounds(engine: Engine, group: Group) -> bool:
-    """Return whether an engine bounds the log-partition functions of a group by strips."""
-    if isinstance(engine, Strips):
-        return not engine.covers(group)
-    return isinstance(engine, Exact) and engine.bounds(group)

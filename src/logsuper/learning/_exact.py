@@ -10,24 +10,20 @@ from logsuper._base import (
     ConvergenceWarning,
     FloatArray,
     Seed,
+    as_generator,
     check_callback,
     check_choice,
     check_integer,
     check_number,
 )
+from logsuper.learning._descent import descend
 from logsuper.learning._engines import Engine, Side
-from logsuper.learning._exact_engines import (
-    SHARED,
-    WIDTH,
-    Exact,
-    Strips,
-    some_of,
-)
+from logsuper.learning._exact_engines import SHARED, WIDTH, Exact, Strips, some_of
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._samples import fit_samples
+from logsuper.learning._samples import make_sampled
 from logsuper.learning._smooth import minimize
 
 METHODS = ("auto", "sums", "samples")
@@ -115,16 +111,19 @@ def exact(
     first = _FIRST if window is None else check_integer(window, "window", 1, 2**31)
     engine = Exact(first, n_jobs)
     if method == "samples" or (method == "auto" and not engine.applies(examples)):
-        return fit_samples(
-            examples,
+        rng = as_generator(seed)
+        sampled, estimate = make_sampled(examples, rng, n_jobs)
+        found = descend(
+            sampled,
             penalty,
             start=start,
-            seed=seed,
-            n_jobs=n_jobs,
+            seed=rng,
             callback=callback,
             tol=1e-3 if tol is None else tol,
             max_iter=20_000 if max_iter is None else max_iter,
+            estimate=estimate,
         )
+        return dataclasses.replace(found, details={**found.details, "method": "samples"})
     objective = Objective.supervised(examples, engine)
     if window is None and objective.together:
         objective = dataclasses.replace(objective, engine=Exact(first, n_jobs, SHARED))

@@ -15,7 +15,7 @@ from logsuper._base import (
     check_choice,
     check_integer,
 )
-from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
+from logsuper.channels import Channel
 from logsuper.learning._em import expectation_maximization
 from logsuper.learning._engines import KeptNoise, derive_key
 from logsuper.learning._evidence import check_evidence
@@ -144,7 +144,7 @@ def latent(
     channel = check_evidence(examples)
     if any(group.labels is not None for group in examples.groups):
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
-    _check_channel(examples, learn)
+    _check_channel(examples, channel, learn)
     tolerance = check_tol((1e-3 if stochastic else 1e-5) if tol is None else tol)
     most = check_integer(max_iter, "max_iter", 0, 2**31)
     count = check_integer(n_samples, "n_samples", 1, 2**31)
@@ -241,21 +241,11 @@ def _perturbed(
     return Objective(examples, prior, None, True, KeptNoise(samples, derive_key(key, 1), n_jobs))
 
 
-def _check_channel(examples: Examples, learn: bool) -> None:
+def _check_channel(examples: Examples, channel: Channel, learn: bool) -> None:
     """Refuse a channel that leaves no doubt, or from which no noise can be learned."""
     refuse_certainty(examples)
-    channel: Channel | None = examples.channel
-    while isinstance(channel, Missing):
-        channel = channel.channel
-    if not learn:
-        return
-    if isinstance(channel, Flips):
-        told = bool((channel.rate < 0.5).all())
-    elif isinstance(channel, AsymmetricFlips):
-        told = bool((channel.on + channel.off < 1.0).all())
-    else:
-        told = not isinstance(channel, Gaussian) or channel.mean[0] != channel.mean[1]
-    if not told:
+    zero, one = channel.levels
+    if learn and (zero == one or not channel.informative):
         raise ValueError(
             f"{channel!r} cannot be the start of learning the noise: observations must be evidence "
             "for what they show, with flip rates below one half (0.3, say) or different means"
