@@ -146,9 +146,8 @@ def _read(file: Path, shape: tuple[int, int], resample: str, aspect: str) -> Flo
     method = Image.Resampling[resample.upper()]
     size = (shape[1], shape[0])
     try:
-        with warnings.catch_warnings():
-            # a small file may claim a picture of any size: what Pillow warns of is refused
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
+        # a small file may claim a picture of any size: what Pillow warns of is refused
+        with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
             with Image.open(file, formats=_FORMATS) as picture:
                 grey = picture.convert("L")
     except Exception as error:  # decoders raise all kinds on bytes that are not theirs

@@ -132,7 +132,9 @@ def descend(
     check_seed(checkpoint, seed)
     key = as_key(seed)
     warm = (start is None if warm is None else warm) and rule == "adaptive"
-    warm = warm and limit > _WARM_STEPS and _can_warm(objective)
+    # features to warm up, and values to compare, without which there is no line search
+    comparable = isinstance(objective.engine, Perturbations) and objective.convex
+    warm = warm and limit > _WARM_STEPS and comparable and examples.layout.features > 0
     if start is None:
         start = examples.layout.fill() if rule == "printed" else half_a_unit(examples)
     descent = Descent(
@@ -153,12 +155,7 @@ def descend(
     if warm and not state.step:
         state = _warm(descent, state, callback)
     state = descent.run(
-        state,
-        tol=tol,
-        max_iter=limit,
-        callback=callback,
-        checkpoint=checkpoint,
-        problem=problem,
+        state, tol=tol, max_iter=limit, callback=callback, checkpoint=checkpoint, problem=problem
     )
     done = descent.converged(state, tol)
     if not done:
@@ -235,7 +232,7 @@ def logistic(
     keys = as_keys(rng, 2)
     objective = Objective.supervised(examples, FreshNoise(1, 0))
     if n_samples is None:
-        n_samples = _draws(examples) if objective.together else draws_of(examples)
+        n_samples = draws_of(examples, objective.together)
     count = check_integer(n_samples, "n_samples", 1, 2**31)
     engine: Engine = FreshNoise(count, keys[0], n_jobs)
     estimate: Engine = FreshNoise(_DRAWS if objective.together else 2, keys[1], n_jobs)
@@ -260,12 +257,6 @@ def logistic(
 
 
 # ------------------------------------------------------------------------------------------ inside
-
-
-def _can_warm(objective: Objective) -> bool:
-    """Whether there are features, and values to compare, without which there is no line search."""
-    perturbs = isinstance(objective.engine, Perturbations)
-    return perturbs and objective.convex and objective.examples.layout.features > 0
 
 
 def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
@@ -301,11 +292,10 @@ def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
     )
 
 
-def draws_of(examples: Examples) -> int:
-    """Return the perturbations of each example of a step: a large image is many draws in one."""
-    return max(1, min(_SAMPLES, _SAMPLES * _ENOUGH // max(1, examples.largest)))
+def draws_of(examples: Examples, together: bool = False) -> int:
+    """Return the perturbations of each example, or of all together, of a step.
 
-
-def _draws(examples: Examples) -> int:
-    """Return how many cuts keep the kernel busy for one step."""
-    return max(_SAMPLES, min(_MOST, _SAMPLES * _ENOUGH // max(1, examples.largest)))
+    A large image is many draws in one; of those that all share, as many as keep the kernel busy.
+    """
+    low, high = (_SAMPLES, _MOST) if together else (1, _SAMPLES)
+    return max(low, min(high, _SAMPLES * _ENOUGH // max(1, examples.largest)))

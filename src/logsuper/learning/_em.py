@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._smooth import Function, minimize
@@ -49,6 +49,7 @@ def expectation_maximization(
     """
     examples, history, details = objective.examples, list[Record](), dict[str, float]()
     iteration, begin, converged, before = 0, True, False, (theta, channel)
+    pulse = Pulse(callback)
     curvature: FloatArray | None
     while True:
         if begin:
@@ -75,8 +76,7 @@ def expectation_maximization(
             continue
         if iteration == len(history):  # else the point is where the other objective has ended
             history.append(Record(iteration, cuts, value))
-            if callback is not None:
-                callback(history[-1])
+            pulse(history[-1])
         converged = last - value <= tol * scale
         if converged or iteration == max_iter:
             break

@@ -18,7 +18,7 @@ from logsuper._base import (
 )
 from logsuper.learning._descent import descend
 from logsuper.learning._engines import Engine, Side
-from logsuper.learning._exact_engines import SHARED, WIDTH, Exact, Strips, some_of
+from logsuper.learning._exact_engines import SHARED, WIDTH, Exact, some_of
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Objective
@@ -161,7 +161,6 @@ def fit_exactly(
     engine, examples = objective.engine, objective.examples
     assert isinstance(engine, Exact)
     theta = examples.layout.fill(alpha=0.5) if start is None else start
-    strips = [isinstance(engine.choose(group), Strips) for group in examples.groups]
     history: list[Record] = []
 
     def note(record: Record) -> None:
@@ -184,7 +183,8 @@ def fit_exactly(
         )
 
     details: dict[str, object] = {"method": "sums"}
-    if any(strips):
+    strips = engine.window(examples) > 0
+    if strips:
         theta = run(engine, max(tol, _ROUGH), warn=False).theta
         size = engine.strips.window
         while True:
@@ -194,7 +194,7 @@ def fit_exactly(
                 break
             size += 1
     found = run(engine, tol, warn=True)
-    if any(strips):
+    if strips:
         width = measure_width(dataclasses.replace(objective, engine=engine), found.theta)
         details |= {"window": engine.window(examples), "width": width}
         if width > WIDTH:

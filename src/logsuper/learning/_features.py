@@ -128,18 +128,14 @@ class Context:
     @property
     def _taps(self) -> tuple[int, ...]:
         """The shape of the window with three axes."""
-        flat = 3 - len(self.shape)
-        return (1,) * flat + (2 * self.radius + 1,) * len(self.shape)
+        return (1,) * (3 - len(self.shape)) + (2 * self.radius + 1,) * len(self.shape)
 
     def _padded(self, odds: FloatArray | None) -> FloatArray:
         """Return the features as images with a margin of zeros, (B, depth, height, width)."""
         assert odds is not None
-        margins = [taps // 2 for taps in self._taps]
-        sizes = list(zip(margins, self._size, strict=True))
-        padded = np.zeros((len(odds), *(size + 2 * r for r, size in sizes)))
-        inner = padded[:, *(slice(r, r + size) for r, size in sizes)]
-        np.tanh(odds.reshape(inner.shape) / 2.0, out=inner)
-        return padded
+        half = odds.reshape(-1, *self._size) / 2.0
+        margins = [(0, 0), *((taps // 2, taps // 2) for taps in self._taps)]
+        return np.pad(np.tanh(half, out=half), margins)
 
     def _places(self) -> Iterator[tuple[slice, ...]]:
         """Yield, for each neighbour, where all pixels' neighbours lie in padded images."""

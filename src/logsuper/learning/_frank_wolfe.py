@@ -33,7 +33,7 @@ from logsuper._base import (
 from logsuper.learning import _corrective
 from logsuper.learning._engines import KeptNoise
 from logsuper.learning._examples import Examples
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
@@ -163,12 +163,12 @@ def minimize(
     parts = np.array_split(
         np.arange(examples.count), 1 if objective.alike else min(most, examples.count)
     )
+    shares = np.array([len(part) for part in parts]) / examples.count
     planes = _Planes(penalty, examples.layout.lower, len(parts))
     best, least, cuts = theta, np.inf, 0
-    history: list[Record] = []
+    history, pulse = list[Record](), Pulse(callback)
     for step in range(1, rounds + 1):
         losses = [objective.loss(theta, part) for part in parts]
-        shares = np.array([len(part) for part in parts]) / examples.count
         cuts += sum(loss.cuts for loss in losses)
         mean = float(shares @ [loss.value for loss in losses])
         if not np.isfinite(mean):
@@ -183,8 +183,7 @@ def minimize(
             planes.add(theta, losses, shares)
             planes.solve()
         history.append(Record(step, cuts, least, gap=max(0.0, least - planes.dual)))
-        if callback is not None:
-            callback(history[-1])
+        pulse(history[-1])
         # an objective of 0 is possible: labels that all margins and the penalty's centre suit
         converged = history[-1].gap <= accuracy * max(abs(least), 1e-9)
         if converged:
@@ -211,7 +210,6 @@ def refuse_missing_labels(examples: Examples, name: str) -> None:
 
 def _refuse_flat(penalty: Penalty, examples: Examples, name: str) -> None:
     """Raise for a parameter without a penalty: the dual would have no solution."""
-    check_problem(examples, penalty)
     for kind, where in examples.layout.blocks.items():
         if (penalty.weights[where] <= 0).any():
             raise ValueError(
@@ -272,7 +270,11 @@ class _Planes:
         if dual > self.dual:
             self.dual, self.best = dual, (moments, offset)
         self.idle = np.where(self.weights > 0, 0, self.idle + 1)
-        self._keep(~planes | (self.idle < _IDLE))
+        kept = ~planes | (self.idle < _IDLE)
+        if not kept.all():
+            for name in ("rows", "offsets", "owner", "weights", "idle"):
+                setattr(self, name, getattr(self, name)[kept])
+            self.gram = self.gram[np.ix_(kept, kept)]
 
     def certificate(self, theta: FloatArray, loss: float) -> dict[str, Any]:
         """Return how well a point and the convex combination of maximisers fit each other."""
@@ -286,11 +288,3 @@ class _Planes:
             "slack": loss - offset - float(moments @ theta),
             "planes": int(np.count_nonzero(self.owner != _corrective.FREE)),
         }
-
-    def _keep(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
-        """Drop all other planes."""
-        if chosen.all():
-            return
-        for name in ("rows", "offsets", "owner", "weights", "idle"):
-            setattr(self, name, getattr(self, name)[chosen])
-        self.gram = self.gram[np.ix_(chosen, chosen)]

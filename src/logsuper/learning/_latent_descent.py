@@ -11,7 +11,7 @@ import dataclasses
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
 from logsuper.learning._engines import FreshNoise, derive_key
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import make_steps
@@ -54,7 +54,7 @@ def descend_evidence(
     descent = Descent(fresh, penalty, fresh, steps, size, derive_key(key, 2))
     state = descent.init(theta)
     between = -(-_PASSES * examples.count // size)
-    estimated = 0
+    estimated, pulse = 0, Pulse(callback)
     for iteration in range(max_iter + 1):
         theta = descent.result(state)
         free, held = objective.free(theta), objective.held(theta, channel)
@@ -62,8 +62,7 @@ def descend_evidence(
         value = free.value - held.value + penalty.value(theta)
         line = Record(state.step, state.cuts + estimated, value)
         state = dataclasses.replace(state, history=(*state.history, line))
-        if callback is not None:
-            callback(line)
+        pulse(line)
         if converged(state, tol) or iteration == max_iter:
             break
         if learn_channel:

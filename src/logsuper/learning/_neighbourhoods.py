@@ -116,8 +116,7 @@ def variance(images: Codes, around: Neighbourhood, scores: FloatArray) -> FloatA
 
 
 def _products(first: NDArray[np.float32], second: NDArray[np.float32]) -> FloatArray:
-    rows = (fields.reshape(len(fields), -1) for fields in (first, second))
-    left, right = rows
+    left, right = (fields.reshape(len(fields), -1) for fields in (first, second))
     return (left @ right.T).astype(np.float64)
 
 
@@ -149,22 +148,19 @@ def _pieces(images: Codes, around: Neighbourhood) -> Iterator[Codes]:
 
 def _encode(images: Codes, around: Neighbourhood) -> NDArray[np.uint8]:
     """Return the class of each pixel inside, or the number of classes where one is missing."""
-    reach = around.reach
-    inner = tuple(slice(r, size - r) for r, size in zip(reach, images.shape[1:], strict=True))
-    center = images[:, *inner]
-    codes = center.copy()
-    seen: Any = center != UNKNOWN
+    sizes = list(zip(around.reach, images.shape[1:], strict=True))
+
+    def shifted(*offset: int) -> Codes:
+        steps = zip(sizes, offset, strict=True)
+        return images[:, *(slice(r + step, size - r + step) for (r, size), step in steps)]
+
+    codes = shifted(*[0] * len(sizes)).copy()
+    seen: Any = codes != UNKNOWN
     for pair in around.pairs:
-        sides = []
-        for sign in (1, -1):
-            part = tuple(
-                slice(r + sign * step, size - r + sign * step)
-                for r, step, size in zip(reach, pair, images.shape[1:], strict=True)
-            )
-            sides.append(images[:, *part])
+        ahead, behind = shifted(*pair), shifted(*(-step for step in pair))
         codes *= 3
-        codes += sides[0]
-        codes += sides[1]
-        seen &= (sides[0] != UNKNOWN) & (sides[1] != UNKNOWN)
+        codes += ahead
+        codes += behind
+        seen &= (ahead != UNKNOWN) & (behind != UNKNOWN)
     codes[~seen] = around.classes
     return codes

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 import time
 
@@ -120,25 +121,17 @@ class Descent:
         value, variance, cuts = 0.0, 0.0, 0
         index = self._estimated_on
         size = max(1, _PIXELS // (4 * self.objective.examples.largest))
-        parts = [index] if self._shares_draws else np.array_split(index, -(-len(index) // size))
-        for number, part in enumerate(parts):
+        parts = 1 if self.objective.together else -(-len(index) // size)
+        for number, part in enumerate(np.array_split(index, parts)):
             loss = self.estimate.loss(theta, part, ESTIMATE + number)
             share = len(part) / len(index)
             value += share * loss.value
             variance += (share * loss.stderr) ** 2
             cuts += loss.cuts
-        line = Record(
-            state.step,
-            state.cuts + cuts,
-            value + self.penalty.value(theta),
-            float(np.sqrt(variance)),
-        )
-        return dataclasses.replace(
-            state,
-            cuts=state.cuts + cuts,
-            estimated=state.estimated + cuts,
-            history=(*state.history, line),
-        )
+        value += self.penalty.value(theta)
+        line = Record(state.step, state.cuts + cuts, value, math.sqrt(variance))
+        history, estimated = (*state.history, line), state.estimated + cuts
+        return dataclasses.replace(state, cuts=line.cuts, estimated=estimated, history=history)
 
     def due(self, state: State) -> bool:
         """Whether it is time for an estimate: later ones are rarer, all cost a small share."""
@@ -197,15 +190,10 @@ class Descent:
         Else those that a warm start has not fitted, as far as there are others.
         """
         examples = self.objective.examples
-        if self._shares_draws:
+        if self.objective.together:
             return np.arange(examples.count)
         most = max(2, min(_EXAMPLES, _PIXELS // max(1, examples.largest)))
         return np.sort(draw_order(self.seed, 0, examples.count)[-most:])
-
-    @functools.cached_property
-    def _shares_draws(self) -> bool:
-        """Whether perturbations serve all examples at once, so that all of them are cheap."""
-        return self.objective.together
 
 
 def converged(state: State, tol: float, floor: float = 1.0) -> bool:
