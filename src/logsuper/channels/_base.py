@@ -201,13 +201,12 @@ class Channel(ABC):
         Flips(0.1)
         """
         known = CHANNELS[check_choice(parts.get("kind"), "kind", CHANNELS)]
-        return known(
-            **{
-                name: Channel.from_dict(value) if isinstance(value, Mapping) else value
-                for name, value in parts.items()
-                if name != "kind"
-            }
-        )
+        arguments = {
+            name: Channel.from_dict(value) if isinstance(value, Mapping) else value
+            for name, value in parts.items()
+            if name != "kind"
+        }
+        return known(**arguments)
 
     # --------------------------------------------------------------------------------- likelihoods
 

@@ -21,7 +21,7 @@ COMMANDS = [
 
 
 class _Interrupted(click.Abort):
-    """Ctrl-C, told apart from a question that was not answered."""
+    """Ctrl-C, as opposed to a question that was not answered."""
 
 
 class _Group(click.Group):

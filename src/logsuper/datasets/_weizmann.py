@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, check_choice, check_integer, check_number
 
-# Formats that are tried, whatever the file name; Pillow starts programs to decode some others.
+# Formats that are tried, for any file name; Pillow starts programs to decode some others.
 _FORMATS = ("JPEG", "PNG")
 _FILTERS = ("box", "nearest", "bilinear", "bicubic", "lanczos", "hamming")
 

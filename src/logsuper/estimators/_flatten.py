@@ -1,4 +1,4 @@
-"""Removing uneven light before masks are sought."""
+"""Removal of uneven light before masks are estimated."""
 
 from __future__ import annotations
 

@@ -156,8 +156,7 @@ class Forest:
         if rows.holes.any() and len(self.pairs):
             return np.diagonal(self.together(rows, weights))
         filled = np.where(rows.known, rows.partial, expit(self.modular))
-        found: FloatArray = weights[~rows.holes] @ rows.complete + weights[rows.holes] @ filled
-        return found
+        return np.asarray(weights[~rows.holes] @ rows.complete + weights[rows.holes] @ filled)
 
     def together(self, rows: Rows, weights: FloatArray) -> FloatArray:
         """Return the sum over the rows of their weight times the mean of xx', shape (n, n)."""
@@ -252,8 +251,7 @@ def shares_of(together: FloatArray, total: float, prior: FloatArray) -> FloatArr
     alone = np.maximum(ones[:, None] - together, 0.0)  # rounding may leave less than 0
     neither = np.maximum(total - ones[:, None] - ones + together, 0.0)
     counts = np.array([together, alone, alone.T, neither]) + prior
-    shares: FloatArray = counts / (total + prior[:, 0, 0].sum())
-    return shares
+    return np.asarray(counts / (total + prior[:, 0, 0].sum()))
 
 
 def attractive_forest(rows: FloatArray) -> IntArray:

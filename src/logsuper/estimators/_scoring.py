@@ -70,8 +70,8 @@ class PixelScorer:
         y = _flat(read_labels(clean, read_images(noisy, "noisy")))
         known = ~np.isnan(y)
         rows = np.stack([_flat(estimator.predict(noisy)), _flat(estimator.predict_proba(noisy))], 1)
-        score: float = get_scorer(self.scoring)(_Pixels().fit(), rows[known], y[known].astype(int))
-        return score
+        scorer = get_scorer(self.scoring)
+        return float(scorer(_Pixels().fit(), rows[known], y[known].astype(int)))
 
 
 class _Pixels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -171,10 +171,7 @@ def make_section(result: Result, setting: Setting) -> Section:
         spread=spread_note(result.seeds),
     )
     labels = [label + " (recommended)" * (m == chosen) for m, label in enumerate(_LABELS)]
-    rows = [
-        (label, *of_method)
-        for label, of_method in zip(labels, np.moveaxis(error, -1, 0), strict=True)
-    ]
+    rows = [(label, *error[..., m]) for m, label in enumerate(labels)]
     head, data = ["marginals", *noises], list(_bins(result))
     table = said.table("calibration", head, rows, data=data, best=least(mean.T))
     # the curves show sums over pixels, no image, so that they may always be published

@@ -338,14 +338,10 @@ def _values(result: Result, c: int, said: Words) -> Table:
         if np.isfinite(mean).any():
             cells = zip(mean, radius[c, places, i], strict=True) if several else mean
             rows.append([_LABELS[i], curve.side, *cells])
-    return Table(
-        f"Bounds on log Z in nats, c = {result.decays[c]:g}",
-        ["bound", "side", *(f"k = {k}" for k in shown)],
-        rows,
-        said["values"],
-        f"figure1_c{result.decays[c]:g}" if c else "figure1",
-        data=() if c else list(_full(result)),
-    )
+    title = f"Bounds on log Z in nats, c = {result.decays[c]:g}"
+    head = ["bound", "side", *(f"k = {k}" for k in shown)]
+    name = f"figure1_c{result.decays[c]:g}" if c else "figure1"
+    return Table(title, head, rows, said["values"], name, data=() if c else list(_full(result)))
 
 
 def _full(result: Result) -> Iterator[tuple[Any, ...]]:

@@ -247,18 +247,9 @@ def _paper(result: Result, said: Words) -> Table:
             shown[i] += [f"{paper:.1f}", errors, f"{mean - paper:+.2f}"][kept]
             data[i] += [paper, mean, mean - paper][kept]
     width = 3 if compared else 1
-    places = range(len(shown))
-    return said.table(
-        "table1",
-        head,
-        shown,
-        data=[head, *data],
-        best=frozenset(
-            (i, 1 + width // 2 + width * k)
-            for i, k in zip(places, means.argmin(axis=0), strict=True)
-        ),
-        quoted=frozenset((i, 1 + 3 * k) for i in places for k in range(3) if compared),
-    )
+    best = frozenset((i, 1 + width // 2 + width * k) for i, k in enumerate(means.argmin(axis=0)))
+    paper = frozenset((i, 1 + 3 * k) for i in range(len(shown)) for k in range(3) if compared)
+    return said.table("table1", head, shown, data=[head, *data], best=best, quoted=paper)
 
 
 def _all(result: Result, said: Words) -> Table:
@@ -269,13 +260,10 @@ def _all(result: Result, said: Words) -> Table:
             for (n, s), error in np.ndenumerate(result.errors(key)):
                 noise, seed = result.plan.noises[n], result.seeds[s]
                 data.append((key, FITS[fit].group, noise, seed, error))
-    return said.table(
-        "table1_methods",
-        ["method", *_noises(result)],
-        [(label, *result.errors(key)) for key, label in result.columns.items()],
-        data=data,
-        best=least(np.array([result.mean(key) for key in result.columns])),
-    )
+    head = ["method", *_noises(result)]
+    rows = [(label, *result.errors(key)) for key, label in result.columns.items()]
+    best = least(np.array([result.mean(key) for key in result.columns]))
+    return said.table("table1_methods", head, rows, data=data, best=best)
 
 
 def _fits(result: Result, said: Words) -> Iterable[Table]:

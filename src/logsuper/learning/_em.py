@@ -14,7 +14,6 @@ iteration with them can make F worse; it is then not taken.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 
@@ -47,7 +46,7 @@ def expectation_maximization(
     An iteration that makes F worse is not taken. The first time the fit goes on with the objective
     that `fallback` returns; else it ends without convergence, with the ``rise`` in the details.
     """
-    examples, history, details = objective.examples, list[Record](), dict[str, float]()
+    history, details = list[Record](), dict[str, float]()
     iteration, begin, converged, before = 0, True, False, (theta, channel)
     pulse = Pulse(callback)
     curvature: FloatArray | None
@@ -82,13 +81,9 @@ def expectation_maximization(
             break
         last, before, begin = value, (theta, channel), False
         # a nonsmooth objective ends a line search early, never above where it began
+        matching = _matching(objective, held.phi)
         found = minimize(
-            _matching(objective, held.phi),
-            penalty,
-            start=theta,
-            max_iter=steps,
-            curvature=curvature,
-            warn=False,
+            matching, penalty, start=theta, max_iter=steps, curvature=curvature, warn=False
         )
         curvature, theta = found.details["curvature"], found.theta
         convex = found.history[-1].objective + float(held.phi @ theta)
@@ -96,8 +91,8 @@ def expectation_maximization(
         iteration += 1
         if learn_channel:
             channel = channel.refit(held.counts)
-    learned = Learned.of(examples, theta, converged, history, **details)
-    return dataclasses.replace(learned, channel=channel)
+    parameters = objective.examples.layout.unpack(theta)
+    return Learned(parameters, theta, converged, tuple(history), channel, details)
 
 
 def _matching(objective: Objective, target: FloatArray) -> Function:

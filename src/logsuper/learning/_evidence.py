@@ -29,7 +29,7 @@ def log_evidence(
     theta : array-like of shape (P,)
         Parameters in the order of the layout.
     engine : Engine
-        What stands for the log-partition functions. With an exact one the values are exact, and so
+        Computes the log-partition functions. With an exact one the values are exact, and so
         they are with `Exact` on image grids with a side of up to about 12 pixels. On larger grids
         the engine gives bounds, whose difference is not a bound: the values then are the middles
         of `bracket_log_evidence`.

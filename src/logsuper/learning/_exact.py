@@ -172,14 +172,9 @@ def fit_exactly(
             callback(line)
 
     def run(engine: Exact, tolerance: float, warn: bool) -> Learned:
+        posed = dataclasses.replace(objective, engine=engine)
         return minimize(
-            dataclasses.replace(objective, engine=engine),
-            penalty,
-            start=theta,
-            callback=note,
-            tol=tolerance,
-            max_iter=max_iter,
-            warn=warn,
+            posed, penalty, start=theta, callback=note, tol=tolerance, max_iter=max_iter, warn=warn
         )
 
     details: dict[str, object] = {"method": "sums"}

@@ -23,7 +23,7 @@ SHARED = 2e7
 WIDTH = 0.1
 """The uncertainty of log Z, in nats per example, with which a window is wide enough."""
 
-# Examples that widths are measured on.
+# Number of examples that widths are measured on.
 _MEASURED = 20
 
 Bits = NDArray[np.uint8]
@@ -72,7 +72,7 @@ class Strips:
     would not do: it has spurious minima, at couplings that are strong enough to make it loose.
 
     Every example has a reference image, on which its bound depends a little. By default it is the
-    mode given what is labelled, under the parameters at hand. With all labels the loss then is
+    mode given what is labelled, under the current parameters. With all labels the loss then is
     :math:`-\sum_d\log p(x_d\mid x_{<d})` with each factor bounded from below, a smooth function;
     with few it jumps a little where a mode changes. An engine that is anchored takes the modes at
     its first evaluation and keeps them: bounds that are tighter near there, and smooth.
@@ -80,7 +80,7 @@ class Strips:
     Attributes
     ----------
     window : int
-        Columns that are summed over at once. A grid whose short side is no longer is exact.
+        Columns that are summed over at once. A grid whose short side is at most this long is exact.
     n_jobs : int or None
         Threads over the examples.
     anchored : bool
@@ -139,7 +139,7 @@ class Strips:
 
     def _modes(self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray) -> Bits:
         """Return the mode of each example, given its labels unless this is anchored."""
-        # where examples are alike, one of them stands for all, whatever its labels are
+        # examples that are alike share one model, which does not depend on labels
         if group.labels is not None and not self.anchored and not group.alike():
             x = group.labels[rows]
             if not (x == UNKNOWN).any():
@@ -232,5 +232,5 @@ class Exact:
 
 
 def some_of(examples: Examples) -> IntArray:
-    """Return the examples, all over the data, that widths are measured on."""
+    """Return the examples, evenly spaced in the data, that widths are measured on."""
     return np.unique(np.linspace(0, examples.count - 1, _MEASURED).astype(np.int64))

@@ -5,32 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from itertools import product
-from typing import Protocol
 
 import numpy as np
 
 from logsuper._base import FloatArray, IntArray
 from logsuper.solvers import kernels
-
-
-class Features(Protocol):
-    """Features of the examples of one shape."""
-
-    @property
-    def size(self) -> int:
-        """Number p of features of a pixel."""
-
-    def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
-        r"""Return what :math:`\Phi_i` of some examples is made from, given their log-odds."""
-
-    def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
-        r"""Return :math:`\Phi_i\beta`, (B, n)."""
-
-    def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
-        r"""Return :math:`\Phi_i^\top x_i`, (B, p)."""
-
-    def subset(self, rows: IntArray) -> Features:
-        """Return the features of some examples only."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,15 +24,15 @@ class Dense:
         return int(self.values.shape[2])
 
     def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
-        """Return the features of some examples."""
+        r"""Return what :math:`\Phi_i` of some examples is made from: the features."""
         return self.values[rows]
 
     def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
-        """Return the linear predictor."""
+        r"""Return :math:`\Phi_i\beta`, (B, n)."""
         return np.asarray(inputs @ beta)
 
     def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
-        """Return the sums of the features over the ones."""
+        r"""Return :math:`\Phi_i^\top x_i`, (B, p)."""
         return np.asarray(np.einsum("bdp,bd->bp", inputs, mean))
 
     def subset(self, rows: IntArray) -> Dense:
@@ -146,3 +125,7 @@ class Context:
                     slice(None),
                     *(slice(o, o + size) for o, size in zip(step, self._size, strict=True)),
                 )
+
+
+Features = Dense | Context
+"""Features of the examples of one shape."""

@@ -158,10 +158,10 @@ def fit_rates(tables: dict[Neighbourhood, IntArray], asymmetric: bool = False) -
     asymmetric : bool
         Are there two rates, P = 2, or one?
     """
-    together = _solve(tables, [_design(around, False) for around in tables], None)
+    together = _solve([_Table.of(*pair, False) for pair in tables.items()], None)
     if not asymmetric:
         return together
-    return _solve(tables, [_design(around, True) for around in tables], together.on)
+    return _solve([_Table.of(*pair, True) for pair in tables.items()], together.on)
 
 
 def clean_shares(table: IntArray, around: Neighbourhood) -> tuple[FloatArray, float]:
@@ -187,25 +187,33 @@ def flat_pixels(tables: dict[Neighbourhood, IntArray], rate: float) -> FloatArra
 # ----------------------------------------------------------------------- generalised least squares
 
 
-def _solve(
-    tables: dict[Neighbourhood, IntArray], designs: list[_Design], start: float | None
-) -> Fit:
+class _Table(NamedTuple):
+    """The shares of the classes of noisy pixels, and the number of pixels."""
+
+    design: _Design
+    pairs: int
+    shares: FloatArray
+    size: int
+
+    @classmethod
+    def of(cls, around: Neighbourhood, counts: IntArray, asymmetric: bool) -> _Table:
+        """Return the table of some counts."""
+        size = counts.sum()
+        return cls(_design(around, asymmetric), len(around.pairs), counts / size, int(size))
+
+
+def _solve(tables: list[_Table], start: float | None) -> Fit:
     """Return the rates at which the weighted shares of the patterns vanish."""
-    pairs = [len(around.pairs) for around in tables]
-    sizes = [int(table.sum()) for table in tables.values()]
-    shares = [table / table.sum() for table in tables.values()]
     one = start is None
     if start is None:
         # of like pixels, a share rate (1 - rate) lies between two that differ
-        thin = np.average([d.thin @ f for d, f in zip(designs, shares, strict=True)], weights=sizes)
-        start = 0.5 * (1.0 - math.sqrt(max(1.0 - 4.0 * float(thin), 0.0)))
+        thin = [table.design.thin @ table.shares for table in tables]
+        mean = float(np.average(thin, weights=[table.size for table in tables]))
+        start = 0.5 * (1.0 - math.sqrt(max(1.0 - 4.0 * mean, 0.0)))
     rates = np.full(2, min(start, LARGEST))
-    rough = [np.zeros(len(design.blocks)) for design in designs]
+    rough = [np.zeros(len(table.design.blocks)) for table in tables]
     for k in range(_STEPS):
-        terms = [
-            _linearise(design, f, n, p, rates, r, one)
-            for design, f, n, p, r in zip(designs, shares, sizes, pairs, rough, strict=True)
-        ]
+        terms = [_linearise(*pair, rates, one) for pair in zip(tables, rough, strict=True)]
         rough = [term.rough for term in terms]
         weighted = [term.slope.T @ _invert(term.covariance) for term in terms]
         information = [w @ term.slope for w, term in zip(weighted, terms, strict=True)]
@@ -221,14 +229,14 @@ def _solve(
             break
     scores, noise, model = [], np.zeros_like(spread), np.zeros_like(spread)
     texture, texture_model, texture_scores = 0.0, 0.0, []
-    for design, term, w, f, n in zip(designs, terms, weights, shares, sizes, strict=True):
+    for (design, _, f, n), term, w in zip(tables, terms, weights, strict=True):
         own = w @ term.decode
         scores.append((own - (own @ f)[:, None]) / n)
         noise += w @ term.noise @ w.T
         model += w @ _spread_of(design, term.rough) @ w.T
         direction = _texture_direction(design, term)
         edge = design.limit * term.unlike
-        # what is left beyond shapes, be they the smoothest or the roughest
+        # what shapes do not explain, from the smoothest to the roughest
         texture += float(direction @ term.found) - max(float(direction @ design.mean), 0.0) * edge
         texture_model += float(direction**2 @ (design.spread * edge) ** 2)
         other = direction @ term.decode
@@ -263,22 +271,15 @@ class _Term(NamedTuple):
     unlike: float
 
 
-def _linearise(
-    design: _Design,
-    shares: FloatArray,
-    size: int,
-    pairs: int,
-    rates: FloatArray,
-    rough: FloatArray,
-    one: bool,
-) -> _Term:
+def _linearise(table: _Table, rough: FloatArray, rates: FloatArray, one: bool) -> _Term:
     """Return the linear model of one table around some rates."""
+    design, pairs, shares, size = table
     on, off = (float(rate) for rate in rates)
     decode = _decode(design.sums, on, off, pairs)
     found = decode @ shares
     unlike = max(float(_decode(design.unlike[None], on, off, pairs)[0] @ shares), 0.0) + _SMALL
     # Pixels among neighbours of one colour have nearly all of the information. With the shares that
-    # they ought to have, and not those that they happen to have, the weights do not depend on the
+    # they are expected to have, not the observed ones, the weights do not depend on the
     # noise that they are to average. Half a flip is taken to be there.
     ones = np.clip((design.ones @ shares - on) / (1.0 - on - off), 0.01, 0.99)
     clean = np.array([1.0 - ones, ones]) @ design.flat
@@ -299,7 +300,7 @@ def _linearise(
     scatter = noise + _spread_of(design, rough, common=False)
     largest = design.limit * unlike
     new = np.empty_like(rough)
-    # the share of thin places, at whatever rates
+    # the share of thin places, for unknown rates
     free = _invert(scatter + _VAGUE * slope @ slope.T)
     for k, block in enumerate(design.blocks):
         mean = np.zeros(len(found))
@@ -321,7 +322,7 @@ def _spread_of(design: _Design, rough: FloatArray, common: bool = True) -> Float
 
 
 def _texture_direction(design: _Design, term: _Term) -> FloatArray:
-    """Return the weights of patterns that tell texture from shapes best, whatever the rates."""
+    """Return the weights of patterns that separate texture from shapes best, for any rates."""
     edge = (design.spread * design.limit * term.unlike) ** 2
     free = term.noise + np.diag(edge) + _VAGUE * term.slope @ term.slope.T
     return _invert(free) @ design.texture * term.unlike
@@ -331,8 +332,7 @@ def _invert(matrix: FloatArray) -> FloatArray:
     """Return the inverse of a covariance whose entries may differ by many orders of magnitude."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
     unit = matrix * np.outer(scale, scale)
-    inverse: FloatArray = np.linalg.inv(unit + _RIDGE * np.eye(len(unit))) * np.outer(scale, scale)
-    return inverse
+    return np.asarray(np.linalg.inv(unit + _RIDGE * np.eye(len(unit))) * np.outer(scale, scale))
 
 
 # ---------------------------------------------------------------------------------------- patterns

@@ -154,7 +154,12 @@ def minimize(
         With the details that `saa` lists.
     """
     examples = objective.examples
-    _refuse_flat(penalty, examples, name)
+    for kind, where in examples.layout.blocks.items():
+        if (penalty.weights[where] <= 0).any():  # the dual would have no solution
+            raise ValueError(
+                f"{name} needs a positive penalty on every parameter, but that of {kind} is 0; "
+                "1e-6 is positive"
+            )
     accuracy = check_tol(tol)
     check_callback(callback)
     rounds = check_integer(max_iter, "max_iter", 1, 2**31)
@@ -208,16 +213,6 @@ def refuse_missing_labels(examples: Examples, name: str) -> None:
         )
 
 
-def _refuse_flat(penalty: Penalty, examples: Examples, name: str) -> None:
-    """Raise for a parameter without a penalty: the dual would have no solution."""
-    for kind, where in examples.layout.blocks.items():
-        if (penalty.weights[where] <= 0).any():
-            raise ValueError(
-                f"{name} needs a positive penalty on every parameter, but that of {kind} is 0; "
-                "1e-6 is positive"
-            )
-
-
 class _Planes:
     r"""Linear lower bounds on the loss of each block, and the minimum of penalty plus planes.
 
@@ -265,7 +260,7 @@ class _Planes:
         offset = float(self.weights[planes] @ self.offsets[planes])
         shift = moments / self.penalty.weights
         self.theta = np.maximum(self.penalty.center - shift, self.lower)
-        # the minimum of penalty + offset + moments'theta: a lower bound whatever the weights
+        # the minimum of penalty + offset + moments'theta: a lower bound for any weights
         dual = self.penalty.value(self.theta) + offset + float(moments @ self.theta)
         if dual > self.dual:
             self.dual, self.best = dual, (moments, offset)

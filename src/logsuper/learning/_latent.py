@@ -15,7 +15,6 @@ from logsuper._base import (
     check_choice,
     check_integer,
 )
-from logsuper.channels import Channel
 from logsuper.learning._em import expectation_maximization
 from logsuper.learning._engines import KeptNoise, derive_key
 from logsuper.learning._evidence import check_evidence
@@ -78,7 +77,7 @@ def latent(
         Whether the parameters of the channel are learned too. They then start from those of
         `examples.channel`: rather a rate too large, such as 0.3, than one too small.
     engine : {"logistic", "exact"}
-        What stands for A: the logistic bound, or exact inference where possible. On image
+        How A is computed: by the logistic bound, or by exact inference where possible. On image
         grids with a side of up to about 12 pixels, or 16 for a prior that all images share, that
         is exact. On larger ones A is bounded by strips, from above for the prior and from below
         for posteriors: an upper bound on the objective is minimised. Posteriors lose little by
@@ -144,7 +143,12 @@ def latent(
     channel = check_evidence(examples)
     if any(group.labels is not None for group in examples.groups):
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
-    _check_channel(examples, channel, learn)
+    refuse_certainty(examples)
+    if learn and (channel.levels[0] == channel.levels[1] or not channel.informative):
+        raise ValueError(
+            f"{channel!r} cannot be the start of learning the noise: observations must be evidence "
+            "for what they show, with flip rates below one half (0.3, say) or different means"
+        )
     tolerance = check_tol((1e-3 if stochastic else 1e-5) if tol is None else tol)
     most = check_integer(max_iter, "max_iter", 0, 2**31)
     count = check_integer(n_samples, "n_samples", 1, 2**31)
@@ -239,14 +243,3 @@ def _perturbed(
         shared = max(samples, min(_PRIOR, _NOISE // max(1, examples.largest)))
     prior = KeptNoise(shared, derive_key(key, 0), n_jobs)
     return Objective(examples, prior, None, True, KeptNoise(samples, derive_key(key, 1), n_jobs))
-
-
-def _check_channel(examples: Examples, channel: Channel, learn: bool) -> None:
-    """Refuse a channel that leaves no doubt, or from which no noise can be learned."""
-    refuse_certainty(examples)
-    zero, one = channel.levels
-    if learn and (zero == one or not channel.informative):
-        raise ValueError(
-            f"{channel!r} cannot be the start of learning the noise: observations must be evidence "
-            "for what they show, with flip rates below one half (0.3, say) or different means"
-        )

@@ -70,5 +70,5 @@ def descend_evidence(
             descent = dataclasses.replace(descent, objective=through(channel))
         for _ in range(between):
             state = descent.update(state)
-    found = Learned.of(examples, theta, converged(state, tol), state.history)
-    return dataclasses.replace(found, channel=channel)
+    parameters = examples.layout.unpack(theta)
+    return Learned(parameters, theta, converged(state, tol), state.history, channel)

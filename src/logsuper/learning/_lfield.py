@@ -120,14 +120,8 @@ def lfield(
     array([0., 0.])
     """
     check_problem(examples, penalty)
-    return minimize(
-        Objective.supervised(examples, LField(n_jobs)),
-        penalty,
-        start=start,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-    )
+    objective = Objective.supervised(examples, LField(n_jobs))
+    return minimize(objective, penalty, start=start, callback=callback, tol=tol, max_iter=max_iter)
 
 
 # ------------------------------------------------------------------------------------------ inside

@@ -115,18 +115,13 @@ def find_light(
     parts: dict[int, list[_Blocks]] = {}
     for r, x, place in examples:
         parts.setdefault(place.image, []).append(_average(r, x, place))
-    images = {image: _join(several) for image, several in parts.items()}
-    surfaces = {
-        image: tuple(_fit(blocks, blocks.mean, blocks.label == value) for value in (0, 1))
-        for image, blocks in images.items()
-    }
-    heights = {image: _heights(surfaces[image], blocks) for image, blocks in images.items()}
-    share = _share(images, surfaces, heights, mean, deviation)
+    images = {image: _fit_labels(_join(several)) for image, several in parts.items()}
+    share = _share(list(images.values()), mean, deviation)
     if not share:
         return None
-    left = [_without(r, x, place, surfaces[place.image]) for r, x, place in examples]
+    left = [_without(r, x, place, images[place.image].surfaces) for r, x, place in examples]
     shapes = {place.image: place.shape for place in places}
-    low, high = (_extreme(sign, images, heights, shapes) for sign in (-1.0, 1.0))
+    low, high = (_extreme(sign, images, shapes) for sign in (-1.0, 1.0))
     return Light(share, low, high, left)
 
 
@@ -142,8 +137,12 @@ class _Blocks(NamedTuple):
     mean: FloatArray
 
 
-_Surfaces = tuple[FloatArray, ...]
-"""Coefficients of the surface of each label."""
+class _Fitted(NamedTuple):
+    """The blocks of an image, the surface of each label, and its height at the blocks."""
+
+    blocks: _Blocks
+    surfaces: tuple[FloatArray, ...]
+    height: FloatArray
 
 
 def _average(r: FloatArray, x: NDArray[Any], place: Place) -> _Blocks:
@@ -202,22 +201,19 @@ def _height(surface: FloatArray, place: FloatArray) -> FloatArray:
     return np.asarray(_terms(place)[:, : surface.size] @ surface)
 
 
-def _heights(surfaces: _Surfaces, blocks: _Blocks) -> FloatArray:
+def _fit_labels(blocks: _Blocks) -> _Fitted:
+    """Return the surface of the residuals of each label."""
+    surfaces = tuple(_fit(blocks, blocks.mean, blocks.label == value) for value in (0, 1))
     zero, one = (_height(surface, blocks.place) for surface in surfaces)
-    return np.where(blocks.label == 1, one, zero)
+    return _Fitted(blocks, surfaces, np.where(blocks.label == 1, one, zero))
 
 
-def _share(
-    images: dict[int, _Blocks],
-    surfaces: dict[int, _Surfaces],
-    heights: dict[int, FloatArray],
-    mean: FloatArray,
-    deviation: FloatArray,
-) -> float:
+def _share(images: list[_Fitted], mean: FloatArray, deviation: FloatArray) -> float:
     """Return the share of the variance of residuals that is light."""
-    every, height = _join(list(images.values())), np.concatenate(list(heights.values()))
+    every = _join([image.blocks for image in images])
+    height = np.concatenate([image.height for image in images])
     count, pixels = every.pixels, float(every.pixels.sum())
-    used = sum(surface.size for both in surfaces.values() for surface in both)
+    used = sum(surface.size for image in images for surface in image.surfaces)
     # the mean of each label was taken off before
     free, spare = used - len(np.unique(every.label)), len(count) - used
     if free < 1 or spare < 1:
@@ -228,24 +224,20 @@ def _share(
     chance = fdtrc(free, spare, explained / free / scatter) if scatter > 0.0 else 0.0
     if share <= _SHARE or chance >= _CHANCE:
         return 0.0
-    # the surface of each image itself, whatever the labels
-    grey = {
-        image: mean[blocks.label] + deviation[blocks.label] * blocks.mean
-        for image, blocks in images.items()
-    }
-    own = np.concatenate(
-        [
-            _height(_fit(blocks, grey[image], np.full(len(grey[image]), True)), blocks.place)
-            for image, blocks in images.items()
-        ]
-    )
+    # the surface of the grey levels of each image, without regard to labels
+    surfaces = []
+    for blocks, _, _ in images:
+        grey = mean[blocks.label] + deviation[blocks.label] * blocks.mean
+        surfaces.append(_height(_fit(blocks, grey, np.full(len(grey), True)), blocks.place))
+    own = np.concatenate(surfaces)
     varies = float(count @ (own - count @ own / pixels) ** 2)
-    return (
-        share if varies > _OWN**2 * float(count @ (deviation[every.label] * height) ** 2) else 0.0
-    )
+    least = _OWN**2 * float(count @ (deviation[every.label] * height) ** 2)
+    return share if varies > least else 0.0
 
 
-def _without(r: FloatArray, x: NDArray[Any], place: Place, surfaces: _Surfaces) -> FloatArray:
+def _without(
+    r: FloatArray, x: NDArray[Any], place: Place, surfaces: tuple[FloatArray, ...]
+) -> FloatArray:
     """Return residuals less the surface of their label."""
     left, where = r.copy(), _positions(r.shape, place)
     for value, surface in enumerate(surfaces):
@@ -255,13 +247,11 @@ def _without(r: FloatArray, x: NDArray[Any], place: Place, surfaces: _Surfaces) 
 
 
 def _extreme(
-    sign: float,
-    images: dict[int, _Blocks],
-    heights: dict[int, FloatArray],
-    shapes: dict[int, tuple[int, ...]],
+    sign: float, images: dict[int, _Fitted], shapes: dict[int, tuple[int, ...]]
 ) -> Extreme:
     """Return the lowest block for sign -1, the highest for 1."""
-    image = max(heights, key=lambda k: float((sign * heights[k]).max(initial=-np.inf)))
-    row = int(np.argmax(sign * heights[image]))
-    at = (images[image].place[row] + 1.0) / 2.0 * (np.array(shapes[image]) - 1)
-    return Extreme(float(heights[image][row]), image, tuple(np.rint(at).astype(int).tolist()))
+    image = max(images, key=lambda k: float((sign * images[k].height).max(initial=-np.inf)))
+    blocks, _, height = images[image]
+    row = int(np.argmax(sign * height))
+    at = (blocks.place[row] + 1.0) / 2.0 * (np.array(shapes[image]) - 1)
+    return Extreme(float(height[row]), image, tuple(np.rint(at).astype(int).tolist()))

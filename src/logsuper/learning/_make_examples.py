@@ -123,17 +123,11 @@ def make_examples(
             raise ValueError(
                 f"functions have n = {prepared.n}, but images of {shape} have {n} pixels"
             )
-        groups.append(
-            Group(
-                shape,
-                prepared,
-                index,
-                None if x is None else _label_codes(x, index),
-                None if z is None else _observed_codes(z, index, n),
-                _features(phi, index, shape, radius),
-                None if factors is None else _edge_factors(factors, index, prepared),
-            )
-        )
+        known = None if x is None else _label_codes(x, index)
+        seen = None if z is None else _observed_codes(z, index, n)
+        own = None if factors is None else _edge_factors(factors, index, prepared)
+        made = _features(phi, index, shape, radius)
+        groups.append(Group(shape, prepared, index, known, seen, made, own))
     counts = {len(group.prepared.functions) for group in groups}
     if len(counts) > 1:
         raise ValueError(f"functions returns {sorted(counts)} functions for different shapes")

@@ -132,7 +132,7 @@ class _Augmented:
 
 
 class _Margin(Objective):
-    """The mean loss of examples, each with labels of its own in its maximisation."""
+    """The mean loss of examples; each maximisation depends on the labels of its example."""
 
     @property
     def alike(self) -> bool:

@@ -93,13 +93,13 @@ class Objective:
     ----------
     examples : Examples
     engine : Engine
-        What stands for the log-partition function of the free side.
+        Computes the log-partition function of the free side.
     targets : callable, optional
         Moments of the held side, for `supervised` and `moments`; else an engine gives them.
     latent : bool
         Whether observations are what is known, rather than what is conditioned on.
     posterior : Engine, optional
-        What stands for the log-partition function of the held side; by default `engine`.
+        Computes the log-partition function of the held side; by default `engine`.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Objective:
 
     @property
     def together(self) -> bool:
-        """Whether one evaluation per shape serves all examples: no side has one of its own."""
+        """Whether one evaluation per shape serves all examples, on both sides."""
         return self.alike and self.convex
 
     def loss(self, theta: FloatArray, index: IntArray | None = None, step: int = 0) -> Loss:
@@ -229,7 +229,7 @@ class Objective:
         return self.engine if side == "free" or self.posterior is None else self.posterior
 
     def _pieces(self, side: Side) -> Iterator[tuple[Group, IntArray]]:
-        """Split all examples, unless one model stands for them, such that they fit into memory."""
+        """Split all examples into pieces that fit into memory, unless they share one model."""
         if side == "free" and self.alike:
             return self.examples.parts()
         engine = self._engine(side)

@@ -47,7 +47,7 @@ def mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray],
         group.count / np.maximum(seen, 1.0) for group, (_, seen) in zip(groups, sums, strict=True)
     ]
     if examples.layout.modular > 1:
-        weights[0][sums[0][1] == 0] = 0.0  # a field of its own, which no other pixel makes up for
+        weights[0][sums[0][1] == 0] = 0.0  # its own field, which no other pixel informs
     else:
         # pixels and whole groups that were never seen leave their share to the others
         share = sizes.sum() / max(sizes[every > 0].sum(), 1)

@@ -126,11 +126,5 @@ def pseudo(
     array([0.6, 0.4])
     """
     check_problem(examples, penalty)
-    return minimize(
-        Function(examples, PseudoLikelihood(examples).loss),
-        penalty,
-        start=start,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-    )
+    objective = Function(examples, PseudoLikelihood(examples).loss)
+    return minimize(objective, penalty, start=start, callback=callback, tol=tol, max_iter=max_iter)

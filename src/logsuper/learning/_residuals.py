@@ -97,7 +97,7 @@ def examine_residuals(
     cleaned : the same, of 0 and 1
         Clean images, or good guesses at them.
     places : sequence of Place, optional
-        Where windows are from. By default each is an image of its own.
+        Where windows are from. By default each is a whole image.
 
     Returns
     -------
@@ -248,7 +248,7 @@ def _distance(residuals: list[FloatArray], cleaned: Sequence[NDArray[Any]], valu
     lower, middle, upper = np.quantile(r, [0.25, 0.5, 0.75])
     if not upper > lower:
         return 0.0
-    # a grey level stands for an interval: half of those at it lie below
+    # a grey level represents an interval: half of the pixels at it lie below
     below = (np.cumsum(counts) - 0.5 * counts) / r.size
     expected = ndtr((levels - middle) / (upper - lower) * 2.0 * ndtri(0.75))
     return float(np.abs(below - expected)[1:-1].max())

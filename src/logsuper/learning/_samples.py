@@ -33,7 +33,7 @@ class Samples:
     Boltzmann machines using approximations to the likelihood gradient", ICML 2008).
 
     Samples know no log-partition function: the values are those of :math:`-f` at the samples, less
-    than log Z by the entropy on average. They are no loss, and no fit should be judged by them.
+    than log Z by the entropy on average. They are not a loss: do not judge a fit by them.
 
     Parameters
     ----------

@@ -148,6 +148,7 @@ def minimize(
             raise StopIteration
 
     if most and residual(first) > tolerance:
+        limits = {"maxiter": most, "maxfun": 20 * most, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
         _minimize(
             evaluate,
             first.theta * size,
@@ -155,13 +156,7 @@ def minimize(
             method="L-BFGS-B",
             bounds=[(low, None) for low in layout.lower],  # 0 or none, in any unit
             callback=after,
-            options={
-                "maxiter": most,
-                "maxfun": 20 * most,
-                "maxcor": _MEMORY,
-                "ftol": 0.0,
-                "gtol": 0.0,
-            },
+            options=limits,
         )
     found = run.accepted
     left = residual(found)

@@ -107,11 +107,11 @@ def half_a_unit(examples: Examples) -> FloatArray:
 
 def _gain_range(f: SubmodularFunction) -> float:
     """Return how much f varies the field of an element, on average, as a share of `_RANGE`."""
+    if not f.n:
+        return 1.0
     first, last = f.gains(np.zeros(f.n)), f.gains(np.ones(f.n))
-    spread = float(np.mean(first - last)) / _RANGE if f.n else 0.0
-    if spread > 0.0:
-        return spread
-    return float(np.mean(np.abs(first))) or 1.0 if f.n else 1.0
+    spread = float(np.mean(first - last)) / _RANGE
+    return spread if spread > 0.0 else float(np.mean(np.abs(first))) or 1.0
 
 
 def _mean_factors(group: Group) -> FloatArray:

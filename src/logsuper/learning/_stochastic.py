@@ -102,14 +102,9 @@ class Descent:
         gradient = loss.gradient + self.penalty.gradient(theta)
         squares = self.steps.average(state.squares, gradient, step)
         theta = examples.layout.project(theta - self.steps.length(gradient, squares, step))
-        return dataclasses.replace(
-            state,
-            step=step,
-            cuts=state.cuts + loss.cuts,
-            theta=theta,
-            average=state.average + (theta - state.average) * (2.0 / (step + 1.0)),
-            squares=squares,
-        )
+        average = state.average + (theta - state.average) * (2.0 / (step + 1.0))
+        cuts = state.cuts + loss.cuts
+        return State(step, cuts, state.estimated, theta, average, squares, state.history)
 
     def result(self, state: State) -> FloatArray:
         """Return the parameters that a run that ended here would have found."""
@@ -168,12 +163,12 @@ class Descent:
                     save_state(checkpoint, state, problem)
                     saved = time.monotonic()
         finally:
-            if checkpoint is not None:  # whatever ended the run
+            if checkpoint is not None:  # also after an exception
                 save_state(checkpoint, state, problem)
         return state
 
     def converged(self, state: State, tol: float) -> bool:
-        """Whether the objective has come to rest, and the second half of all steps saw all data."""
+        """Whether the objective has settled, and the second half of all steps has used all data."""
         seen = state.step * self.batch >= 2 * self.objective.examples.count
         return seen and converged(state, tol, self.floor)
 
@@ -221,7 +216,7 @@ def batch_size(objective: Objective) -> int:
 
 
 def draw_batch(key: int, step: int, batch: int, count: int) -> IntArray | None:
-    """Return the examples of a step, None for all: pass after pass, each in an order of its own."""
+    """Return the examples of a step, None for all; every pass has its own order."""
     if batch >= count:
         return None
     begun, place = divmod((step - 1) * batch, count)
