@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
@@ -28,24 +29,30 @@ from logsuper.learning._smooth import Function, minimize
 _ROUNDING = 1e-10
 
 
+class Problem(NamedTuple):
+    """The arguments of a fit to observations alone, and its start; see `latent`."""
+
+    penalty: Penalty
+    theta: FloatArray
+    channel: Channel
+    learn_channel: bool
+    callback: Callback | None
+    tol: float
+    max_iter: int
+
+
 def expectation_maximization(
     objective: Objective,
-    penalty: Penalty,
-    theta: FloatArray,
-    channel: Channel,
-    *,
-    learn_channel: bool,
-    callback: Callback | None,
-    tol: float,
-    max_iter: int,
+    problem: Problem,
     steps: int,
     fallback: Callable[[], Objective] | None = None,
 ) -> Learned:
-    """Minimise F until an iteration gains less than tol of it; see `latent` for the options.
+    """Minimise F until an iteration gains less than tol of it.
 
     An iteration that makes F worse is not taken. The first time the fit goes on with the objective
     that `fallback` returns; else it ends without convergence, with the ``rise`` in the details.
     """
+    penalty, theta, channel, learn_channel, callback, tol, max_iter = problem
     history, details = list[Record](), dict[str, float]()
     iteration, begin, converged, before = 0, True, False, (theta, channel)
     pulse = Pulse(callback)

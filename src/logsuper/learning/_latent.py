@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Any
 
 from logsuper._base import (
     ConvergenceWarning,
@@ -15,8 +14,8 @@ from logsuper._base import (
     check_choice,
     check_integer,
 )
-from logsuper.learning._em import expectation_maximization
-from logsuper.learning._engines import KeptNoise, derive_key
+from logsuper.learning._em import Problem, expectation_maximization
+from logsuper.learning._engines import FreshNoise, KeptNoise, derive_key
 from logsuper.learning._evidence import check_evidence
 from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
@@ -156,12 +155,7 @@ def latent(
     size = None if batch is None else check_integer(batch, "batch", 1, 2**31)
     theta = check_start(half_a_unit(examples) if start is None else start, examples.layout)
     key = as_key(seed)
-    options: dict[str, Any] = {
-        "learn_channel": learn,
-        "callback": callback,
-        "tol": tolerance,
-        "max_iter": most,
-    }
+    problem = Problem(penalty, theta, channel, learn, callback, tolerance, most)
     if exact:
         objectives = [_summed(examples, window, n_jobs)]
 
@@ -170,26 +164,17 @@ def latent(
             objectives.append(keep_references(objectives[0]))
             return objectives[1]
 
-        found = expectation_maximization(
-            objectives[0], penalty, theta, channel, steps=inner, fallback=anchor, **options
-        )
+        found = expectation_maximization(objectives[0], problem, inner, anchor)
         seen = examples.with_channel(found.channel)
         width = measure_width(dataclasses.replace(objectives[-1], examples=seen), found.theta)
         found = dataclasses.replace(found, details={**found.details, "width": width})
     else:
         objective = _perturbed(examples, count, n_prior_samples, key, n_jobs)
         if stochastic:
-            options |= {
-                "batch": size,
-                "n_samples": count,
-                "n_jobs": n_jobs,
-                "key": derive_key(key, 2),
-            }
-            found = descend_evidence(objective, penalty, theta, channel, **options)
+            fresh = FreshNoise(count, derive_key(key, 2), n_jobs)
+            found = descend_evidence(objective, problem, fresh, size)
         else:
-            found = expectation_maximization(
-                objective, penalty, theta, channel, steps=inner, **options
-            )
+            found = expectation_maximization(objective, problem, inner)
     _warn(found, most, tolerance)
     return found
 

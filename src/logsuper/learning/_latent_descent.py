@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from logsuper._base import FloatArray
 from logsuper.channels import Channel
+from logsuper.learning._em import Problem
 from logsuper.learning._engines import FreshNoise, derive_key
-from logsuper.learning._learned import Callback, Learned, Pulse, Record
+from logsuper.learning._learned import Learned, Pulse, Record
 from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import make_steps
 from logsuper.learning._stochastic import Descent, batch_size, converged
 
@@ -22,24 +21,14 @@ _PASSES = 4
 
 
 def descend_evidence(
-    objective: Objective,
-    penalty: Penalty,
-    theta: FloatArray,
-    channel: Channel,
-    *,
-    learn_channel: bool,
-    callback: Callback | None,
-    tol: float,
-    max_iter: int,
-    batch: int | None,
-    n_samples: int,
-    key: int,
-    n_jobs: int | None,
+    objective: Objective, problem: Problem, noise: FreshNoise, batch: int | None
 ) -> Learned:
-    """Minimise the objective by steps on a few images each; see `latent` for the options.
+    """Minimise the objective by steps on a few images each, with fresh noise.
 
     `objective`, whose perturbations stay the same, says how good the average of the iterates is.
     """
+    penalty, theta, channel, learn_channel, callback, tol, max_iter = problem
+    n_samples, key, n_jobs = noise.n_samples, noise.seed, noise.n_jobs
     examples = objective.examples
     size = min(batch_size(objective) if batch is None else batch, examples.count)
     # as many cuts of the prior as of posteriors, where all examples share it

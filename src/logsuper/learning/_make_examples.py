@@ -200,15 +200,20 @@ def as_images(images: Any, name: str) -> list[NDArray[Any]]:
     return result
 
 
+def check_alike(a: list[NDArray[Any]], name: str, b: list[NDArray[Any]], other: str) -> None:
+    """Refuse two lists of images that differ in length, or in the shape of an image."""
+    if len(a) != len(b):
+        raise ValueError(f"{name} has {len(a)} images, {other} {len(b)}")
+    for i, (x, y) in enumerate(zip(a, b, strict=True)):
+        if x.shape != y.shape:
+            raise ValueError(f"{name}[{i}] has shape {x.shape}, {other}[{i}] {y.shape}")
+
+
 def _shapes(
     x: list[NDArray[Any]] | None, z: list[NDArray[Any]] | None, phi: list[FloatArray] | None
 ) -> list[tuple[int, ...]]:
     if x is not None and z is not None:
-        if len(x) != len(z):
-            raise ValueError(f"labels has {len(x)} images, observed {len(z)}")
-        for i, (a, b) in enumerate(zip(x, z, strict=True)):
-            if a.shape != b.shape:
-                raise ValueError(f"labels[{i}] has shape {a.shape}, observed[{i}] {b.shape}")
+        check_alike(x, "labels", z, "observed")
     images = z if x is None else x
     if images is not None:
         return [image.shape for image in images]

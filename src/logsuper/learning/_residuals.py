@@ -32,7 +32,7 @@ from scipy.special import ndtr, ndtri
 
 from logsuper._base import FloatArray, beat, entry, first_index
 from logsuper.learning._light import Extreme, Place, find_light
-from logsuper.learning._make_examples import as_images
+from logsuper.learning._make_examples import as_images, check_alike
 
 # What matters of a correlation: near and far, beyond so many standard errors. A wide blur that was
 # subtracted leaves halos of masks, up to .12 far.
@@ -176,15 +176,11 @@ def neighbour_correlation(observed: Any, cleaned: Any) -> tuple[float, float]:
 def _check(observed: Any, cleaned: Any) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
     """Return images and masks that belong together."""
     z, x = as_images(observed, "observed"), as_images(cleaned, "cleaned")
-    if len(z) != len(x):
-        raise ValueError(f"observed has {len(z)} images, cleaned {len(x)}")
+    check_alike(z, "observed", x, "cleaned")
     for i, (image, mask) in enumerate(zip(z, x, strict=True)):
         beat()
-        if image.shape != mask.shape or not image.ndim:
-            raise ValueError(
-                f"observed[{i}] has shape {image.shape}, cleaned[{i}] {mask.shape}; both must be "
-                "images of one shape"
-            )
+        if not image.ndim:
+            raise ValueError(f"observed[{i}] is a number, not an image")
         if image.ndim != z[0].ndim:
             raise ValueError(f"observed[{i}] has {image.ndim} axes, observed[0] {z[0].ndim}")
         large = np.abs(image.astype(np.float64)) > _LARGEST
