@@ -100,7 +100,7 @@ class Channel(ABC):
 
     @property
     def informative(self) -> bool:
-        """Whether each observation speaks, on average, for what it shows."""
+        """Whether each observation is, on average, evidence for the value that it shows."""
         return True
 
     def objection(self, name: str) -> str | None:

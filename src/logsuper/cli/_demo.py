@@ -107,7 +107,7 @@ def _run(
     seconds = learned - start, time.perf_counter() - learned
     try:
         samples = denoiser.sample_posterior(others[:_SHOWN], _SAMPLES, random_state=seed)
-    except NotCoalesced:  # strong weights, learned from hardly anything but noise
+    except NotCoalesced:  # strong weights, learned from images that are nearly pure noise
         samples = None
     return denoiser, _Images(original[_TRAIN:], others, cleaned, probability, samples), seconds
 

@@ -31,7 +31,7 @@ def make_silhouettes(
     n_samples : int, default=10
         Number of images.
     shape : tuple of two ints, default=(50, 50)
-        Height and width in pixels, each at least 16: below that legs cannot be told apart.
+        Height and width in pixels, each at least 16: in smaller images legs merge.
     seed : int, numpy Generator or None, default=0
         Where the randomness comes from. The same integer gives the same animals, at any shape.
 

@@ -150,7 +150,7 @@ def _read(file: Path, shape: tuple[int, int], resample: str, aspect: str) -> Flo
         with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
             with Image.open(file, formats=_FORMATS) as picture:
                 grey = picture.convert("L")
-    except Exception as error:  # decoders raise all kinds on bytes that are not theirs
+    except Exception as error:  # decoders raise all kinds of errors on damaged files
         raise ValueError(f"path: {file} is not a picture that can be read: {error}") from None
     if aspect == "pad":
         grey = ImageOps.pad(grey, size, method, color=0)

@@ -47,7 +47,7 @@ class State:
     squares : ndarray of shape (P,)
         The mean of the squared subgradients, later ones with more weight.
     history : tuple of Record
-        Estimates of the objective of what would be returned.
+        Estimates of the objective at the parameters that would be returned.
     """
 
     step: int
@@ -91,7 +91,7 @@ def load_state(path: str | os.PathLike[str], problem: str, layout: Layout) -> St
 
 
 def _read_state(header: dict[str, Any], arrays: dict[str, Any], layout: Layout) -> State:
-    """Return the state in a header and arrays, after a look at all of it."""
+    """Return the state in a header and arrays, after checking all of it."""
     vectors = {name: as_float(arrays[name], name) for name in _NAMES[1]}
     for name, vector in vectors.items():
         if vector.shape != (layout.size,):

@@ -34,7 +34,7 @@ from logsuper.learning._stochastic import Path as Path
 # Perturbations of an example per step; pixels for which these are enough; the most per step; and
 # those of an estimate where all examples share them.
 _SAMPLES, _ENOUGH, _MOST, _DRAWS = 5, 20_000, 32, 128
-# Warm start on features: iterations of L-BFGS, pixels that they look at, the steps of descent that
+# Warm start on features: iterations of L-BFGS, pixels that they use, the steps of descent that
 # they count for, and the batches that the squared gradients of these steps are taken from.
 _WARM_ITERATIONS, _WARM_PIXELS, _WARM_STEPS, _WARM_BATCHES = 20, 1 << 17, 30, 8
 
@@ -89,7 +89,7 @@ def descend(
         for the rule "printed".
     estimate : Engine, optional
         What the objective is estimated by, at most 1/8 of the cuts; by default the engine of the
-        objective. With many or large examples a fixed part of them is looked at.
+        objective. With many or large examples it is estimated on a fixed part of them.
     checkpoint : path, optional
         Where the state is kept. If the file is there, the fit goes on from it, to the very same
         result.

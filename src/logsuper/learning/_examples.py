@@ -148,7 +148,7 @@ class Examples:
     groups : tuple of Group
     layout : Layout
     channel : Channel or None
-        How the observations came about; None where there are none.
+        The model of the observations; None without observations.
     """
 
     groups: tuple[Group, ...]
@@ -221,7 +221,7 @@ class Examples:
         return dataclasses.replace(self, groups=tuple(groups))
 
     def some(self, pixels: int, key: int) -> Examples:
-        """Return as many examples, at random, as have that many pixels; one at least."""
+        """Return random examples with at most `pixels` pixels in all; at least one example."""
         chosen = self.pick(pixels, key)
         return self if len(chosen) == self.count else self.subset(chosen)
 
@@ -339,7 +339,7 @@ class Examples:
 
 
 def in_pieces(rows: IntArray, width: int) -> Iterator[IntArray]:
-    """Split rows of so many numbers each such that a piece fits into memory."""
+    """Split rows of `width` numbers each into pieces that fit into memory."""
     size = max(1, _PIECE // max(1, width))
     for first in range(0, len(rows), size):
         beat()

@@ -39,7 +39,7 @@ from logsuper._base import FloatArray, IntArray
 from logsuper.learning._neighbourhoods import Neighbourhood
 
 LARGEST = 0.45
-"""No rate above this is returned: the images would be nothing but noise."""
+"""No rate above this is returned: the images would be pure noise."""
 
 
 class _Prior(NamedTuple):
@@ -90,7 +90,7 @@ _VAGUE = 1e2
 
 
 class Fit(NamedTuple):
-    """Rates, and what decides how far they are off.
+    """Rates, and what their errors are computed from.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Fit(NamedTuple):
     noise : ndarray of shape (P, P)
         Covariance of the rates as if pixels had no neighbour in common.
     model : ndarray of shape (P, P)
-        Covariance of what comes from clean images that are not as smooth as most.
+        Covariance due to clean images that are less smooth than most.
     texture : float
         How much the patterns that are left are those of texture rather than of shapes.
     texture_scores : list of ndarray of shape (1, classes)
@@ -246,7 +246,7 @@ def _solve(tables: list[_Table], start: float | None) -> Fit:
 
 
 class _Term(NamedTuple):
-    """Shares of patterns at some rates: found, their derivatives, and how they are off.
+    """Shares of patterns at some rates: estimates, their derivatives and covariances.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
 from logsuper.solvers import one_blas_thread
 
-# A plane that the optimum has not touched for that many rounds is dropped.
+# A plane that has been inactive at the optimum for this number of rounds is dropped.
 _IDLE = 20
 # The next point lies between the best so far and the optimum over the planes; the latter alone
 # would jump about while planes are few.

@@ -27,7 +27,7 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
 from logsuper.learning._steps import half_a_unit
 
-# Perturbations of the prior that all images share, as far as that many numbers of noise go.
+# Maximum number of perturbations of the prior that all images share, and of their noise values.
 _PRIOR, _NOISE = 400, 1 << 23
 
 

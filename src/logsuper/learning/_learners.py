@@ -90,7 +90,7 @@ LEARNERS: dict[str, Learner] = {
             "max_margin", "._max_margin", partial=False, decode="map", alpha=1, modular=10, beta=1e3
         ),
         Learner("resample", "._resample", labels=False, pairwise=True),
-        # estimated statistics are noisy, and can leave the polytope of what a model can have
+        # estimated statistics are noisy, and can leave the polytope of those that a model can have
         Learner("moments", "._moments", labels=False, pairwise=True, alpha=10.0, modular=30.0),
         Learner("latent", "._latent", labels=False, latent=True, alpha=1.0),
     ]

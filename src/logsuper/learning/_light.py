@@ -214,7 +214,7 @@ def _share(images: list[_Fitted], mean: FloatArray, deviation: FloatArray) -> fl
     height = np.concatenate([image.height for image in images])
     count, pixels = every.pixels, float(every.pixels.sum())
     used = sum(surface.size for image in images for surface in image.surfaces)
-    # the mean of each label was taken off before
+    # the mean of each label was subtracted before
     free, spare = used - len(np.unique(every.label)), len(count) - used
     if free < 1 or spare < 1:
         return 0.0

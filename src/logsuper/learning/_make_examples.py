@@ -57,7 +57,7 @@ def make_examples(
     observed : array-like (N, ...) or list of arrays, optional
         What was observed of each x, NaN or masked where nothing was.
     channel : Channel, optional
-        How `observed` came about.
+        The model of `observed`.
     modular : {"pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none.
     features : array-like (N, ..., p) or list of arrays, optional
@@ -89,7 +89,7 @@ def make_examples(
         raise ValueError("labels, observed and features are all missing; give at least one")
     check_choice(modular, "modular", MODULAR)
     if observed is not None and channel is None:
-        raise ValueError("observed needs a channel that says how it came about")
+        raise ValueError("observed needs a channel, the model of its noise")
     if channel is not None and not isinstance(channel, Channel):
         raise TypeError(
             f"channel must be a channel, such as Flips(0.1), got a {type(channel).__name__}"

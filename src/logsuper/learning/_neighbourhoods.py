@@ -18,10 +18,10 @@ from logsuper.learning._examples import UNKNOWN, Codes
 
 # Most pairs of a neighbourhood: 162 classes.
 _PAIRS = 4
-# How many times as many pixels must fit before a smaller neighbourhood is used: a line tells thin
-# places from noise much worse than the others.
+# How many times as many pixels must fit before a smaller neighbourhood is used: a line separates
+# thin places from noise much worse than the others.
 _TIMES = {"cross": 2, "chain": 8}
-# Pixels that are looked at at once, and of which at most so many pieces tell a variance.
+# Pixels per piece, and the maximum number of pieces that a variance is estimated from.
 _PIECE = 1 << 17
 _PIECES = 2
 
@@ -29,7 +29,7 @@ Offset = tuple[int, ...]
 
 
 class Neighbourhood(NamedTuple):
-    """Which neighbours are looked at.
+    """The neighbours that classify a pixel.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ def choose(images: Codes) -> Neighbourhood | None:
     long = [axis for axis, size in enumerate(shape) if size > 2]
     axes = sorted(sorted(long, key=lambda axis: -shape[axis])[:_PAIRS])
     units = [tuple(int(a == axis) for a in range(len(shape))) for axis in axes]
-    # from the one that tells most of a pixel to the one that fits in most often
+    # from the most informative neighbourhood to the one that fits in most often
     fitting = []
     if len(units) == 2:
         down, right = (np.array(unit) for unit in units)

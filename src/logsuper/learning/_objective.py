@@ -274,7 +274,7 @@ class Objective:
         moments = Moments(stats, mean, agreement)
         phi = examples.mean_statistics(group, batch.rows, moments)
         if self.latent and side == "free":
-            phi[examples.layout.blocks["scale"]] = 0.0  # a prior does not know of observations
+            phi[examples.layout.blocks["scale"]] = 0.0  # a prior does not depend on observations
         if isinstance(constant, float):
             value = float(draws.mean()) + constant
         else:
@@ -309,7 +309,7 @@ class Objective:
 def refuse_context(examples: Examples) -> None:
     """Raise for features that only a model of labels given observations can have."""
     if any(isinstance(group.features, Context) for group in examples.groups):
-        raise ValueError("context describes observations, which the prior does not know of")
+        raise ValueError("context describes observations, on which the prior cannot depend")
 
 
 def _label_targets(examples: Examples) -> Targets:

@@ -1,7 +1,7 @@
 r"""Means of pixels, edges and pairs of pixels over the examples that show them.
 
 With entries missing at random, they are estimated as if nothing were: the mean over examples of a
-product has no bias where each factor was observed, whatever the pattern of what was not.
+product has no bias where each factor was observed, for any pattern of missing pixels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Tests of what is left of the noise inside of regions: is it independent, of two levels.
+r"""Tests of the residual noise inside regions: is it independent, with two grey levels.
 
 Well inside a region of one label, where little is in doubt, an observation less the mean of its
 label, over the deviation of that, is a residual r with mean 0 and variance 1. Given the clean
@@ -34,8 +34,8 @@ from logsuper._base import FloatArray, beat, entry, first_index
 from logsuper.learning._light import Extreme, Place, find_light
 from logsuper.learning._make_examples import as_images, check_alike
 
-# What matters of a correlation: near and far, beyond so many standard errors. A wide blur that was
-# subtracted leaves halos of masks, up to .12 far.
+# Correlations, near and far, that matter, beyond this number of standard errors. A wide blur that
+# was subtracted leaves halos of masks, up to .12 far.
 _NEAR, _PATCHES, _SIGMAS = 0.1, 0.13, 3.0
 # A mask that light or patches misled leaves some of the other parts: reported above this share.
 _SECOND = 0.3

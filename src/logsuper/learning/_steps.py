@@ -98,7 +98,7 @@ def units(examples: Examples) -> FloatArray:
 def half_a_unit(examples: Examples) -> FloatArray:
     """Return the default start: half a unit of each function, t = 0, beta = 0 and w = 1.
 
-    Without any coupling, noise could not be told from signal.
+    Without any coupling, noise could not be separated from signal.
     """
     theta, where = examples.layout.fill(), examples.layout.blocks["alpha"]
     theta[where] = 0.5 * units(examples)[where]

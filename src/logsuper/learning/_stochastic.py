@@ -180,9 +180,9 @@ class Descent:
 
     @functools.cached_property
     def _estimated_on(self) -> IntArray:
-        """The examples that estimates look at: all if they are few and small.
+        """The examples for estimates of the objective: all if they are few and small.
 
-        Else those that a warm start has not fitted, as far as there are others.
+        Else those that a warm start has not fitted, if there are enough.
         """
         examples = self.objective.examples
         if self.objective.together:
