@@ -10,9 +10,9 @@ import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.functions import ConcaveCardinality
 from logsuper.learning import FixedNoise, Objective, Penalty, log_evidence, make_examples
-from logsuper.learning._em import Problem, expectation_maximization
 from logsuper.learning._exact_engines import Elimination, Enumeration, Exact
 from logsuper.learning._latent import latent
+from logsuper.learning._latent_fits import Problem, expectation_maximization
 
 CASES = [("flips", "fixed"), *((name, "learned") for name in CHANNELS)]
 

@@ -17,7 +17,7 @@ from logsuper._base import (
     check_number,
 )
 from logsuper.learning._descent import descend
-from logsuper.learning._engines import Engine, Side
+from logsuper.learning._engines import Side
 from logsuper.learning._exact_engines import SHARED, WIDTH, Exact, some_of
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
@@ -218,16 +218,13 @@ def measure_width(objective: Objective, theta: FloatArray) -> float:
     For engines that are `Exact`; 0, up to rounding, where none of them has windows. Labels that
     are held count as if their side were exact.
     """
-    index = some_of(objective.examples)
-    engines: dict[Side, Engine] = {"free": objective.engine}
-    if objective.latent:
-        engines["held"] = objective.posterior or objective.engine
-    total = 0.0
+    index, total = some_of(objective.examples), 0.0
+    sides: tuple[Side, ...] = ("free", "held") if objective.latent else ("free",)
     for group, rows in objective.examples.parts(index):
-        widths = []
-        for side, engine in engines.items():
+        width = 0.0
+        for side in sides:
+            engine = objective.engine_of(side)
             assert isinstance(engine, Exact)
-            batch, _ = objective.pose(theta, group, rows, side)
-            widths.append(engine.widths(batch).mean())
-        total += len(rows) * float(sum(widths))
+            width += float(engine.widths(objective.pose(theta, group, rows, side)[0]).mean())
+        total += len(rows) * width
     return total / len(index)

@@ -14,13 +14,12 @@ from logsuper._base import (
     check_choice,
     check_integer,
 )
-from logsuper.learning._em import Problem, expectation_maximization
 from logsuper.learning._engines import FreshNoise, KeptNoise, derive_key
 from logsuper.learning._evidence import check_evidence
 from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
 from logsuper.learning._examples import Examples
-from logsuper.learning._latent_descent import descend_evidence
+from logsuper.learning._latent_fits import Problem, descend_evidence, expectation_maximization
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem

@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from importlib import import_module
 
-from logsuper.bounds import NotApplicable, TooLarge
 from logsuper.functions import SubmodularFunction
 from logsuper.learning._exact_engines import Exact
 from logsuper.learning._examples import Examples
@@ -144,8 +143,4 @@ def choose_exact(examples: Examples) -> Learner:
     >>> choose_exact(make_examples([ls.Cut(3, [(0, 1)])], labels=np.eye(3))).name
     'exact'
     """
-    try:
-        Exact().choose(examples.groups[0])
-    except (NotApplicable, TooLarge):
-        return LEARNERS["logistic"]
-    return LEARNERS["exact"]
+    return LEARNERS["exact" if Exact().applies(examples) else "logistic"]

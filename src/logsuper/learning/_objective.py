@@ -186,7 +186,7 @@ class Objective:
         found = np.empty(self.examples.count)
         for group, rows in self._pieces(side):
             batch, constant = self.pose(theta, group, rows, side, channel)
-            draws = self._engine(side).evaluate(batch).values
+            draws = self.engine_of(side).evaluate(batch).values
             found[group.index[rows]] = draws.mean(axis=1) + constant
         return found
 
@@ -225,14 +225,15 @@ class Objective:
             fields = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, fields))
         return batch._replace(fields=fields), constant
 
-    def _engine(self, side: Side) -> Engine:
+    def engine_of(self, side: Side) -> Engine:
+        """Return the engine of one side."""
         return self.engine if side == "free" or self.posterior is None else self.posterior
 
     def _pieces(self, side: Side) -> Iterator[tuple[Group, IntArray]]:
         """Split all examples into pieces that fit into memory, unless they share one model."""
         if side == "free" and self.alike:
             return self.examples.parts()
-        engine = self._engine(side)
+        engine = self.engine_of(side)
         return self.examples.pieces(engine.n_samples if isinstance(engine, FixedNoise) else 1)
 
     def _total(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> Term:
@@ -267,7 +268,7 @@ class Objective:
             value = float(phi @ theta) + (0.0 if examples.layout.scale else level)
             return Term(value, phi, 0.0, 0, counts)
         batch, constant = self.pose(theta, group, rows, side, channel)
-        draws, stats, mean = self._engine(side).evaluate(batch, step)
+        draws, stats, mean = self.engine_of(side).evaluate(batch, step)
         agreement = np.zeros(len(mean))
         if examples.layout.scale:
             agreement = examples.agreement(group, batch.rows, mean)
