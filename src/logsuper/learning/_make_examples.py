@@ -102,17 +102,17 @@ def make_examples(
     radius = check_integer(context, "context", 0, 64)
     x = None if labels is None else as_images(labels, "labels")
     z = None if observed is None else as_images(observed, "observed")
-    phi = None if features is None else _per_image(features, "features")
-    shapes = _shapes(x, z, phi)
+    if x is not None and z is not None:
+        check_alike(x, "labels", z, "observed")
+    images = z if x is None else x
+    phi = _per_image(features, "features", None if images is None else len(images))
+    shapes = _shapes(phi) if images is None else [image.shape for image in images]
     if modular == "pixel" and len(set(shapes)) > 1:
         raise ValueError(
             f"modular='pixel' needs images of one shape, but image 0 has {shapes[0]} and another "
             f"{next(s for s in shapes if s != shapes[0])}; use modular='shared'"
         )
-    factors = None if edge_weights is None else _per_image(edge_weights, "edge_weights")
-    for rows, name in ((phi, "features"), (factors, "edge_weights")):
-        if rows is not None and len(rows) != len(shapes):
-            raise ValueError(f"{name} is for {len(rows)} images, but there are {len(shapes)}")
+    factors = _per_image(edge_weights, "edge_weights", len(shapes))
     groups = []
     for shape in dict.fromkeys(shapes):
         index = np.flatnonzero([s == shape for s in shapes])
@@ -144,13 +144,8 @@ def with_inputs(examples: Examples, features: Any = None, edge_weights: Any = No
 
     Both are given as to `make_examples`, and checked in the same way.
     """
-    phi, factors = (
-        None if given is None else _per_image(given, name)
-        for given, name in ((features, "features"), (edge_weights, "edge_weights"))
-    )
-    for rows, name in ((phi, "features"), (factors, "edge_weights")):
-        if rows is not None and len(rows) != examples.count:
-            raise ValueError(f"{name} is for {len(rows)} images, but there are {examples.count}")
+    phi = _per_image(features, "features", examples.count)
+    factors = _per_image(edge_weights, "edge_weights", examples.count)
     groups = []
     for group in examples.groups:
         if phi is not None:
@@ -209,15 +204,8 @@ def check_alike(a: list[NDArray[Any]], name: str, b: list[NDArray[Any]], other: 
             raise ValueError(f"{name}[{i}] has shape {x.shape}, {other}[{i}] {y.shape}")
 
 
-def _shapes(
-    x: list[NDArray[Any]] | None, z: list[NDArray[Any]] | None, phi: list[FloatArray] | None
-) -> list[tuple[int, ...]]:
-    if x is not None and z is not None:
-        check_alike(x, "labels", z, "observed")
-    images = z if x is None else x
-    if images is not None:
-        return [image.shape for image in images]
-    assert phi is not None
+def _shapes(phi: list[FloatArray] | None) -> list[tuple[int, ...]]:
+    """Return the shapes of images that are given by their features alone."""
     if not phi:
         raise ValueError("features is empty; give at least one image")
     for i, rows in enumerate(phi):
@@ -293,9 +281,13 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
     return _stack([given[i] for i in index], "edge_weights")
 
 
-def _per_image(values: Any, name: str) -> list[FloatArray]:
-    """Return finite arrays, one per image."""
+def _per_image(values: Any, name: str, count: int | None) -> list[FloatArray] | None:
+    """Return finite arrays, one for each of `count` images if that is known; None stays None."""
+    if values is None:
+        return None
     rows = as_list(values, name, "an array or a list with one entry per image")
+    if count is not None and len(rows) != count:
+        raise ValueError(f"{name} is for {len(rows)} images, but there are {count}")
     found = [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
     for i, row in enumerate(found):
         refuse_large(row, f"{name}[{i}]")
