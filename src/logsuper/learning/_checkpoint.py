@@ -17,8 +17,8 @@ from logsuper._base import (
     as_float,
     check_integer,
     check_number,
-    first_index,
     load_arrays,
+    refuse,
     save_arrays,
 )
 from logsuper.learning._layout import LARGEST, Layout
@@ -98,11 +98,8 @@ def _read_state(header: dict[str, Any], arrays: dict[str, Any], layout: Layout) 
             raise ValueError(f"{name} has shape {vector.shape}, not ({layout.size},)")
         squares = name == "squares"
         most = LARGEST**2 if squares else LARGEST
-        low = vector < (0.0 if squares else layout.lower)
-        for bad, why in ((low, "is below 0"), (np.abs(vector) > most, f"is beyond {most:g}")):
-            if bad.any():
-                [place] = first_index(bad)
-                raise ValueError(f"{name}[{place}] = {vector[place]:g} {why}")
+        refuse(vector < (0.0 if squares else layout.lower), vector, name, "below 0")
+        refuse(np.abs(vector) > most, vector, name, f"beyond {most:g}")
     step, cuts, estimated = (check_integer(header[name], name, 0, 2**63) for name in _NAMES[0])
     history = tuple(_read_record(line) for line in header["history"])
     steps = [0, *(record.step for record in history), step]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray, beat, count_threads, entry, first_index
+from logsuper._base import FloatArray, IntArray, beat, count_threads, refuse
 from logsuper.channels import Channel
 from logsuper.learning._features import Context, Features
 from logsuper.learning._layout import LARGEST, Layout
@@ -366,12 +366,7 @@ def check_observed(examples: Examples, who: str) -> Channel:
 def refuse_large(values: FloatArray, name: str) -> None:
     """Raise for numbers that learners could not square and sum; infinite log-odds are legal."""
     large = np.isfinite(values) & (np.abs(values) > LARGEST)
-    if large.any():
-        at = first_index(large)
-        raise ValueError(
-            f"{entry(name, at)} = {values[at]:g} is larger than {LARGEST:g}, too much to learn "
-            "from; rescale it"
-        )
+    refuse(large, values, name, f"larger than {LARGEST:g}, too much to learn from; rescale it")
 
 
 def _with_odds(group: Group, channel: Channel | None) -> Group:

@@ -21,6 +21,7 @@ from logsuper._base import (
     check_integer,
     entry,
     first_index,
+    refuse,
 )
 from logsuper.channels import Channel
 from logsuper.functions import SubmodularFunction
@@ -272,12 +273,8 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
                 f"edge_weights[{i}] has shape {given[i].shape}, but the functions on this image "
                 + (f"have {edges} edges: give {legal[0]} or {legal[1]}" if edges else "have none")
             )
-        if (given[i] < 0).any():
-            at = first_index(given[i] < 0)
-            raise ValueError(
-                f"{entry(f'edge_weights[{i}]', at)} = {given[i][at]:g}: a negative weight is "
-                "repulsive, not submodular"
-            )
+        why = "a negative weight is repulsive, not submodular"
+        refuse(given[i] < 0, given[i], f"edge_weights[{i}]", why)
     return _stack([given[i] for i in index], "edge_weights")
 
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import ndtr, ndtri
 
-from logsuper._base import FloatArray, beat, entry, first_index
+from logsuper._base import FloatArray, beat, refuse
 from logsuper.learning._light import Extreme, Place, find_light
 from logsuper.learning._make_examples import as_images, check_alike
 
@@ -184,12 +184,8 @@ def _check(observed: Any, cleaned: Any) -> tuple[list[NDArray[Any]], list[NDArra
         if image.ndim != z[0].ndim:
             raise ValueError(f"observed[{i}] has {image.ndim} axes, observed[0] {z[0].ndim}")
         large = np.abs(image.astype(np.float64)) > _LARGEST
-        if large.any():
-            at = first_index(large)
-            raise ValueError(
-                f"{entry(f'observed[{i}]', at)} = {image[at]:g} is infinite, or so large that its "
-                "square is; NaN means missing"
-            )
+        why = "infinite, or so large that its square is; NaN means missing"
+        refuse(large, image, f"observed[{i}]", why)
         if not ((mask == 0) | (mask == 1)).all():
             raise ValueError(f"cleaned[{i}] has an entry that is neither 0 nor 1")
     return z, [mask.astype(np.uint8) for mask in x]
