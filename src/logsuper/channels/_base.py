@@ -29,7 +29,7 @@ class Channel(ABC):
     """Noise that acts on every element of x independently of the others.
 
     A new channel needs `_log_likelihoods` and `_draw`; for moment learning `_unbiased` and
-    `_divergence`; to be fitted `_count` and `refit`. Missing entries are dealt with here. With a
+    `_divergence`; to be fitted `_count` and `refit`. Missing entries are handled here. With a
     name, as in ``class Flips(Channel, kind="flips")``, it can be written to a file; with
     `from_pairs` or `from_images`, estimators find its parameters. The properties say the rest.
     """

@@ -95,7 +95,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     callback : callable, optional
         Called with each record of the learner while it runs; an exception ends the fit.
     random_state : int, Generator, RandomState or None, default 0
-        The same number gives the same result, whatever `n_jobs`.
+        The same number gives the same result for any `n_jobs`.
     n_jobs : int, optional
         Threads; -1 for all processors.
 

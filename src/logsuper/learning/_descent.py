@@ -61,13 +61,13 @@ def descend(
     Parameters
     ----------
     objective : Objective
-        Its engine gives the subgradients; with fresh noise, other ones at every step.
+        Its engine gives the subgradients; with fresh noise, new ones at every step.
     penalty : Penalty
     start : ndarray of shape (P,), optional
         By default half a unit of each function, t = 0, beta = 0 and w = 1; all of alpha is 0 for
         the rule "printed". With features, a few iterations of L-BFGS on a fixed draw follow:
-        features are correlated, which slows a descent that looks at each alone. They count for 30
-        steps, and are left out where no more are allowed.
+        features are correlated, which slows a descent with one step length per parameter. They
+        count as 30 steps, and are left out if `max_iter` is not larger.
     seed : int, Generator or None
         For the order of the examples; the engine has its own key.
     callback : callable, optional
@@ -88,11 +88,11 @@ def descend(
         Return the weighted average of the iterates, rather than the last one; the default, except
         for the rule "printed".
     estimate : Engine, optional
-        What the objective is estimated by, at most 1/8 of the cuts; by default the engine of the
+        Estimates the objective, with at most 1/8 of all cuts; by default the engine of the
         objective. With many or large examples it is estimated on a fixed part of them.
     checkpoint : path, optional
-        Where the state is kept. If the file is there, the fit goes on from it, to the very same
-        result.
+        File for the state. If it exists, the fit continues from it, with the same result as an
+        uninterrupted one.
     warm : bool, optional
         Whether these iterations of L-BFGS come first; by default only without a `start`.
 
@@ -104,7 +104,7 @@ def descend(
     Warns
     -----
     ConvergenceWarning
-        When `max_iter` were done before.
+        When `max_iter` steps were done before.
 
     Examples
     --------

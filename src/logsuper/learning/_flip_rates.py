@@ -1,4 +1,4 @@
-r"""The rates of flips for which clean images come out smooth.
+r"""Estimated flip rates: those for which the clean images are smooth.
 
 Let f be the shares of the classes of noisy pixels (`_neighbourhoods`), and K(a, b) the matrix that
 takes the shares of clean classes to them when zeros are flipped at the rate a and ones at b. Its
@@ -7,9 +7,9 @@ shares without a bias, if the rates are right. Clean images have nearly no singl
 ends, corners and thin lines. The right rates are those at which the shares of such patterns nearly
 vanish.
 
-How nearly? The rarer a pattern is the noisier is its estimated share, above all at large rates; so
-several of them count, less rare ones too. Their clean shares :math:`q_g` are about proportional to
-the share r of pixels in thin places, whatever the shapes: :math:`q_g=(\mu_g\pm\sigma_g)\,r`. With N
+The rarer a pattern is, the noisier is its estimated share, above all at large rates; so several of
+them are used, less rare ones too. Their clean shares :math:`q_g` are about proportional to the
+share r of pixels in thin places, for all kinds of shapes: :math:`q_g=(\mu_g\pm\sigma_g)\,r`. With N
 pixels, h the share of neighbours that differ, and C the covariance of a pixel's part of c,
 
 .. math::
@@ -19,11 +19,11 @@ pixels, h the share of neighbours that differ, and C the covariance of a pixel's
 
 is linear near the right rates. It is solved for them by generalised least squares, and the model
 error :math:`\sigma` is in the weights and in the error bar. The constants :math:`\mu,\sigma,\rho`
-were measured on shapes made for it, not on those it is tested on (``python -m benchmarks.noise_rate
+were measured on shapes that are not used in any test (``python -m benchmarks.noise_rate
 --train`` prints them).
 
-Fields with single pixels of their own, or flips in clumps, break the assumption: the patterns that
-are left do not have the proportions of shapes (`Fit.texture`).
+Clean images with many single pixels, or flips in clumps, violate the assumption: the remaining
+patterns do not have the proportions of shapes (`Fit.texture`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Prior(NamedTuple):
     mean, spread : tuple of float
         Of each pattern, between kinds of shapes.
     limit : float
-        Thin places in units of the share of neighbours that differ: what most shapes stay below.
+        Upper limit, for most shapes, of thin places per neighbour that differs.
     texture : tuple of float
         What an Ising field just above its critical temperature has beyond the roughest shapes, as a
         share of the neighbours that differ.
@@ -126,9 +126,10 @@ class _Design(NamedTuple):
     ----------
     sums : ndarray of shape (G, classes)
     thin, unlike, ones : ndarray of shape (classes,)
-        The share of pairs that both differ from their middle, of neighbours that differ; is it 1?
+        The share of pairs that both differ from the pixel, the share of neighbours that differ, and
+        whether the pixel is 1.
     flat : ndarray of shape (2, classes)
-        Is the class that of neighbours that are all 0 (or 1), and so is the pixel?
+        Whether the pixel and all of its neighbours are 0, and whether they are 1.
     mean, spread : ndarray of shape (G,)
     blocks : list of slice
         The patterns that have a share of thin places in common: all, or those of one colour.
@@ -149,14 +150,14 @@ class _Design(NamedTuple):
 
 
 def fit_rates(tables: dict[Neighbourhood, IntArray], asymmetric: bool = False) -> Fit:
-    """Return the rates that counts of classes of noisy pixels show.
+    """Estimate the rates from counts of the classes of noisy pixels.
 
     Parameters
     ----------
     tables : dict of Neighbourhood to ndarray of shape (classes,)
         Of disjoint sets of pixels, at least one set, and none of them empty.
     asymmetric : bool
-        Are there two rates, P = 2, or one?
+        Whether there are two rates, P = 2, or one.
     """
     together = _solve([_Table.of(*pair, False) for pair in tables.items()], None)
     if not asymmetric:

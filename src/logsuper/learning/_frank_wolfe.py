@@ -41,8 +41,8 @@ from logsuper.solvers import one_blas_thread
 
 # A plane that has been inactive at the optimum for this number of rounds is dropped.
 _IDLE = 20
-# The next point lies between the best so far and the optimum over the planes; the latter alone
-# would jump about while planes are few.
+# The next point lies between the best so far and the optimum over the planes, which alone would
+# oscillate while there are few planes.
 _STRIDES = (0.5, 1.0)
 
 
@@ -84,7 +84,7 @@ def saa(
     max_iter : int, default 500
         Rounds after which a `ConvergenceWarning` is given.
     blocks : int, default 5
-        Parts of the examples with planes of their own: more of them take fewer rounds, and more
+        Parts of the examples, each with its own planes: more parts need fewer rounds, but more
         memory and time for the quadratic programme.
 
     Returns
@@ -92,7 +92,7 @@ def saa(
     Learned
         Its details: ``dual``, the certified lower bound on the objective; ``moments``, the convex
         combination :math:`\sum_m\xi_m(\varphi(y_m)-\varphi(x))` of maximisers; ``residual``, by
-        how much these miss the optimality condition
+        how much these violate the optimality condition
         :math:`\lambda(\theta-c)+\mathrm{moments}\ge0`, with equality where :math:`\theta` is not at
         its bound; ``slack``, how far on average the :math:`y_m` are from being maximisers; and
         ``planes``, how many were used.

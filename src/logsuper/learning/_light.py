@@ -1,4 +1,4 @@
-r"""Uneven light, found in what is left of the noise inside of regions.
+r"""Uneven light, found in the residual noise inside regions.
 
 A residual r is an observation inside of a region less the mean of its label, over the deviation of
 that. Under even light its mean is 0 at every place. Here its means over blocks of an image are
@@ -10,10 +10,10 @@ compared with a smooth surface for each label, a quadratic polynomial of the pla
 by the F statistic: what the surfaces explain of :math:`\sum_bn_b\bar r_b^2` per coefficient, over
 what they leave per spare block. Blocks, not pixels, are compared, so noise that is correlated over
 less than a block is not taken for light: it scatters the means about the surface as much. The share
-of the variance of residuals that the surfaces explain, less what chance does, is what matters.
+of the variance of residuals that the surfaces explain, less that expected by chance, decides.
 
 A surface in the residuals is light only if the image itself varies as much. Where a wide blur was
-subtracted from it, it does not, and what is left is the halo of the mask in that blur.
+subtracted from it, it does not, and the surface is the halo of the mask in that blur.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ image, observations are taken to be independent: the correlation of residuals at
 
 .. math:: \rho(d)=\sum_ir_ir_{i+d}\Big/\sum_ir_i^2,
 
-is then 0 up to chance. If it is not, what is wrong shows in how far it reaches. That of
-neighbours is split into three parts, :math:`\rho(1)=\text{light}+\text{far}+\text{near}`:
+is then 0 up to chance. If it is not, its range shows the cause. The correlation of neighbours is
+split into three parts, :math:`\rho(1)=\text{light}+\text{far}+\text{near}`:
 
 - light: the share of the variance that a smooth surface explains (`_light`);
 - far: :math:`\rho(4)` of what is then left, along the axis where it is least. Patches of one label
@@ -49,7 +49,7 @@ _FAR = 4
 
 @dataclasses.dataclass(frozen=True)
 class Residuals:
-    """What residuals inside of regions show.
+    """Properties of the residuals inside regions.
 
     Attributes
     ----------
@@ -87,15 +87,15 @@ class Residuals:
 def examine_residuals(
     observed: Any, cleaned: Any, places: Sequence[Place] | None = None
 ) -> Residuals:
-    """Test whether what is left of the noise depends on place or neighbours, and is Gaussian.
+    """Test whether the residual noise depends on place or neighbours, and is Gaussian.
 
     Parameters
     ----------
     observed : array-like (N, ...) or list of arrays
-        Images, or windows of images; NaN where nothing was observed. Only grey levels are asked for
-        light and for a Gaussian, not what is all 0 and 1.
+        Images, or windows of images; NaN where nothing was observed. Binary images are not tested
+        for light or for a Gaussian distribution.
     cleaned : the same, of 0 and 1
-        Clean images, or good guesses at them.
+        Clean images, or good estimates of them.
     places : sequence of Place, optional
         Where windows are from. By default each is a whole image.
 
@@ -149,7 +149,7 @@ def neighbour_correlation(observed: Any, cleaned: Any) -> tuple[float, float]:
     observed : array-like (N, ...) or list of arrays
         NaN where nothing was observed.
     cleaned : the same, of 0 and 1
-        Clean images, or good guesses at them.
+        Clean images, or good estimates of them.
 
     Returns
     -------

@@ -32,7 +32,7 @@ Path = str | os.PathLike[str]
 ESTIMATE = 1 << 40
 """Estimates are numbered from here, so that no step has the same noise."""
 
-# Pixels of a batch, and the most examples: the kernel takes long beside Python, and steps are many.
+# Pixels and maximum number of examples of a batch: enough for the kernel to dominate Python.
 _BATCH, _MOST = 20_000, 32
 # Estimates of the objective: maximum pixels and examples, and their share of all cuts.
 _PIXELS, _EXAMPLES, _SHARE = 1 << 22, 100, 1 / 8
