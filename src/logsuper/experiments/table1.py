@@ -248,8 +248,8 @@ def _paper(result: Result, said: Words) -> Table:
             data[i] += [paper, mean, mean - paper][kept]
     width = 3 if compared else 1
     best = frozenset((i, 1 + width // 2 + width * k) for i, k in enumerate(means.argmin(axis=0)))
-    paper = frozenset((i, 1 + 3 * k) for i in range(len(shown)) for k in range(3) if compared)
-    return said.table("table1", head, shown, data=[head, *data], best=best, quoted=paper)
+    quoted = frozenset((i, 1 + 3 * k) for i in range(len(shown)) for k in range(3) if compared)
+    return said.table("table1", head, shown, data=[head, *data], best=best, quoted=quoted)
 
 
 def _all(result: Result, said: Words) -> Table:
