@@ -240,7 +240,7 @@ CASES = {
     "features of enormous size": (
         lambda: made(features=np.full((2, *SHAPE, 1), 1e200)),
         ValueError,
-        "features[0][0, 0, 0] = 1e+200 is larger than 1e+70",
+        "features[0][0, 0, 0] = 1e+200: larger than 1e+70",
     ),
     "features that are a number": (
         lambda: made(features=np.array(1.0)),

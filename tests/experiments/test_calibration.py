@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from logsuper.experiments import Job, _calibration_report, calibration, load_setting
+from logsuper.experiments import Job, calibration, load_setting
 from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=24, test=5, shape=(20, 20))
@@ -82,7 +82,7 @@ def test_section(folder, result):
     with Image.open(io.BytesIO(picture.png)) as image:
         assert image.format == "PNG" and image.width > image.height
     assert "10 % and 20 %" in picture.caption
-    assert picture.png == _calibration_report.draw(result)
+    assert picture.png == calibration.draw(result)
 
 
 def test_done_is_not_done_again(folder, result, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from logsuper.datasets import gaussian_mixture_graph
-from logsuper.experiments import Job, _figure1_report, figure1
+from logsuper.experiments import Job, figure1
 from logsuper.report import Finding
 
 SMALL = {"points": 6, "counts": [0, 1, 3, 6], "n_samples": 60}
@@ -72,7 +72,7 @@ def test_curve_left_out_for_large_models():
     exact = found.value[0, 0, :, INDEX["exact"]]
     assert np.isnan(exact[0])  # 18 free elements
     assert np.isfinite(exact[1])
-    first, *_, cost = _figure1_report.make_section(found).tables
+    first, *_, cost = figure1.make_section(found).tables
     rows = list(csv.DictReader(io.StringIO(first.csv())))
     assert [row["k"] for row in rows if row["method"] == "exact"] == ["2"]
     exact = [row for row in cost.rows if row[0] == "exact"]
@@ -161,7 +161,7 @@ def test_resumes_where_it_was_stopped(result, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def section(result):
-    return _figure1_report.make_section(result)
+    return figure1.make_section(result)
 
 
 def test_picture(section):

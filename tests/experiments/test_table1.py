@@ -8,7 +8,7 @@ import pytest
 from logsuper.experiments import Job, _table1_fits, load_setting, table1
 from logsuper.experiments._setting import NOISES
 from logsuper.experiments._table1_fits import FITS
-from logsuper.experiments._table1_report import make_section
+from logsuper.experiments.table1 import make_section
 from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=10, test=5, shape=(16, 16))

@@ -10,9 +10,9 @@ import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.functions import ConcaveCardinality
 from logsuper.learning import FixedNoise, Objective, Penalty, log_evidence, make_examples
-from logsuper.learning._em import expectation_maximization
 from logsuper.learning._exact_engines import Elimination, Enumeration, Exact
 from logsuper.learning._latent import latent
+from logsuper.learning._latent_fits import Problem, expectation_maximization
 
 CASES = [("flips", "fixed"), *((name, "learned") for name in CHANNELS)]
 
@@ -111,17 +111,9 @@ def test_exact_em_equals_em_by_elimination_on_larger_grids():
     penalty = Penalty.of(data.layout, alpha=0.1, modular=0.1)
     start = data.layout.fill(alpha=0.5)
     found = latent(data, penalty, engine="exact", start=start, tol=1e-4)
-    best = expectation_maximization(
-        Objective(data, Elimination(), latent=True),
-        penalty,
-        start,
-        data.channel,
-        learn_channel=False,
-        callback=None,
-        tol=1e-4,
-        max_iter=200,
-        steps=5,
-    )
+    problem = Problem(penalty, start, data.channel, False, None, tol=1e-4, max_iter=200)
+    exactly = Objective(data, Elimination(), latent=True)
+    best = expectation_maximization(exactly, problem, steps=5)
     assert found.converged and best.converged
     np.testing.assert_allclose(found.theta, best.theta, atol=1e-5)
     np.testing.assert_allclose(objectives(found), objectives(best), rtol=1e-9)
@@ -161,17 +153,9 @@ def narrow():
 def test_an_iteration_that_makes_it_worse_is_not_taken():
     data, penalty = narrow()
     evidence, lines = Objective(data, Exact(2), latent=True, posterior=Exact(2)), []
-    found = expectation_maximization(
-        evidence,
-        penalty,
-        data.layout.fill(alpha=0.5),
-        data.channel,
-        learn_channel=True,
-        callback=lines.append,
-        tol=1e-6,
-        max_iter=60,
-        steps=5,
-    )
+    start = data.layout.fill(alpha=0.5)
+    problem = Problem(penalty, start, data.channel, True, lines.append, tol=1e-6, max_iter=60)
+    found = expectation_maximization(evidence, problem, steps=5)
     assert not found.converged
     assert found.details["rise"] > 0.01
     assert_monotone(found)
@@ -217,13 +201,15 @@ def test_refuses_a_start_that_is_not_finite():
     with pytest.raises(ValueError, match="objective is nan at the start; start from smaller"):
         expectation_maximization(
             Objective(data, Enumeration(), latent=True, posterior=Broken()),
-            Penalty.of(data.layout),
-            data.layout.fill(alpha=0.5),
-            data.channel,
-            learn_channel=False,
-            callback=None,
-            tol=1e-5,
-            max_iter=5,
+            Problem(
+                Penalty.of(data.layout),
+                data.layout.fill(alpha=0.5),
+                data.channel,
+                learn_channel=False,
+                callback=None,
+                tol=1e-5,
+                max_iter=5,
+            ),
             steps=5,
         )
 

@@ -379,8 +379,13 @@ def test_learns_a_strongly_coupled_prior_by_chains_that_persist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Below the critical temperature coupling from the past takes too long."""
-    walk, walks = Samples._walk, []
-    monkeypatch.setattr(Samples, "_walk", lambda *args: walks.append(args) or walk(*args))
+    walks: list[object] = []
+
+    def spy(*args: Any, **options: Any) -> np.ndarray:
+        walks.append(args)
+        return sample(*args, **options)
+
+    monkeypatch.setattr("logsuper.learning._samples.sample", spy)
     functions, truth = ls.grid_cuts((12, 12), 8), np.array([0.8, 0.8, 0.3, 0.3])
     model = ls.LogSupermodular(sum(a * f for a, f in zip(truth, functions, strict=True)))  # type: ignore[arg-type]
     x = model.sample(200, "swendsen_wang", seed=0, burn_in=300).reshape(-1, 12, 12)

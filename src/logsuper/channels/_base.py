@@ -29,7 +29,7 @@ class Channel(ABC):
     """Noise that acts on every element of x independently of the others.
 
     A new channel needs `_log_likelihoods` and `_draw`; for moment learning `_unbiased` and
-    `_divergence`; to be fitted `_count` and `refit`. Missing entries are dealt with here. With a
+    `_divergence`; to be fitted `_count` and `refit`. Missing entries are handled here. With a
     name, as in ``class Flips(Channel, kind="flips")``, it can be written to a file; with
     `from_pairs` or `from_images`, estimators find its parameters. The properties say the rest.
     """
@@ -100,7 +100,7 @@ class Channel(ABC):
 
     @property
     def informative(self) -> bool:
-        """Whether each observation speaks, on average, for what it shows."""
+        """Whether each observation is, on average, evidence for the value that it shows."""
         return True
 
     def objection(self, name: str) -> str | None:
@@ -201,13 +201,12 @@ class Channel(ABC):
         Flips(0.1)
         """
         known = CHANNELS[check_choice(parts.get("kind"), "kind", CHANNELS)]
-        return known(
-            **{
-                name: Channel.from_dict(value) if isinstance(value, Mapping) else value
-                for name, value in parts.items()
-                if name != "kind"
-            }
-        )
+        arguments = {
+            name: Channel.from_dict(value) if isinstance(value, Mapping) else value
+            for name, value in parts.items()
+            if name != "kind"
+        }
+        return known(**arguments)
 
     # --------------------------------------------------------------------------------- likelihoods
 

@@ -23,8 +23,6 @@ from logsuper.channels._checks import (
 )
 from logsuper.channels._pairs import count_pairs
 
-__all__ = ["AsymmetricFlips", "Flips"]
-
 # Fitted rates keep these distances from 0, where an observation leaves no doubt, and from where it
 # says nothing: EM would never leave either.
 _LEAST, _CLOSEST = 1e-6, 1e-3

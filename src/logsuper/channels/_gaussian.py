@@ -15,8 +15,6 @@ from logsuper.channels._base import Channel
 from logsuper.channels._checks import LEAST_APART, as_counts
 from logsuper.channels._pairs import by_label, count_pairs
 
-__all__ = ["Gaussian"]
-
 # Minimum standard deviation of a refitted class, as a share of that of all grey levels; and of one
 # estimated from pairs, as a share of the distance between the means.
 _NARROWEST, _THINNEST = 1e-3, 1e-6

@@ -12,8 +12,6 @@ from logsuper.channels._base import Channel
 from logsuper.channels._checks import as_rates, broadcast, short
 from logsuper.channels._flips import Flips
 
-__all__ = ["Missing"]
-
 
 def _inside(name: str) -> Any:
     """Return a property that is an attribute of the channel inside."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from logsuper.bounds import Bound, Bracket
     from logsuper.model import LogSupermodular
 
-__all__ = ["bounds"]
-
 _DEFAULT = "exact lfield logistic trw superdifferential mean_field bethe".split()
 _FILE = TextPath(exists=True, dir_okay=False, path_type=Path)
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from logsuper.report import Table
 
-__all__ = ["console", "is_plain", "one_line", "print_table", "tolerate_encodings"]
-
 
 def console(stderr: bool = False) -> Console:
     """Return a console that interprets neither brackets as markup nor colons as emoji."""

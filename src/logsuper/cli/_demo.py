@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
     from logsuper.report import Page, sheet
 
-__all__ = ["demo"]
-
 _TRAIN = 60
 _SHOWN = 4
 _SAMPLES = 2
@@ -99,8 +97,8 @@ def _run(
     original = make_silhouettes(_TRAIN + count, (size, size), seed)
     noisy = corrupt(original, Flips(noise), seed)
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+    # the report says whether the fit has converged
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         denoiser = MaskDenoiser(random_state=seed, n_jobs=-1).fit(noisy[:_TRAIN])
     learned = time.perf_counter()
     others = noisy[_TRAIN:]
@@ -109,7 +107,7 @@ def _run(
     seconds = learned - start, time.perf_counter() - learned
     try:
         samples = denoiser.sample_posterior(others[:_SHOWN], _SAMPLES, random_state=seed)
-    except NotCoalesced:  # strong weights, learned from hardly anything but noise
+    except NotCoalesced:  # strong weights, learned from images that are nearly pure noise
         samples = None
     return denoiser, _Images(original[_TRAIN:], others, cleaned, probability, samples), seconds
 

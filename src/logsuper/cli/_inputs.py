@@ -14,8 +14,6 @@ import click
 
 from logsuper.cli._console import is_plain
 
-__all__ = ["FOLDER", "SEED", "FiniteRange", "TextPath", "check_folder", "refusal"]
-
 SEED = click.IntRange(0, 2**63 - 1)
 """A random seed."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -11,8 +11,6 @@ import click
 
 from logsuper import __version__
 from logsuper.cli._console import one_line, tolerate_encodings
-
-__all__ = ["main"]
 
 COMMANDS = [
     "bounds",
@@ -23,7 +21,7 @@ COMMANDS = [
 
 
 class _Interrupted(click.Abort):
-    """Ctrl-C, told apart from a question that was not answered."""
+    """Ctrl-C, as opposed to a question that was not answered."""
 
 
 class _Group(click.Group):
@@ -36,21 +34,15 @@ class _Group(click.Group):
         except KeyboardInterrupt:
             raise _Interrupted from None
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run, with click's own standalone mode replaced by a terser one."""
+        # Outside its standalone mode click raises its errors and returns exit codes.
+        run = functools.partial(super().main, *args, **options, standalone_mode=False)
         if not standalone_mode:
-            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            return run()
         tolerate_encodings()
         try:
-            # Outside its standalone mode click raises its errors and returns exit codes.
-            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            code: Any = run()
         except click.ClickException as error:
             click.echo(f"Error: {one_line(error.format_message())}", err=True)
             sys.exit(2)

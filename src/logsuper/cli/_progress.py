@@ -8,8 +8,6 @@ from functools import partial
 
 from logsuper.cli._console import console
 
-__all__ = ["bars"]
-
 _Show = Callable[[int, int], None]
 
 

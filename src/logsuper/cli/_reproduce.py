@@ -18,8 +18,6 @@ from logsuper.cli._progress import bars
 if TYPE_CHECKING:
     from logsuper.experiments import Setting
 
-__all__ = ["reproduce"]
-
 _SEEDS = {"figure1": (10, 2)}
 _USUAL = (5, 1)  # seeds, and those with --quick
 _HELP = {

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from logsuper._base import FloatArray, Seed, as_list, stream_key
 from logsuper.channels import Channel
 
-__all__ = ["corrupt"]
-
 
 def corrupt(
     images: NDArray[Any] | Sequence[NDArray[Any]], channel: Channel, seed: Seed = 0

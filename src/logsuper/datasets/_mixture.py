@@ -11,8 +11,6 @@ from scipy.spatial.distance import pdist
 from logsuper._base import FloatArray, Seed, as_generator, check_natural, check_number
 from logsuper.functions import Cut
 
-__all__ = ["MixtureGraph", "gaussian_mixture_graph"]
-
 # The graph is complete: 2000 points in each cluster are 8 million edges.
 _MOST_POINTS = 2000
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from logsuper._base import Seed, as_generator, check_integer
 
-__all__ = ["make_silhouettes"]
-
 # The skeleton's frame: x towards the head, y up, angles in radians, 0.9 from shoulder to hip.
 _BLEND = 0.016  # how softly two limbs melt into each other
 _SUBPIXELS = 4  # supersampling along each axis
@@ -33,7 +31,7 @@ def make_silhouettes(
     n_samples : int, default=10
         Number of images.
     shape : tuple of two ints, default=(50, 50)
-        Height and width in pixels, each at least 16: below that legs cannot be told apart.
+        Height and width in pixels, each at least 16: in smaller images legs merge.
     seed : int, numpy Generator or None, default=0
         Where the randomness comes from. The same integer gives the same animals, at any shape.
 

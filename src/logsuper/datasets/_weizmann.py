@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, check_choice, check_integer, check_number
 
-__all__ = ["Masks", "load_weizmann"]
-
-# Formats that are tried, whatever the file name; Pillow starts programs to decode some others.
+# Formats that are tried, for any file name; Pillow starts programs to decode some others.
 _FORMATS = ("JPEG", "PNG")
 _FILTERS = ("box", "nearest", "bilinear", "bicubic", "lanczos", "hamming")
 
@@ -148,12 +146,11 @@ def _read(file: Path, shape: tuple[int, int], resample: str, aspect: str) -> Flo
     method = Image.Resampling[resample.upper()]
     size = (shape[1], shape[0])
     try:
-        with warnings.catch_warnings():
-            # a small file may claim a picture of any size: what Pillow warns of is refused
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
+        # a small file may claim a picture of any size: what Pillow warns of is refused
+        with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
             with Image.open(file, formats=_FORMATS) as picture:
                 grey = picture.convert("L")
-    except Exception as error:  # decoders raise all kinds on bytes that are not theirs
+    except Exception as error:  # decoders raise all kinds of errors on damaged files
         raise ValueError(f"path: {file} is not a picture that can be read: {error}") from None
     if aspect == "pad":
         grey = ImageOps.pad(grey, size, method, color=0)

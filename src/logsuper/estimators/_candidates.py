@@ -11,15 +11,6 @@ import numpy as np
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.estimators._common import check_count
 
-__all__ = [
-    "CLOSED_FORM",
-    "Candidate",
-    "check_components",
-    "find_candidates",
-    "has_closed_form",
-    "most_likely",
-]
-
 CLOSED_FORM = "exact"
 """The learner whose result a forest in closed form is."""
 
@@ -121,8 +112,7 @@ def most_likely(
         return candidates[0]
     scores: list[float] = []
     for candidate in candidates:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             scores.append(score(candidate, train, test, key))
         larger = len(scores) > 1 and candidates[len(scores) - 2].components > 1
         if larger and scores[-1] <= scores[-2]:

@@ -17,8 +17,6 @@ from logsuper._base import beat
 from logsuper.estimators._images import Image
 from logsuper.learning import Place
 
-__all__ = ["crop", "is_large"]
-
 SIDE = {2: 64, 3: 16}
 """Side of a window in pixels, for images and for volumes."""
 

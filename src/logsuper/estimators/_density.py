@@ -30,8 +30,6 @@ from logsuper.functions import Modular, SubmodularFunction, Sum
 from logsuper.learning import LEARNERS, Callback, Parameters, choose_exact, make_examples
 from logsuper.model import LogSupermodular
 
-__all__ = ["LogSupermodularDensity"]
-
 # Learners from labels that give probabilities; those of them that sum over unknown entries.
 _LEARNERS = [name for name, a in LEARNERS.items() if a.labels and a.decode == "mean"]
 _PARTIAL = [name for name in _LEARNERS if LEARNERS[name].partial]
@@ -97,7 +95,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
     callback : callable, optional
         Called with each record of the learner while it runs; an exception ends the fit.
     random_state : int, Generator, RandomState or None, default 0
-        The same number gives the same result, whatever `n_jobs`.
+        The same number gives the same result for any `n_jobs`.
     n_jobs : int, optional
         Threads; -1 for all processors.
 

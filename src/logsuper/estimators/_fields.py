@@ -14,8 +14,6 @@ from logsuper.estimators._forest import attractive_forest
 from logsuper.functions import ConcaveCardinality, Cut, SubmodularFunction, zero
 from logsuper.model import LogSupermodular
 
-__all__ = ["bound_log_likelihood", "draw", "functions_on", "single_pairs"]
-
 
 def bound_log_likelihood(
     model: LogSupermodular, bracket: Bracket, rows: FloatArray, n_jobs: int | None

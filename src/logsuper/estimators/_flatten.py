@@ -1,4 +1,4 @@
-"""Removing uneven light before masks are sought."""
+"""Removal of uneven light before masks are estimated."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from scipy.ndimage import gaussian_filter
 
 from logsuper._base import FloatArray, check_number
 from logsuper.estimators._images import Image, read_images
-
-__all__ = ["flatten_light"]
 
 # The standard deviation of the blur is the shorter side of an image over this number.
 _PART = 8.0

@@ -25,8 +25,6 @@ from scipy.special import expit
 from logsuper._base import EPS, FloatArray, IntArray, root_forest
 from logsuper.functions import Cut, Modular, SubmodularFunction
 
-__all__ = ["Forest", "Rows", "attractive_forest", "independent_shares", "shares_of"]
-
 # Half an observation of each kind, which keeps probabilities away from 0.
 _PRIOR = 0.5
 # Maximum number of values held at once for rows with unknown entries.
@@ -158,8 +156,7 @@ class Forest:
         if rows.holes.any() and len(self.pairs):
             return np.diagonal(self.together(rows, weights))
         filled = np.where(rows.known, rows.partial, expit(self.modular))
-        found: FloatArray = weights[~rows.holes] @ rows.complete + weights[rows.holes] @ filled
-        return found
+        return np.asarray(weights[~rows.holes] @ rows.complete + weights[rows.holes] @ filled)
 
     def together(self, rows: Rows, weights: FloatArray) -> FloatArray:
         """Return the sum over the rows of their weight times the mean of xx', shape (n, n)."""
@@ -254,8 +251,7 @@ def shares_of(together: FloatArray, total: float, prior: FloatArray) -> FloatArr
     alone = np.maximum(ones[:, None] - together, 0.0)  # rounding may leave less than 0
     neither = np.maximum(total - ones[:, None] - ones + together, 0.0)
     counts = np.array([together, alone, alone.T, neither]) + prior
-    shares: FloatArray = counts / (total + prior[:, 0, 0].sum())
-    return shares
+    return np.asarray(counts / (total + prior[:, 0, 0].sum()))
 
 
 def attractive_forest(rows: FloatArray) -> IntArray:

@@ -13,8 +13,6 @@ from logsuper.estimators._images import Image
 from logsuper.functions import SubmodularFunction, grid_cuts
 from logsuper.learning import Examples, make_examples
 
-__all__ = ["functions_on", "gather"]
-
 
 def gather(
     design: dict[str, Any],

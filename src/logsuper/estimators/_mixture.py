@@ -25,8 +25,6 @@ from logsuper._base import ConvergenceWarning, FloatArray, IntArray
 from logsuper.estimators._forest import Forest, Rows, independent_shares, shares_of
 from logsuper.learning import Callback, Record
 
-__all__ = ["MAX_ITER", "PRIOR", "TOL", "Mixture", "fit_mixture"]
-
 PRIOR = 3.0
 """Weight of the prior, in rows per component."""
 
@@ -57,8 +55,7 @@ class Mixture:
 
     def log_likelihood(self, rows: FloatArray) -> FloatArray:
         """Return the log-probability of the known entries (not NaN) of each row."""
-        total: FloatArray = np.logaddexp.reduce(self.log_joint(Rows.of(rows)), axis=0)
-        return total
+        return np.asarray(np.logaddexp.reduce(self.log_joint(Rows.of(rows)), axis=0))
 
     def log_joint(self, rows: Rows) -> FloatArray:
         """Return the log-probability of each component and row together, shape (C, N)."""
@@ -173,8 +170,7 @@ class _Steps:
 
     def _share(self, ones: FloatArray, total: float) -> FloatArray:
         """Return the share of ones, those of the prior included."""
-        share: FloatArray = (ones + self._prior * self.frequencies) / (total + self._prior)
-        return share
+        return np.asarray((ones + self._prior * self.frequencies) / (total + self._prior))
 
 
 def _climb(

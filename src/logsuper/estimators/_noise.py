@@ -13,9 +13,7 @@ from logsuper.channels import CHANNELS, Channel
 from logsuper.estimators._images import Images, check_bits, is_binary, is_blank
 from logsuper.learning import CLUMPED, estimate_noise, find_rate
 
-__all__ = ["check_observed", "doubt", "find_channel", "has_places"]
-
-# What a plain rate, and "auto" for zeros and ones, stands for; and "auto" for grey levels.
+# The channel for a plain rate, and for "auto" with zeros and ones; and for "auto" with grey levels.
 _BITS, _GREY = "flips", "gaussian"
 
 # A given rate is doubted if it exceeds the estimate from the images by this number of standard
@@ -24,7 +22,7 @@ _SIGMAS, _SLACK = 5.0, 0.1
 
 
 def find_channel(noise: Any, noisy: Images, clean: Images | None) -> tuple[Channel, int]:
-    """Return the channel that `noise` stands for, checked, and how many warnings doubt it."""
+    """Return the channel that `noise` means, checked, and the number of warnings about it."""
     said = 0
     if all(map(is_blank, noisy)):
         raise ValueError("noisy has no observed pixel at all")
@@ -93,7 +91,7 @@ def doubt(channel: Channel, noisy: Images) -> bool:
 
 
 def has_places(noise: Any) -> bool:
-    """Return whether a channel, or what stands for one, may differ between pixels."""
+    """Return whether `noise`, a channel or rates, may differ between pixels."""
     return noise.local if isinstance(noise, Channel) else np.ndim(noise) > 0
 
 

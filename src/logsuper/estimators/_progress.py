@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 
 from logsuper.learning import Callback, Pulse, Record
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Passes records on to a callback, and prints them if asked to.
@@ -33,7 +31,7 @@ class Progress:
             self._given(Record(0, 0, math.nan))
 
     def listening(self) -> AbstractContextManager[None]:
-        """Report that the fit is alive, at least each second, whatever it does inside."""
+        """Report at least each second that the fit is alive."""
         return self._pulse.listening()
 
     def say(self, what: str) -> None:

@@ -11,8 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from logsuper._base import FloatArray
 from logsuper.estimators._images import read_images, read_labels
 
-__all__ = ["pixel_scorer"]
-
 
 def pixel_scorer(scoring: str) -> PixelScorer:
     """Return a scorer of masks, for the argument ``scoring`` of scikit-learn's tools.
@@ -72,8 +70,8 @@ class PixelScorer:
         y = _flat(read_labels(clean, read_images(noisy, "noisy")))
         known = ~np.isnan(y)
         rows = np.stack([_flat(estimator.predict(noisy)), _flat(estimator.predict_proba(noisy))], 1)
-        score: float = get_scorer(self.scoring)(_Pixels().fit(), rows[known], y[known].astype(int))
-        return score
+        scorer = get_scorer(self.scoring)
+        return float(scorer(_Pixels().fit(), rows[known], y[known].astype(int)))
 
 
 class _Pixels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -13,8 +13,6 @@ from logsuper._base import FloatArray
 from logsuper.functions import grid_cuts
 from logsuper.solvers import prepare
 
-__all__ = ["boosting", "cut", "held_out", "median", "total_variation"]
-
 Bits = NDArray[np.uint8]
 
 # not ratios of small integers, for which cuts would tie

@@ -15,8 +15,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from logsuper._base import FloatArray, check_natural
 from logsuper.experiments._partial import Partial
 
-__all__ = ["Job", "Part", "check_list"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Part:

@@ -19,8 +19,6 @@ import logsuper
 from logsuper._base import FloatArray, load_arrays, save_arrays
 from logsuper.solvers import kernels
 
-__all__ = ["Partial", "source"]
-
 _KIND, _VERSION = "part", 1
 
 

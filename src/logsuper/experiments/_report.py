@@ -12,8 +12,6 @@ from logsuper.experiments._job import Job
 from logsuper.experiments._setting import Setting
 from logsuper.report import Page, Section, Words, duration, versions
 
-__all__ = ["EXPERIMENTS", "make_page", "run_experiment"]
-
 EXPERIMENTS = ("figure1", "figure2", "table1", "table2", "calibration")
 """The experiments in the order of the report: modules with a function `run`."""
 

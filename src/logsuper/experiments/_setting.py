@@ -13,8 +13,6 @@ from logsuper._base import FloatArray
 from logsuper.channels import Flips
 from logsuper.datasets import Masks, corrupt, load_weizmann, make_silhouettes
 
-__all__ = ["NOISES", "Setting", "at", "load_setting", "percent", "spread_note"]
-
 NOISES = (0.01, 0.05, 0.1, 0.2)
 """The probabilities of a flipped pixel in the paper's tables."""
 

@@ -20,8 +20,6 @@ from logsuper.experiments._setting import Setting
 from logsuper.functions import grid_cuts
 from logsuper.learning import Examples, Learned, Penalty
 
-__all__ = ["FITS", "FOLDS", "WEAK", "Case", "Fit", "Found", "Pair", "Search", "select", "work"]
-
 FOLDS = 3
 """Number of folds for the out-of-fold log-odds of trees, from which fields are learned."""
 
@@ -119,8 +117,8 @@ class Case:
         denoiser = MaskDenoiser(
             self.noise, learner, modular="pixel", random_state=self.seed, n_jobs=1, **options
         )
-        with warnings.catch_warnings():  # fits that do not converge are counted instead
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        # fits that do not converge are counted instead
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             return denoiser.fit(self.train, self.clean)
 
     def decode(
@@ -159,8 +157,7 @@ def select(
     start = time.perf_counter()
     examples = _examples(train, noise, clean, modular="pixel", scale=search.scale)
     penalties = [Penalty.of(examples.layout, alpha=a, modular=t, scale=a) for a, t in path]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         found = learning.cross_validate(
             search.learner, examples, penalties, folds=folds, score=search.score, seed=seed
         )
@@ -231,8 +228,8 @@ def _behind(case: Case) -> Found:
     odds = _boosting(case)[..., None]
     test = _examples(case.test, case.noise, None, features=odds, **options)
     penalty = Penalty.of(train.layout, alpha=WEAK, beta=WEAK, scale=WEAK)
-    with warnings.catch_warnings():  # fits that do not converge are counted instead
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # fits that do not converge are counted instead
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         found = learning.logistic(train, penalty, seed=case.seed, n_jobs=1)
         sharp = learning.max_margin(train, penalty, seed=case.seed, n_jobs=1)
     mean = np.asarray(

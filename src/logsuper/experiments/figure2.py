@@ -61,15 +61,9 @@ def run(setting: Setting, job: Job) -> Section:
     chosen = np.linspace(0, setting.test - 1, shown).round().astype(int).tolist()
     fixed = {"seed": job.seeds[0], "train": train, "chosen": chosen}
     fields = _fields(shown, setting.masks.images.shape[1:])
-    numbers = job.grid(
-        "figure2",
-        _work,
-        {"noise": noises, "kind": tuple(GAPS)},
-        (fields.itemsize // 8,),
-        {**setting.arguments(), **fixed},
-        setting=setting,
-        **fixed,
-    )
+    axes, shape = {"noise": noises, "kind": tuple(GAPS)}, (fields.itemsize // 8,)
+    depends = {**setting.arguments(), **fixed}
+    numbers = job.grid("figure2", _work, axes, shape, depends, setting=setting, **fixed)
     found = {
         noise: dict(zip(GAPS, of_noise.view(fields)[:, 0], strict=True))
         for noise, of_noise in zip(noises, numbers, strict=True)

@@ -20,7 +20,7 @@ _COPIES = 1000
 class Factor:
     """A table over the states of its scope, the last variable changing fastest.
 
-    A constant factor has a single entry, whatever its scope.
+    A constant factor has a single entry, for any scope.
     """
 
     number: int

@@ -73,12 +73,9 @@ def _multiply(name: str, n: int, factors: Iterable[Factor]) -> tuple[float, Floa
             table = np.array(logs).reshape(2, 2)
             if i > j:
                 i, j, table = j, i, table.T
-            if (i, j) in pairs:
-                product, sources = pairs[i, j]
-                product += table
-                sources.append(factor)
-            else:
-                pairs[i, j] = (table.copy(), [factor])
+            product, sources = pairs.setdefault((i, j), (np.zeros((2, 2)), []))
+            product += table
+            sources.append(factor)
     return constant, unary, pairs
 
 

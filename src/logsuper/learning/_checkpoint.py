@@ -17,15 +17,13 @@ from logsuper._base import (
     as_float,
     check_integer,
     check_number,
-    first_index,
     load_arrays,
+    refuse,
     save_arrays,
 )
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective
-
-__all__ = ["State", "check_seed", "fingerprint", "load_state", "save_state"]
 
 _KIND, _VERSION = "checkpoint", 1
 # What a file holds of a state: numbers in its header, and arrays.
@@ -49,7 +47,7 @@ class State:
     squares : ndarray of shape (P,)
         The mean of the squared subgradients, later ones with more weight.
     history : tuple of Record
-        Estimates of the objective of what would be returned.
+        Estimates of the objective at the parameters that would be returned.
     """
 
     step: int
@@ -93,18 +91,15 @@ def load_state(path: str | os.PathLike[str], problem: str, layout: Layout) -> St
 
 
 def _read_state(header: dict[str, Any], arrays: dict[str, Any], layout: Layout) -> State:
-    """Return the state in a header and arrays, after a look at all of it."""
+    """Return the state in a header and arrays, after checking all of it."""
     vectors = {name: as_float(arrays[name], name) for name in _NAMES[1]}
     for name, vector in vectors.items():
         if vector.shape != (layout.size,):
             raise ValueError(f"{name} has shape {vector.shape}, not ({layout.size},)")
         squares = name == "squares"
         most = LARGEST**2 if squares else LARGEST
-        low = vector < (0.0 if squares else layout.lower)
-        for bad, why in ((low, "is below 0"), (np.abs(vector) > most, f"is beyond {most:g}")):
-            if bad.any():
-                [place] = first_index(bad)
-                raise ValueError(f"{name}[{place}] = {vector[place]:g} {why}")
+        refuse(vector < (0.0 if squares else layout.lower), vector, name, "below 0")
+        refuse(np.abs(vector) > most, vector, name, f"beyond {most:g}")
     step, cuts, estimated = (check_integer(header[name], name, 0, 2**63) for name in _NAMES[0])
     history = tuple(_read_record(line) for line in header["history"])
     steps = [0, *(record.step for record in history), step]

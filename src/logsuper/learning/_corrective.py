@@ -14,8 +14,6 @@ import numpy as np
 
 from logsuper._base import FloatArray, IntArray
 
-__all__ = ["FREE", "maximize"]
-
 FREE = -1
 """The group of variables that are in no simplex, only nonnegative."""
 
@@ -56,7 +54,7 @@ def maximize(Q: FloatArray, b: FloatArray, owner: IntArray, z: FloatArray) -> Fl
                 break
             support = support.copy()
             support[best] = True
-        else:  # go as far as all stay nonnegative, and drop those that stop the way
+        else:  # go as far as all stay nonnegative, and drop those that become 0
             falling = np.flatnonzero(support & (target <= 0))
             if (z[falling] == 0).any():  # what has just entered falls: rounding, not ascent
                 break

@@ -28,21 +28,13 @@ from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import Function, check_start, minimize
 from logsuper.learning._steps import RULES, half_a_unit, make_steps, units
-from logsuper.learning._stochastic import (
-    ESTIMATE,
-    Descent,
-    Path,
-    batch_size,
-    draw_batch,
-    draw_order,
-)
-
-__all__ = ["Path", "descend", "draws_of", "logistic"]
+from logsuper.learning._stochastic import ESTIMATE, Descent, batch_size, draw_batch, draw_order
+from logsuper.learning._stochastic import Path as Path
 
 # Perturbations of an example per step; pixels for which these are enough; the most per step; and
 # those of an estimate where all examples share them.
 _SAMPLES, _ENOUGH, _MOST, _DRAWS = 5, 20_000, 32, 128
-# Warm start on features: iterations of L-BFGS, pixels that they look at, the steps of descent that
+# Warm start on features: iterations of L-BFGS, pixels that they use, the steps of descent that
 # they count for, and the batches that the squared gradients of these steps are taken from.
 _WARM_ITERATIONS, _WARM_PIXELS, _WARM_STEPS, _WARM_BATCHES = 20, 1 << 17, 30, 8
 
@@ -69,13 +61,13 @@ def descend(
     Parameters
     ----------
     objective : Objective
-        Its engine gives the subgradients; with fresh noise, other ones at every step.
+        Its engine gives the subgradients; with fresh noise, new ones at every step.
     penalty : Penalty
     start : ndarray of shape (P,), optional
         By default half a unit of each function, t = 0, beta = 0 and w = 1; all of alpha is 0 for
         the rule "printed". With features, a few iterations of L-BFGS on a fixed draw follow:
-        features are correlated, which slows a descent that looks at each alone. They count for 30
-        steps, and are left out where no more are allowed.
+        features are correlated, which slows a descent with one step length per parameter. They
+        count as 30 steps, and are left out if `max_iter` is not larger.
     seed : int, Generator or None
         For the order of the examples; the engine has its own key.
     callback : callable, optional
@@ -96,11 +88,11 @@ def descend(
         Return the weighted average of the iterates, rather than the last one; the default, except
         for the rule "printed".
     estimate : Engine, optional
-        What the objective is estimated by, at most 1/8 of the cuts; by default the engine of the
-        objective. With many or large examples a fixed part of them is looked at.
+        Estimates the objective, with at most 1/8 of all cuts; by default the engine of the
+        objective. With many or large examples it is estimated on a fixed part of them.
     checkpoint : path, optional
-        Where the state is kept. If the file is there, the fit goes on from it, to the very same
-        result.
+        File for the state. If it exists, the fit continues from it, with the same result as an
+        uninterrupted one.
     warm : bool, optional
         Whether these iterations of L-BFGS come first; by default only without a `start`.
 
@@ -112,7 +104,7 @@ def descend(
     Warns
     -----
     ConvergenceWarning
-        When `max_iter` were done before.
+        When `max_iter` steps were done before.
 
     Examples
     --------
@@ -140,7 +132,9 @@ def descend(
     check_seed(checkpoint, seed)
     key = as_key(seed)
     warm = (start is None if warm is None else warm) and rule == "adaptive"
-    warm = warm and limit > _WARM_STEPS and _can_warm(objective)
+    # features to warm up, and values to compare, without which there is no line search
+    comparable = isinstance(objective.engine, Perturbations) and objective.convex
+    warm = warm and limit > _WARM_STEPS and comparable and examples.layout.features > 0
     if start is None:
         start = examples.layout.fill() if rule == "printed" else half_a_unit(examples)
     descent = Descent(
@@ -161,12 +155,7 @@ def descend(
     if warm and not state.step:
         state = _warm(descent, state, callback)
     state = descent.run(
-        state,
-        tol=tol,
-        max_iter=limit,
-        callback=callback,
-        checkpoint=checkpoint,
-        problem=problem,
+        state, tol=tol, max_iter=limit, callback=callback, checkpoint=checkpoint, problem=problem
     )
     done = descent.converged(state, tol)
     if not done:
@@ -243,7 +232,7 @@ def logistic(
     keys = as_keys(rng, 2)
     objective = Objective.supervised(examples, FreshNoise(1, 0))
     if n_samples is None:
-        n_samples = _draws(examples) if objective.together else draws_of(examples)
+        n_samples = draws_of(examples, objective.together)
     count = check_integer(n_samples, "n_samples", 1, 2**31)
     engine: Engine = FreshNoise(count, keys[0], n_jobs)
     estimate: Engine = FreshNoise(_DRAWS if objective.together else 2, keys[1], n_jobs)
@@ -268,12 +257,6 @@ def logistic(
 
 
 # ------------------------------------------------------------------------------------------ inside
-
-
-def _can_warm(objective: Objective) -> bool:
-    """Whether there are features, and values to compare, without which there is no line search."""
-    perturbs = isinstance(objective.engine, Perturbations)
-    return perturbs and objective.convex and objective.examples.layout.features > 0
 
 
 def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
@@ -309,11 +292,10 @@ def _warm(descent: Descent, state: State, callback: Callback | None) -> State:
     )
 
 
-def draws_of(examples: Examples) -> int:
-    """Return the perturbations of each example of a step: a large image is many draws in one."""
-    return max(1, min(_SAMPLES, _SAMPLES * _ENOUGH // max(1, examples.largest)))
+def draws_of(examples: Examples, together: bool = False) -> int:
+    """Return the perturbations of each example, or of all together, of a step.
 
-
-def _draws(examples: Examples) -> int:
-    """Return how many cuts keep the kernel busy for one step."""
-    return max(_SAMPLES, min(_MOST, _SAMPLES * _ENOUGH // max(1, examples.largest)))
+    A large image is many draws in one; of those that all share, as many as keep the kernel busy.
+    """
+    low, high = (_SAMPLES, _MOST) if together else (1, _SAMPLES)
+    return max(low, min(high, _SAMPLES * _ENOUGH // max(1, examples.largest)))

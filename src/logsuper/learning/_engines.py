@@ -16,19 +16,6 @@ from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import latin_hypercube, logit
 from logsuper.learning._examples import Group
 
-__all__ = [
-    "Batch",
-    "Engine",
-    "FixedNoise",
-    "FreshNoise",
-    "KeptNoise",
-    "Partition",
-    "Perturbations",
-    "Side",
-    "derive_key",
-    "noise_key",
-]
-
 Side = Literal["free", "held"]
 """Which log-partition function of an objective: the model's own, or with what is known held."""
 
@@ -37,7 +24,7 @@ _KEPT = 1 << 25
 
 
 class Batch(NamedTuple):
-    """Models of some examples of one shape: what an engine is asked about.
+    """Models of some examples of one shape: the input of an engine.
 
     Attributes
     ----------
@@ -118,12 +105,10 @@ class FixedNoise(Perturbations):
         """Maximise under the noise of these examples, all of it in one call of the kernel."""
         group, rows, alpha, fields, _ = batch
         size = (len(rows), self.n_samples)
-        theta = fields[:, None, :] + self.draw(group, rows)
-        factors = group.factors(rows)
-        if factors is not None:
-            factors = np.repeat(factors, self.n_samples, axis=0)
+        theta = (fields[:, None, :] + self.draw(group, rows)).reshape(-1, group.prepared.n)
+        factors = group.factors(rows, self.n_samples)
         y, values, stats = group.prepared.maximize(
-            theta.reshape(-1, group.prepared.n), alpha, edge_weights=factors, n_jobs=self.n_jobs
+            theta, alpha, edge_weights=factors, n_jobs=self.n_jobs
         )
         stats, mean = (part.reshape(*size, -1).mean(axis=1) for part in (stats, y))
         return Partition(values.reshape(size), stats, mean)
@@ -132,19 +117,16 @@ class FixedNoise(Perturbations):
 class FreshNoise(Perturbations):
     """The logistic bound with new noise at every step.
 
-    The noise of a step is a function of the seed, the step and the side, whatever ran before: a run
-    can be resumed.
+    The noise of a step is a function of the seed, the step and the side, not of earlier steps, so
+    that a run can be resumed.
     """
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Perturb, maximise and average in one call of the kernel."""
-        out = batch.group.prepared.perturb(
-            batch.fields,
-            batch.alpha,
-            self.n_samples,
-            noise_key(self.seed, batch.side, step),
-            edge_weights=batch.group.factors(batch.rows),
-            n_jobs=self.n_jobs,
+        group, rows, alpha, fields, side = batch
+        key, factors = noise_key(self.seed, side, step), group.factors(rows)
+        out = group.prepared.perturb(
+            fields, alpha, self.n_samples, key, edge_weights=factors, n_jobs=self.n_jobs
         )
         return Partition(out.values, out.stats, out.mean)
 

@@ -13,10 +13,8 @@ from logsuper.channels import Channel
 from logsuper.learning._decoding import check_theta, make_model
 from logsuper.learning._engines import Engine
 from logsuper.learning._exact_engines import WIDTH, Exact, Strips
-from logsuper.learning._examples import Examples, Group, check_examples
+from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._objective import Objective, refuse_context
-
-__all__ = ["bracket_log_evidence", "check_evidence", "log_evidence"]
 
 
 def log_evidence(
@@ -31,7 +29,7 @@ def log_evidence(
     theta : array-like of shape (P,)
         Parameters in the order of the layout.
     engine : Engine
-        What stands for the log-partition functions. With an exact one the values are exact, and so
+        Computes the log-partition functions. With an exact one the values are exact, and so
         they are with `Exact` on image grids with a side of up to about 12 pixels. On larger grids
         the engine gives bounds, whose difference is not a bound: the values then are the middles
         of `bracket_log_evidence`.
@@ -62,7 +60,8 @@ def log_evidence(
     if not isinstance(engine, Engine):
         raise TypeError(f"engine must be an engine, such as Exact(), got {type(engine).__name__}")
     parameters = check_theta(examples, theta)
-    if any(_bounds(engine, group) for group in examples.groups):
+    bounds = isinstance(engine, Exact | Strips) and any(map(engine.bounds, examples.groups))
+    if bounds:
         lower, upper = bracket_log_evidence(
             examples, parameters, budget=budget, n_jobs=getattr(engine, "n_jobs", None)
         )
@@ -146,10 +145,3 @@ def check_evidence(examples: Examples) -> Channel:
             "distribution of observations; make the examples with scale=False"
         )
     return examples.channel
-
-
-def _bounds(engine: Engine, group: Group) -> bool:
-    """Return whether an engine bounds the log-partition functions of a group by strips."""
-    if isinstance(engine, Strips):
-        return not engine.covers(group)
-    return isinstance(engine, Exact) and engine.bounds(group)

@@ -10,27 +10,21 @@ from logsuper._base import (
     ConvergenceWarning,
     FloatArray,
     Seed,
+    as_generator,
     check_callback,
     check_choice,
     check_integer,
     check_number,
 )
-from logsuper.learning._engines import Engine, Side
-from logsuper.learning._exact_engines import (
-    SHARED,
-    WIDTH,
-    Exact,
-    Strips,
-    some_of,
-)
+from logsuper.learning._descent import descend
+from logsuper.learning._engines import Side
+from logsuper.learning._exact_engines import SHARED, WIDTH, Exact, some_of
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._samples import fit_samples
+from logsuper.learning._samples import make_sampled
 from logsuper.learning._smooth import minimize
-
-__all__ = ["METHODS", "exact", "fit_exactly", "keep_references", "measure_width"]
 
 METHODS = ("auto", "sums", "samples")
 
@@ -117,16 +111,19 @@ def exact(
     first = _FIRST if window is None else check_integer(window, "window", 1, 2**31)
     engine = Exact(first, n_jobs)
     if method == "samples" or (method == "auto" and not engine.applies(examples)):
-        return fit_samples(
-            examples,
+        rng = as_generator(seed)
+        sampled, estimate = make_sampled(examples, rng, n_jobs)
+        found = descend(
+            sampled,
             penalty,
             start=start,
-            seed=seed,
-            n_jobs=n_jobs,
+            seed=rng,
             callback=callback,
             tol=1e-3 if tol is None else tol,
             max_iter=20_000 if max_iter is None else max_iter,
+            estimate=estimate,
         )
+        return dataclasses.replace(found, details={**found.details, "method": "samples"})
     objective = Objective.supervised(examples, engine)
     if window is None and objective.together:
         objective = dataclasses.replace(objective, engine=Exact(first, n_jobs, SHARED))
@@ -164,7 +161,6 @@ def fit_exactly(
     engine, examples = objective.engine, objective.examples
     assert isinstance(engine, Exact)
     theta = examples.layout.fill(alpha=0.5) if start is None else start
-    strips = [isinstance(engine.choose(group), Strips) for group in examples.groups]
     history: list[Record] = []
 
     def note(record: Record) -> None:
@@ -176,18 +172,14 @@ def fit_exactly(
             callback(line)
 
     def run(engine: Exact, tolerance: float, warn: bool) -> Learned:
+        posed = dataclasses.replace(objective, engine=engine)
         return minimize(
-            dataclasses.replace(objective, engine=engine),
-            penalty,
-            start=theta,
-            callback=note,
-            tol=tolerance,
-            max_iter=max_iter,
-            warn=warn,
+            posed, penalty, start=theta, callback=note, tol=tolerance, max_iter=max_iter, warn=warn
         )
 
     details: dict[str, object] = {"method": "sums"}
-    if any(strips):
+    strips = engine.window(examples) > 0
+    if strips:
         theta = run(engine, max(tol, _ROUGH), warn=False).theta
         size = engine.strips.window
         while True:
@@ -197,7 +189,7 @@ def fit_exactly(
                 break
             size += 1
     found = run(engine, tol, warn=True)
-    if any(strips):
+    if strips:
         width = measure_width(dataclasses.replace(objective, engine=engine), found.theta)
         details |= {"window": engine.window(examples), "width": width}
         if width > WIDTH:
@@ -226,16 +218,13 @@ def measure_width(objective: Objective, theta: FloatArray) -> float:
     For engines that are `Exact`; 0, up to rounding, where none of them has windows. Labels that
     are held count as if their side were exact.
     """
-    index = some_of(objective.examples)
-    engines: dict[Side, Engine] = {"free": objective.engine}
-    if objective.latent:
-        engines["held"] = objective.posterior or objective.engine
-    total = 0.0
+    index, total = some_of(objective.examples), 0.0
+    sides: tuple[Side, ...] = ("free", "held") if objective.latent else ("free",)
     for group, rows in objective.examples.parts(index):
-        widths = []
-        for side, engine in engines.items():
+        width = 0.0
+        for side in sides:
+            engine = objective.engine_of(side)
             assert isinstance(engine, Exact)
-            batch, _ = objective.pose(theta, group, rows, side)
-            widths.append(engine.widths(batch).mean())
-        total += len(rows) * float(sum(widths))
+            width += float(engine.widths(objective.pose(theta, group, rows, side)[0]).mean())
+        total += len(rows) * width
     return total / len(index)

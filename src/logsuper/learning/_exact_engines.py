@@ -18,14 +18,12 @@ from logsuper.bounds import Choice, NotApplicable, TooLarge, choose, infer, stri
 from logsuper.learning._engines import Batch, Engine, Partition, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group
 
-__all__ = ["SHARED", "WIDTH", "Counts", "Elimination", "Enumeration", "Exact", "Strips", "some_of"]
-
 SHARED = 2e7
 """The `budget` of `Exact` where one evaluation serves all examples: some tenths of a second."""
 WIDTH = 0.1
 """The uncertainty of log Z, in nats per example, with which a window is wide enough."""
 
-# Examples that widths are measured on.
+# Number of examples that widths are measured on.
 _MEASURED = 20
 
 Bits = NDArray[np.uint8]
@@ -62,6 +60,9 @@ class Counts(_Method):
     method = "cardinality"
 
 
+_SUMS: dict[str, Engine] = {e.method: e for e in (Elimination(), Enumeration(), Counts())}
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Strips:
     r"""Strip bounds on log Z of 4-neighbour grids, with their gradients.
@@ -71,7 +72,7 @@ class Strips:
     would not do: it has spurious minima, at couplings that are strong enough to make it loose.
 
     Every example has a reference image, on which its bound depends a little. By default it is the
-    mode given what is labelled, under the parameters at hand. With all labels the loss then is
+    mode given what is labelled, under the current parameters. With all labels the loss then is
     :math:`-\sum_d\log p(x_d\mid x_{<d})` with each factor bounded from below, a smooth function;
     with few it jumps a little where a mode changes. An engine that is anchored takes the modes at
     its first evaluation and keeps them: bounds that are tighter near there, and smooth.
@@ -79,7 +80,7 @@ class Strips:
     Attributes
     ----------
     window : int
-        Columns that are summed over at once. A grid whose short side is no longer is exact.
+        Columns that are summed over at once. A grid whose short side is at most this long is exact.
     n_jobs : int or None
         Threads over the examples.
     anchored : bool
@@ -88,7 +89,7 @@ class Strips:
     window: int = 6
     n_jobs: int | None = None
     anchored: bool = False
-    _anchors: dict[tuple[Group, Side], _Anchors] = dataclasses.field(default_factory=dict)
+    _anchors: dict[tuple[Group, Side], Bits] = dataclasses.field(default_factory=dict)
 
     def anchor(self, window: int) -> Strips:
         """Return an engine that will keep the references of its first evaluation."""
@@ -117,10 +118,10 @@ class Strips:
             group.prepared, alpha, fields, factors, self.window, references, self.n_jobs
         )
 
-    def covers(self, group: Group) -> bool:
-        """Return whether the window holds the short side of the images, so that all is exact."""
+    def bounds(self, group: Group) -> bool:
+        """Return whether the short side of the images exceeds the window; else all is exact."""
         shape = group.prepared.structure.image_shape
-        return shape is not None and min(shape) <= self.window
+        return shape is None or min(shape) > self.window
 
     def _references(self, batch: Batch) -> Bits:
         """Return the reference of each example, (B, n)."""
@@ -129,17 +130,16 @@ class Strips:
             return self._modes(group, rows, alpha, fields)
         key = group, side
         if key not in self._anchors:
-            self._anchors[key] = _Anchors(group.count, group.prepared.n)
+            self._anchors[key] = np.full((group.count, group.prepared.n), UNKNOWN, dtype=np.uint8)
         anchors = self._anchors[key]
-        new = ~anchors.known[rows]
+        new = (anchors[rows] == UNKNOWN).any(axis=1)
         if new.any():
-            anchors.x[rows[new]] = self._modes(group, rows[new], alpha, fields[new])
-            anchors.known[rows[new]] = True
-        return anchors.x[rows]
+            anchors[rows[new]] = self._modes(group, rows[new], alpha, fields[new])
+        return anchors[rows]
 
     def _modes(self, group: Group, rows: IntArray, alpha: FloatArray, fields: FloatArray) -> Bits:
         """Return the mode of each example, given its labels unless this is anchored."""
-        # where examples are alike, one of them stands for all, whatever its labels are
+        # examples that are alike share one model, which does not depend on labels
         if group.labels is not None and not self.anchored and not group.alike():
             x = group.labels[rows]
             if not (x == UNKNOWN).any():
@@ -180,7 +180,6 @@ class Exact:
     ) -> None:
         self.strips = Strips(check_integer(window, "window", 1, 2**31), n_jobs)
         self.budget = budget
-        self._others = Elimination(), Enumeration(), Counts()
         self._chosen: dict[Group, Engine] = {}
 
     @property
@@ -191,7 +190,7 @@ class Exact:
     def anchor(self, window: int) -> Exact:
         """Return the same with strips that will keep the references of their first evaluation."""
         other = Exact(window, budget=self.budget)
-        other.strips, other._others = self.strips.anchor(window), self._others
+        other.strips = self.strips.anchor(window)
         return other
 
     def applies(self, examples: Examples) -> bool:
@@ -206,25 +205,21 @@ class Exact:
     def choose(self, group: Group) -> Engine:
         """Return the engine for a group; refuse one that would take too long."""
         if group not in self._chosen:
-            self._chosen[group] = self._choose(group)
+            factors = group.edge_weights is not None
+            choice = choose(group.prepared, factors, self.strips.window, self.budget)
+            strips = dataclasses.replace(self.strips, window=choice.window)
+            self._chosen[group] = _SUMS.get(choice.method, strips)
         return self._chosen[group]
 
     def bounds(self, group: Group) -> bool:
         """Return whether the values of a group are bounds, rather than exact."""
         chosen = self.choose(group)
-        return isinstance(chosen, Strips) and not chosen.covers(group)
+        return isinstance(chosen, Strips) and chosen.bounds(group)
 
     def window(self, examples: Examples) -> int:
         """Return the columns of the widest window, 0 where no group has any."""
         engines = [self.choose(group) for group in examples.groups]
         return max((e.window for e in engines if isinstance(e, Strips)), default=0)
-
-    def _choose(self, group: Group) -> Engine:
-        factors = group.edge_weights is not None
-        choice = choose(group.prepared, factors, self.strips.window, self.budget)
-        if choice.method == "strips":
-            return dataclasses.replace(self.strips, window=choice.window)
-        return next(engine for engine in self._others if engine.method == choice.method)
 
     def widths(self, batch: Batch) -> FloatArray:
         """Return how far log Z can be from what `evaluate` returns, (B,)."""
@@ -237,13 +232,5 @@ class Exact:
 
 
 def some_of(examples: Examples) -> IntArray:
-    """Return the examples, all over the data, that widths are measured on."""
+    """Return the examples, evenly spaced in the data, that widths are measured on."""
     return np.unique(np.linspace(0, examples.count - 1, _MEASURED).astype(np.int64))
-
-
-class _Anchors:
-    """Reference images of a group that stay."""
-
-    def __init__(self, count: int, n: int) -> None:
-        self.x = np.zeros((count, n), dtype=np.uint8)
-        self.known = np.zeros(count, dtype=bool)

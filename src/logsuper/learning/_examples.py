@@ -12,23 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray, beat, count_threads, entry, first_index
+from logsuper._base import FloatArray, IntArray, beat, count_threads, refuse
 from logsuper.channels import Channel
 from logsuper.learning._features import Context, Features
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.solvers import Prepared
-
-__all__ = [
-    "UNKNOWN",
-    "Codes",
-    "Examples",
-    "Group",
-    "Moments",
-    "check_examples",
-    "check_observed",
-    "in_pieces",
-    "refuse_large",
-]
 
 Codes = NDArray[np.uint8]
 
@@ -140,9 +128,15 @@ class Group:
         features = None if self.features is None else self.features.subset(rows)
         return dataclasses.replace(self, index=index, features=features, **kept)
 
-    def factors(self, rows: IntArray) -> FloatArray | None:
-        """Return the factors on the edges of some examples."""
-        return None if self.edge_weights is None else self.edge_weights[rows]
+    def factors(self, rows: IntArray, copies: int = 1) -> FloatArray | None:
+        """Return the factors on the edges of some examples, each repeated `copies` times."""
+        return None if self.edge_weights is None else self.edge_weights[np.repeat(rows, copies)]
+
+    def evaluate(self, x: NDArray[Any], rows: IntArray, copies: int = 1) -> FloatArray:
+        """Return f_k(x), (B, K), at `copies` points for each of some examples."""
+        # with every element fixed, maximising only evaluates, factors on edges and all
+        point, zero = np.where(x == 1, np.inf, -np.inf), np.zeros(len(self.prepared.functions))
+        return self.prepared.maximize(point, zero, edge_weights=self.factors(rows, copies))[2]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -154,7 +148,7 @@ class Examples:
     groups : tuple of Group
     layout : Layout
     channel : Channel or None
-        How the observations came about; None where there are none.
+        The model of the observations; None without observations.
     """
 
     groups: tuple[Group, ...]
@@ -200,11 +194,8 @@ class Examples:
 
     def with_channel(self, channel: Channel | None) -> Examples:
         """Return the same data as seen through another channel."""
-        return dataclasses.replace(
-            self,
-            channel=channel,
-            groups=tuple(_with_odds(group, channel) for group in self.groups),
-        )
+        groups = tuple(_with_odds(group, channel) for group in self.groups)
+        return dataclasses.replace(self, channel=channel, groups=groups)
 
     def with_observed(
         self, observed: Sequence[FloatArray], labels: Sequence[Codes] | None = None
@@ -215,11 +206,8 @@ class Examples:
             codes: NDArray[Any] = np.asarray(z, dtype=np.float64)
             if group.observed is not None and group.observed.dtype == np.uint8:
                 codes = np.where(np.isnan(codes), UNKNOWN, codes).astype(np.uint8)
-            groups.append(
-                dataclasses.replace(
-                    group, observed=codes, labels=None if labels is None else labels[g]
-                )
-            )
+            known = None if labels is None else labels[g]
+            groups.append(dataclasses.replace(group, observed=codes, labels=known))
         return dataclasses.replace(self, groups=tuple(groups)).with_channel(self.channel)
 
     def subset(self, index: IntArray) -> Examples:
@@ -233,7 +221,7 @@ class Examples:
         return dataclasses.replace(self, groups=tuple(groups))
 
     def some(self, pixels: int, key: int) -> Examples:
-        """Return as many examples, at random, as have that many pixels; one at least."""
+        """Return random examples with at most `pixels` pixels in all; at least one example."""
         chosen = self.pick(pixels, key)
         return self if len(chosen) == self.count else self.subset(chosen)
 
@@ -339,24 +327,19 @@ class Examples:
     def label_moments(self, group: Group, rows: IntArray) -> Moments:
         """Return the statistics of the labels; all pixels must have one."""
         assert group.labels is not None
-        x = group.labels[rows]
-        mean = x.astype(np.float64)
-        fixed = np.where(x == 1, np.inf, -np.inf)
-        # with every element fixed, maximising only evaluates f_k, factors on edges and all
-        _, _, stats = group.prepared.maximize(
-            fixed, np.zeros(self.layout.functions), edge_weights=group.factors(rows)
-        )
+        mean = group.labels[rows].astype(np.float64)
         features = None
         if group.features is not None:
             features = self.feature_statistics(group, rows, mean)
-        return Moments(stats, mean, self.agreement(group, rows, mean), features)
+        agreement = self.agreement(group, rows, mean)
+        return Moments(group.evaluate(mean, rows), mean, agreement, features)
 
 
 # ------------------------------------------------------------------------------------------ inside
 
 
 def in_pieces(rows: IntArray, width: int) -> Iterator[IntArray]:
-    """Split rows of so many numbers each such that a piece fits into memory."""
+    """Split rows of `width` numbers each into pieces that fit into memory."""
     size = max(1, _PIECE // max(1, width))
     for first in range(0, len(rows), size):
         beat()
@@ -383,26 +366,17 @@ def check_observed(examples: Examples, who: str) -> Channel:
 def refuse_large(values: FloatArray, name: str) -> None:
     """Raise for numbers that learners could not square and sum; infinite log-odds are legal."""
     large = np.isfinite(values) & (np.abs(values) > LARGEST)
-    if large.any():
-        at = first_index(large)
-        raise ValueError(
-            f"{entry(name, at)} = {values[at]:g} is larger than {LARGEST:g}, too much to learn "
-            "from; rescale it"
-        )
+    refuse(large, values, name, f"larger than {LARGEST:g}, too much to learn from; rescale it")
 
 
 def _with_odds(group: Group, channel: Channel | None) -> Group:
     """Return a group with log-odds, and what is made from them, where they are kept."""
-    odds, around = _keep_odds(group, channel), None
-    if odds is not None and isinstance(group.features, Context):
-        around = group.features.inputs(np.arange(group.count), odds)
+    odds, around, rows = None, None, np.arange(group.count)
+    if channel is not None and group.observed is not None and group.observed.size <= _KEPT:
+        odds = _odds(group, channel, rows)
+        if isinstance(group.features, Context):
+            around = group.features.inputs(rows, odds)
     return dataclasses.replace(group, odds=odds, around=around)
-
-
-def _keep_odds(group: Group, channel: Channel | None) -> FloatArray | None:
-    if channel is None or group.observed is None or group.observed.size > _KEPT:
-        return None
-    return _odds(group, channel, np.arange(group.count))
 
 
 def _odds(group: Group, channel: Channel, rows: IntArray) -> FloatArray:

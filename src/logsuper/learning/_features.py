@@ -5,34 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from itertools import product
-from typing import Protocol
 
 import numpy as np
 
 from logsuper._base import FloatArray, IntArray
 from logsuper.solvers import kernels
-
-__all__ = ["Context", "Dense", "Features"]
-
-
-class Features(Protocol):
-    """Features of the examples of one shape."""
-
-    @property
-    def size(self) -> int:
-        """Number p of features of a pixel."""
-
-    def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
-        r"""Return what :math:`\Phi_i` of some examples is made from, given their log-odds."""
-
-    def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
-        r"""Return :math:`\Phi_i\beta`, (B, n)."""
-
-    def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
-        r"""Return :math:`\Phi_i^\top x_i`, (B, p)."""
-
-    def subset(self, rows: IntArray) -> Features:
-        """Return the features of some examples only."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,15 +24,15 @@ class Dense:
         return int(self.values.shape[2])
 
     def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
-        """Return the features of some examples."""
+        r"""Return what :math:`\Phi_i` of some examples is made from: the features."""
         return self.values[rows]
 
     def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
-        """Return the linear predictor."""
+        r"""Return :math:`\Phi_i\beta`, (B, n)."""
         return np.asarray(inputs @ beta)
 
     def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
-        """Return the sums of the features over the ones."""
+        r"""Return :math:`\Phi_i^\top x_i`, (B, p)."""
         return np.asarray(np.einsum("bdp,bd->bp", inputs, mean))
 
     def subset(self, rows: IntArray) -> Dense:
@@ -130,18 +107,14 @@ class Context:
     @property
     def _taps(self) -> tuple[int, ...]:
         """The shape of the window with three axes."""
-        flat = 3 - len(self.shape)
-        return (1,) * flat + (2 * self.radius + 1,) * len(self.shape)
+        return (1,) * (3 - len(self.shape)) + (2 * self.radius + 1,) * len(self.shape)
 
     def _padded(self, odds: FloatArray | None) -> FloatArray:
         """Return the features as images with a margin of zeros, (B, depth, height, width)."""
         assert odds is not None
-        margins = [taps // 2 for taps in self._taps]
-        sizes = list(zip(margins, self._size, strict=True))
-        padded = np.zeros((len(odds), *(size + 2 * r for r, size in sizes)))
-        inner = padded[:, *(slice(r, r + size) for r, size in sizes)]
-        np.tanh(odds.reshape(inner.shape) / 2.0, out=inner)
-        return padded
+        half = odds.reshape(-1, *self._size) / 2.0
+        margins = [(0, 0), *((taps // 2, taps // 2) for taps in self._taps)]
+        return np.pad(np.tanh(half, out=half), margins)
 
     def _places(self) -> Iterator[tuple[slice, ...]]:
         """Yield, for each neighbour, where all pixels' neighbours lie in padded images."""
@@ -152,3 +125,7 @@ class Context:
                     slice(None),
                     *(slice(o, o + size) for o, size in zip(step, self._size, strict=True)),
                 )
+
+
+Features = Dense | Context
+"""Features of the examples of one shape."""

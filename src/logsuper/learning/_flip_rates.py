@@ -1,4 +1,4 @@
-r"""The rates of flips for which clean images come out smooth.
+r"""Estimated flip rates: those for which the clean images are smooth.
 
 Let f be the shares of the classes of noisy pixels (`_neighbourhoods`), and K(a, b) the matrix that
 takes the shares of clean classes to them when zeros are flipped at the rate a and ones at b. Its
@@ -7,9 +7,9 @@ shares without a bias, if the rates are right. Clean images have nearly no singl
 ends, corners and thin lines. The right rates are those at which the shares of such patterns nearly
 vanish.
 
-How nearly? The rarer a pattern is the noisier is its estimated share, above all at large rates; so
-several of them count, less rare ones too. Their clean shares :math:`q_g` are about proportional to
-the share r of pixels in thin places, whatever the shapes: :math:`q_g=(\mu_g\pm\sigma_g)\,r`. With N
+The rarer a pattern is, the noisier is its estimated share, above all at large rates; so several of
+them are used, less rare ones too. Their clean shares :math:`q_g` are about proportional to the
+share r of pixels in thin places, for all kinds of shapes: :math:`q_g=(\mu_g\pm\sigma_g)\,r`. With N
 pixels, h the share of neighbours that differ, and C the covariance of a pixel's part of c,
 
 .. math::
@@ -19,11 +19,11 @@ pixels, h the share of neighbours that differ, and C the covariance of a pixel's
 
 is linear near the right rates. It is solved for them by generalised least squares, and the model
 error :math:`\sigma` is in the weights and in the error bar. The constants :math:`\mu,\sigma,\rho`
-were measured on shapes made for it, not on those it is tested on (``python -m benchmarks.noise_rate
+were measured on shapes that are not used in any test (``python -m benchmarks.noise_rate
 --train`` prints them).
 
-Fields with single pixels of their own, or flips in clumps, break the assumption: the patterns that
-are left do not have the proportions of shapes (`Fit.texture`).
+Clean images with many single pixels, or flips in clumps, violate the assumption: the remaining
+patterns do not have the proportions of shapes (`Fit.texture`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,8 @@ import numpy as np
 from logsuper._base import FloatArray, IntArray
 from logsuper.learning._neighbourhoods import Neighbourhood
 
-__all__ = ["LARGEST", "Fit", "clean_shares", "fit_rates", "flat_pixels"]
-
 LARGEST = 0.45
-"""No rate above this is returned: the images would be nothing but noise."""
+"""No rate above this is returned: the images would be pure noise."""
 
 
 class _Prior(NamedTuple):
@@ -52,7 +50,7 @@ class _Prior(NamedTuple):
     mean, spread : tuple of float
         Of each pattern, between kinds of shapes.
     limit : float
-        Thin places in units of the share of neighbours that differ: what most shapes stay below.
+        Upper limit, for most shapes, of thin places per neighbour that differs.
     texture : tuple of float
         What an Ising field just above its critical temperature has beyond the roughest shapes, as a
         share of the neighbours that differ.
@@ -92,7 +90,7 @@ _VAGUE = 1e2
 
 
 class Fit(NamedTuple):
-    """Rates, and what decides how far they are off.
+    """Rates, and what their errors are computed from.
 
     Attributes
     ----------
@@ -102,7 +100,7 @@ class Fit(NamedTuple):
     noise : ndarray of shape (P, P)
         Covariance of the rates as if pixels had no neighbour in common.
     model : ndarray of shape (P, P)
-        Covariance of what comes from clean images that are not as smooth as most.
+        Covariance due to clean images that are less smooth than most.
     texture : float
         How much the patterns that are left are those of texture rather than of shapes.
     texture_scores : list of ndarray of shape (1, classes)
@@ -128,9 +126,10 @@ class _Design(NamedTuple):
     ----------
     sums : ndarray of shape (G, classes)
     thin, unlike, ones : ndarray of shape (classes,)
-        The share of pairs that both differ from their middle, of neighbours that differ; is it 1?
+        The share of pairs that both differ from the pixel, the share of neighbours that differ, and
+        whether the pixel is 1.
     flat : ndarray of shape (2, classes)
-        Is the class that of neighbours that are all 0 (or 1), and so is the pixel?
+        Whether the pixel and all of its neighbours are 0, and whether they are 1.
     mean, spread : ndarray of shape (G,)
     blocks : list of slice
         The patterns that have a share of thin places in common: all, or those of one colour.
@@ -151,19 +150,19 @@ class _Design(NamedTuple):
 
 
 def fit_rates(tables: dict[Neighbourhood, IntArray], asymmetric: bool = False) -> Fit:
-    """Return the rates that counts of classes of noisy pixels show.
+    """Estimate the rates from counts of the classes of noisy pixels.
 
     Parameters
     ----------
     tables : dict of Neighbourhood to ndarray of shape (classes,)
         Of disjoint sets of pixels, at least one set, and none of them empty.
     asymmetric : bool
-        Are there two rates, P = 2, or one?
+        Whether there are two rates, P = 2, or one.
     """
-    together = _solve(tables, [_design(around, False) for around in tables], None)
+    together = _solve([_Table.of(*pair, False) for pair in tables.items()], None)
     if not asymmetric:
         return together
-    return _solve(tables, [_design(around, True) for around in tables], together.on)
+    return _solve([_Table.of(*pair, True) for pair in tables.items()], together.on)
 
 
 def clean_shares(table: IntArray, around: Neighbourhood) -> tuple[FloatArray, float]:
@@ -189,25 +188,33 @@ def flat_pixels(tables: dict[Neighbourhood, IntArray], rate: float) -> FloatArra
 # ----------------------------------------------------------------------- generalised least squares
 
 
-def _solve(
-    tables: dict[Neighbourhood, IntArray], designs: list[_Design], start: float | None
-) -> Fit:
+class _Table(NamedTuple):
+    """The shares of the classes of noisy pixels, and the number of pixels."""
+
+    design: _Design
+    pairs: int
+    shares: FloatArray
+    size: int
+
+    @classmethod
+    def of(cls, around: Neighbourhood, counts: IntArray, asymmetric: bool) -> _Table:
+        """Return the table of some counts."""
+        size = counts.sum()
+        return cls(_design(around, asymmetric), len(around.pairs), counts / size, int(size))
+
+
+def _solve(tables: list[_Table], start: float | None) -> Fit:
     """Return the rates at which the weighted shares of the patterns vanish."""
-    pairs = [len(around.pairs) for around in tables]
-    sizes = [int(table.sum()) for table in tables.values()]
-    shares = [table / table.sum() for table in tables.values()]
     one = start is None
     if start is None:
         # of like pixels, a share rate (1 - rate) lies between two that differ
-        thin = np.average([d.thin @ f for d, f in zip(designs, shares, strict=True)], weights=sizes)
-        start = 0.5 * (1.0 - math.sqrt(max(1.0 - 4.0 * float(thin), 0.0)))
+        thin = [table.design.thin @ table.shares for table in tables]
+        mean = float(np.average(thin, weights=[table.size for table in tables]))
+        start = 0.5 * (1.0 - math.sqrt(max(1.0 - 4.0 * mean, 0.0)))
     rates = np.full(2, min(start, LARGEST))
-    rough = [np.zeros(len(design.blocks)) for design in designs]
+    rough = [np.zeros(len(table.design.blocks)) for table in tables]
     for k in range(_STEPS):
-        terms = [
-            _linearise(design, f, n, p, rates, r, one)
-            for design, f, n, p, r in zip(designs, shares, sizes, pairs, rough, strict=True)
-        ]
+        terms = [_linearise(*pair, rates, one) for pair in zip(tables, rough, strict=True)]
         rough = [term.rough for term in terms]
         weighted = [term.slope.T @ _invert(term.covariance) for term in terms]
         information = [w @ term.slope for w, term in zip(weighted, terms, strict=True)]
@@ -223,14 +230,14 @@ def _solve(
             break
     scores, noise, model = [], np.zeros_like(spread), np.zeros_like(spread)
     texture, texture_model, texture_scores = 0.0, 0.0, []
-    for design, term, w, f, n in zip(designs, terms, weights, shares, sizes, strict=True):
+    for (design, _, f, n), term, w in zip(tables, terms, weights, strict=True):
         own = w @ term.decode
         scores.append((own - (own @ f)[:, None]) / n)
         noise += w @ term.noise @ w.T
         model += w @ _spread_of(design, term.rough) @ w.T
         direction = _texture_direction(design, term)
         edge = design.limit * term.unlike
-        # what is left beyond shapes, be they the smoothest or the roughest
+        # what shapes do not explain, from the smoothest to the roughest
         texture += float(direction @ term.found) - max(float(direction @ design.mean), 0.0) * edge
         texture_model += float(direction**2 @ (design.spread * edge) ** 2)
         other = direction @ term.decode
@@ -240,7 +247,7 @@ def _solve(
 
 
 class _Term(NamedTuple):
-    """Shares of patterns at some rates: found, their derivatives, and how they are off.
+    """Shares of patterns at some rates: estimates, their derivatives and covariances.
 
     Attributes
     ----------
@@ -265,22 +272,15 @@ class _Term(NamedTuple):
     unlike: float
 
 
-def _linearise(
-    design: _Design,
-    shares: FloatArray,
-    size: int,
-    pairs: int,
-    rates: FloatArray,
-    rough: FloatArray,
-    one: bool,
-) -> _Term:
+def _linearise(table: _Table, rough: FloatArray, rates: FloatArray, one: bool) -> _Term:
     """Return the linear model of one table around some rates."""
+    design, pairs, shares, size = table
     on, off = (float(rate) for rate in rates)
     decode = _decode(design.sums, on, off, pairs)
     found = decode @ shares
     unlike = max(float(_decode(design.unlike[None], on, off, pairs)[0] @ shares), 0.0) + _SMALL
     # Pixels among neighbours of one colour have nearly all of the information. With the shares that
-    # they ought to have, and not those that they happen to have, the weights do not depend on the
+    # they are expected to have, not the observed ones, the weights do not depend on the
     # noise that they are to average. Half a flip is taken to be there.
     ones = np.clip((design.ones @ shares - on) / (1.0 - on - off), 0.01, 0.99)
     clean = np.array([1.0 - ones, ones]) @ design.flat
@@ -301,7 +301,7 @@ def _linearise(
     scatter = noise + _spread_of(design, rough, common=False)
     largest = design.limit * unlike
     new = np.empty_like(rough)
-    # the share of thin places, at whatever rates
+    # the share of thin places, for unknown rates
     free = _invert(scatter + _VAGUE * slope @ slope.T)
     for k, block in enumerate(design.blocks):
         mean = np.zeros(len(found))
@@ -323,7 +323,7 @@ def _spread_of(design: _Design, rough: FloatArray, common: bool = True) -> Float
 
 
 def _texture_direction(design: _Design, term: _Term) -> FloatArray:
-    """Return the weights of patterns that tell texture from shapes best, whatever the rates."""
+    """Return the weights of patterns that separate texture from shapes best, for any rates."""
     edge = (design.spread * design.limit * term.unlike) ** 2
     free = term.noise + np.diag(edge) + _VAGUE * term.slope @ term.slope.T
     return _invert(free) @ design.texture * term.unlike
@@ -333,8 +333,7 @@ def _invert(matrix: FloatArray) -> FloatArray:
     """Return the inverse of a covariance whose entries may differ by many orders of magnitude."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
     unit = matrix * np.outer(scale, scale)
-    inverse: FloatArray = np.linalg.inv(unit + _RIDGE * np.eye(len(unit))) * np.outer(scale, scale)
-    return inverse
+    return np.asarray(np.linalg.inv(unit + _RIDGE * np.eye(len(unit))) * np.outer(scale, scale))
 
 
 # ---------------------------------------------------------------------------------------- patterns

@@ -33,18 +33,16 @@ from logsuper._base import (
 from logsuper.learning import _corrective
 from logsuper.learning._engines import KeptNoise
 from logsuper.learning._examples import Examples
-from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
 from logsuper.solvers import one_blas_thread
 
-__all__ = ["minimize", "refuse_missing_labels", "saa"]
-
-# A plane that the optimum has not touched for that many rounds is dropped.
+# A plane that has been inactive at the optimum for this number of rounds is dropped.
 _IDLE = 20
-# The next point lies between the best so far and the optimum over the planes; the latter alone
-# would jump about while planes are few.
+# The next point lies between the best so far and the optimum over the planes, which alone would
+# oscillate while there are few planes.
 _STRIDES = (0.5, 1.0)
 
 
@@ -86,7 +84,7 @@ def saa(
     max_iter : int, default 500
         Rounds after which a `ConvergenceWarning` is given.
     blocks : int, default 5
-        Parts of the examples with planes of their own: more of them take fewer rounds, and more
+        Parts of the examples, each with its own planes: more parts need fewer rounds, but more
         memory and time for the quadratic programme.
 
     Returns
@@ -94,7 +92,7 @@ def saa(
     Learned
         Its details: ``dual``, the certified lower bound on the objective; ``moments``, the convex
         combination :math:`\sum_m\xi_m(\varphi(y_m)-\varphi(x))` of maximisers; ``residual``, by
-        how much these miss the optimality condition
+        how much these violate the optimality condition
         :math:`\lambda(\theta-c)+\mathrm{moments}\ge0`, with equality where :math:`\theta` is not at
         its bound; ``slack``, how far on average the :math:`y_m` are from being maximisers; and
         ``planes``, how many were used.
@@ -156,7 +154,12 @@ def minimize(
         With the details that `saa` lists.
     """
     examples = objective.examples
-    _refuse_flat(penalty, examples, name)
+    for kind, where in examples.layout.blocks.items():
+        if (penalty.weights[where] <= 0).any():  # the dual would have no solution
+            raise ValueError(
+                f"{name} needs a positive penalty on every parameter, but that of {kind} is 0; "
+                "1e-6 is positive"
+            )
     accuracy = check_tol(tol)
     check_callback(callback)
     rounds = check_integer(max_iter, "max_iter", 1, 2**31)
@@ -165,12 +168,12 @@ def minimize(
     parts = np.array_split(
         np.arange(examples.count), 1 if objective.alike else min(most, examples.count)
     )
+    shares = np.array([len(part) for part in parts]) / examples.count
     planes = _Planes(penalty, examples.layout.lower, len(parts))
     best, least, cuts = theta, np.inf, 0
-    history: list[Record] = []
+    history, pulse = list[Record](), Pulse(callback)
     for step in range(1, rounds + 1):
         losses = [objective.loss(theta, part) for part in parts]
-        shares = np.array([len(part) for part in parts]) / examples.count
         cuts += sum(loss.cuts for loss in losses)
         mean = float(shares @ [loss.value for loss in losses])
         if not np.isfinite(mean):
@@ -185,8 +188,7 @@ def minimize(
             planes.add(theta, losses, shares)
             planes.solve()
         history.append(Record(step, cuts, least, gap=max(0.0, least - planes.dual)))
-        if callback is not None:
-            callback(history[-1])
+        pulse(history[-1])
         # an objective of 0 is possible: labels that all margins and the penalty's centre suit
         converged = history[-1].gap <= accuracy * max(abs(least), 1e-9)
         if converged:
@@ -209,17 +211,6 @@ def refuse_missing_labels(examples: Examples, name: str) -> None:
             f"{name} needs a label for every pixel; learn from partial labels with 'logistic', "
             "from observations alone with 'moments' or 'latent'"
         )
-
-
-def _refuse_flat(penalty: Penalty, examples: Examples, name: str) -> None:
-    """Raise for a parameter without a penalty: the dual would have no solution."""
-    check_problem(examples, penalty)
-    for kind, where in examples.layout.blocks.items():
-        if (penalty.weights[where] <= 0).any():
-            raise ValueError(
-                f"{name} needs a positive penalty on every parameter, but that of {kind} is 0; "
-                "1e-6 is positive"
-            )
 
 
 class _Planes:
@@ -269,12 +260,16 @@ class _Planes:
         offset = float(self.weights[planes] @ self.offsets[planes])
         shift = moments / self.penalty.weights
         self.theta = np.maximum(self.penalty.center - shift, self.lower)
-        # the minimum of penalty + offset + moments'theta: a lower bound whatever the weights
+        # the minimum of penalty + offset + moments'theta: a lower bound for any weights
         dual = self.penalty.value(self.theta) + offset + float(moments @ self.theta)
         if dual > self.dual:
             self.dual, self.best = dual, (moments, offset)
         self.idle = np.where(self.weights > 0, 0, self.idle + 1)
-        self._keep(~planes | (self.idle < _IDLE))
+        kept = ~planes | (self.idle < _IDLE)
+        if not kept.all():
+            for name in ("rows", "offsets", "owner", "weights", "idle"):
+                setattr(self, name, getattr(self, name)[kept])
+            self.gram = self.gram[np.ix_(kept, kept)]
 
     def certificate(self, theta: FloatArray, loss: float) -> dict[str, Any]:
         """Return how well a point and the convex combination of maximisers fit each other."""
@@ -288,11 +283,3 @@ class _Planes:
             "slack": loss - offset - float(moments @ theta),
             "planes": int(np.count_nonzero(self.owner != _corrective.FREE)),
         }
-
-    def _keep(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
-        """Drop all other planes."""
-        if chosen.all():
-            return
-        for name in ("rows", "offsets", "owner", "weights", "idle"):
-            setattr(self, name, getattr(self, name)[chosen])
-        self.gram = self.gram[np.ix_(chosen, chosen)]

@@ -1,7 +1,7 @@
 r"""Two Gaussian grey levels fitted to images, by what neighbouring pixels have in common.
 
 The grey levels of two neighbours are a mixture of four products of Gaussians: both pixels 0, both
-1, or one of each. Pairs tell overlapping levels apart that single pixels do not, because most
+1, or one of each. Pairs separate overlapping levels that single pixels do not, because most
 neighbours are alike. The likelihood of all pairs, as if they were independent, is maximised on a
 histogram of pairs.
 
@@ -22,8 +22,6 @@ from scipy.special import log_ndtr, ndtr
 
 from logsuper._base import ConvergenceWarning, FloatArray, beat
 from logsuper.channels import Gaussian
-
-__all__ = ["fit_grey_levels"]
 
 _BINS = 128
 # The narrowest level, as a share of the standard deviation of all pixels.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Any
 
 from logsuper._base import (
     ConvergenceWarning,
@@ -15,23 +14,19 @@ from logsuper._base import (
     check_choice,
     check_integer,
 )
-from logsuper.channels import AsymmetricFlips, Channel, Flips, Gaussian, Missing
-from logsuper.learning._em import expectation_maximization
-from logsuper.learning._engines import KeptNoise, derive_key
+from logsuper.learning._engines import FreshNoise, KeptNoise, derive_key
 from logsuper.learning._evidence import check_evidence
 from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._exact_engines import SHARED, WIDTH, Exact
 from logsuper.learning._examples import Examples
-from logsuper.learning._latent_descent import descend_evidence
+from logsuper.learning._latent_fits import Problem, descend_evidence, expectation_maximization
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
 from logsuper.learning._steps import half_a_unit
 
-__all__ = ["latent"]
-
-# Perturbations of the prior that all images share, as far as that many numbers of noise go.
+# Maximum number of perturbations of the prior that all images share, and of their noise values.
 _PRIOR, _NOISE = 400, 1 << 23
 
 
@@ -80,7 +75,7 @@ def latent(
         Whether the parameters of the channel are learned too. They then start from those of
         `examples.channel`: rather a rate too large, such as 0.3, than one too small.
     engine : {"logistic", "exact"}
-        What stands for A: the logistic bound, or exact inference where possible. On image
+        How A is computed: by the logistic bound, or by exact inference where possible. On image
         grids with a side of up to about 12 pixels, or 16 for a prior that all images share, that
         is exact. On larger ones A is bounded by strips, from above for the prior and from below
         for posteriors: an upper bound on the objective is minimised. Posteriors lose little by
@@ -146,7 +141,12 @@ def latent(
     channel = check_evidence(examples)
     if any(group.labels is not None for group in examples.groups):
         raise ValueError("labels were given; latent learns from observations alone, leave them out")
-    _check_channel(examples, learn)
+    refuse_certainty(examples)
+    if learn and (channel.levels[0] == channel.levels[1] or not channel.informative):
+        raise ValueError(
+            f"{channel!r} cannot be the start of learning the noise: observations must be evidence "
+            "for what they show, with flip rates below one half (0.3, say) or different means"
+        )
     tolerance = check_tol((1e-3 if stochastic else 1e-5) if tol is None else tol)
     most = check_integer(max_iter, "max_iter", 0, 2**31)
     count = check_integer(n_samples, "n_samples", 1, 2**31)
@@ -154,12 +154,7 @@ def latent(
     size = None if batch is None else check_integer(batch, "batch", 1, 2**31)
     theta = check_start(half_a_unit(examples) if start is None else start, examples.layout)
     key = as_key(seed)
-    options: dict[str, Any] = {
-        "learn_channel": learn,
-        "callback": callback,
-        "tol": tolerance,
-        "max_iter": most,
-    }
+    problem = Problem(penalty, theta, channel, learn, callback, tolerance, most)
     if exact:
         objectives = [_summed(examples, window, n_jobs)]
 
@@ -168,26 +163,17 @@ def latent(
             objectives.append(keep_references(objectives[0]))
             return objectives[1]
 
-        found = expectation_maximization(
-            objectives[0], penalty, theta, channel, steps=inner, fallback=anchor, **options
-        )
+        found = expectation_maximization(objectives[0], problem, inner, anchor)
         seen = examples.with_channel(found.channel)
         width = measure_width(dataclasses.replace(objectives[-1], examples=seen), found.theta)
         found = dataclasses.replace(found, details={**found.details, "width": width})
     else:
         objective = _perturbed(examples, count, n_prior_samples, key, n_jobs)
         if stochastic:
-            options |= {
-                "batch": size,
-                "n_samples": count,
-                "n_jobs": n_jobs,
-                "key": derive_key(key, 2),
-            }
-            found = descend_evidence(objective, penalty, theta, channel, **options)
+            fresh = FreshNoise(count, derive_key(key, 2), n_jobs)
+            found = descend_evidence(objective, problem, fresh, size)
         else:
-            found = expectation_maximization(
-                objective, penalty, theta, channel, steps=inner, **options
-            )
+            found = expectation_maximization(objective, problem, inner)
     _warn(found, most, tolerance)
     return found
 
@@ -241,24 +227,3 @@ def _perturbed(
         shared = max(samples, min(_PRIOR, _NOISE // max(1, examples.largest)))
     prior = KeptNoise(shared, derive_key(key, 0), n_jobs)
     return Objective(examples, prior, None, True, KeptNoise(samples, derive_key(key, 1), n_jobs))
-
-
-def _check_channel(examples: Examples, learn: bool) -> None:
-    """Refuse a channel that leaves no doubt, or from which no noise can be learned."""
-    refuse_certainty(examples)
-    channel: Channel | None = examples.channel
-    while isinstance(channel, Missing):
-        channel = channel.channel
-    if not learn:
-        return
-    if isinstance(channel, Flips):
-        told = bool((channel.rate < 0.5).all())
-    elif isinstance(channel, AsymmetricFlips):
-        told = bool((channel.on + channel.off < 1.0).all())
-    else:
-        told = not isinstance(channel, Gaussian) or channel.mean[0] != channel.mean[1]
-    if not told:
-        raise ValueError(
-            f"{channel!r} cannot be the start of learning the noise: observations must be evidence "
-            "for what they show, with flip rates below one half (0.3, say) or different means"
-        )

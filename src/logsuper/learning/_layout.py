@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 
 import numpy as np
 
 from logsuper._base import FloatArray
-
-__all__ = ["LARGEST", "Layout", "Parameters"]
 
 LARGEST = 1e70
 """Largest statistic or penalty: learners multiply a few of them, and sum over pixels and images."""
@@ -79,17 +78,10 @@ class Layout:
     @functools.cached_property
     def blocks(self) -> dict[str, slice]:
         """The place of each kind of parameter, empty ones too."""
-        sizes = {
-            "alpha": self.functions,
-            "modular": self.modular,
-            "beta": self.features,
-            "scale": int(self.scale),
-        }
-        ends = np.cumsum(list(sizes.values())).tolist()
-        return {
-            name: slice(end - size, end)
-            for (name, size), end in zip(sizes.items(), ends, strict=True)
-        }
+        sizes = (self.functions, self.modular, self.features, int(self.scale))
+        ends = itertools.pairwise(itertools.accumulate(sizes, initial=0))
+        names = ("alpha", "modular", "beta", "scale")
+        return {name: slice(*pair) for name, pair in zip(names, ends, strict=True)}
 
     @functools.cached_property
     def lower(self) -> FloatArray:
@@ -122,8 +114,7 @@ class Layout:
         self, alpha: float = 0.0, modular: float = 0.0, beta: float = 0.0, scale: float = 1.0
     ) -> FloatArray:
         """Return the vector with one number for all parameters of a kind."""
-        values = {"alpha": alpha, "modular": modular, "beta": beta, "scale": scale}
-        theta = np.empty(self.size)
-        for name, where in self.blocks.items():
-            theta[where] = values[name]
+        theta, values = np.empty(self.size), (alpha, modular, beta, scale)
+        for where, value in zip(self.blocks.values(), values, strict=True):
+            theta[where] = value
         return theta

@@ -14,8 +14,6 @@ from logsuper.channels import Channel
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Parameters
 
-__all__ = ["Callback", "Learned", "Pulse", "Record"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Record:

@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from importlib import import_module
 
-from logsuper.bounds import NotApplicable, TooLarge
 from logsuper.functions import SubmodularFunction
 from logsuper.learning._exact_engines import Exact
 from logsuper.learning._examples import Examples
@@ -17,8 +16,6 @@ from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Learned
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._resample import is_pairwise
-
-__all__ = ["LEARNERS", "Learner", "choose_exact", "choose_learner"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +89,7 @@ LEARNERS: dict[str, Learner] = {
             "max_margin", "._max_margin", partial=False, decode="map", alpha=1, modular=10, beta=1e3
         ),
         Learner("resample", "._resample", labels=False, pairwise=True),
-        # estimated statistics are noisy, and can leave the polytope of what a model can have
+        # estimated statistics are noisy, and can leave the polytope of those that a model can have
         Learner("moments", "._moments", labels=False, pairwise=True, alpha=10.0, modular=30.0),
         Learner("latent", "._latent", labels=False, latent=True, alpha=1.0),
     ]
@@ -146,8 +143,4 @@ def choose_exact(examples: Examples) -> Learner:
     >>> choose_exact(make_examples([ls.Cut(3, [(0, 1)])], labels=np.eye(3))).name
     'exact'
     """
-    try:
-        Exact().choose(examples.groups[0])
-    except (NotApplicable, TooLarge):
-        return LEARNERS["logistic"]
-    return LEARNERS["exact"]
+    return LEARNERS["exact" if Exact().applies(examples) else "logistic"]

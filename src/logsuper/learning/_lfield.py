@@ -28,8 +28,6 @@ from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import minimize
 from logsuper.solvers import min_norm_point
 
-__all__ = ["LField", "lfield"]
-
 
 class LField:
     """The L-field bound, by the min-norm points of the base polytopes.
@@ -122,14 +120,8 @@ def lfield(
     array([0., 0.])
     """
     check_problem(examples, penalty)
-    return minimize(
-        Objective.supervised(examples, LField(n_jobs)),
-        penalty,
-        start=start,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-    )
+    objective = Objective.supervised(examples, LField(n_jobs))
+    return minimize(objective, penalty, start=start, callback=callback, tol=tol, max_iter=max_iter)
 
 
 # ------------------------------------------------------------------------------------------ inside

@@ -1,4 +1,4 @@
-r"""Uneven light, found in what is left of the noise inside of regions.
+r"""Uneven light, found in the residual noise inside regions.
 
 A residual r is an observation inside of a region less the mean of its label, over the deviation of
 that. Under even light its mean is 0 at every place. Here its means over blocks of an image are
@@ -10,10 +10,10 @@ compared with a smooth surface for each label, a quadratic polynomial of the pla
 by the F statistic: what the surfaces explain of :math:`\sum_bn_b\bar r_b^2` per coefficient, over
 what they leave per spare block. Blocks, not pixels, are compared, so noise that is correlated over
 less than a block is not taken for light: it scatters the means about the surface as much. The share
-of the variance of residuals that the surfaces explain, less what chance does, is what matters.
+of the variance of residuals that the surfaces explain, less that expected by chance, decides.
 
 A surface in the residuals is light only if the image itself varies as much. Where a wide blur was
-subtracted from it, it does not, and what is left is the halo of the mask in that blur.
+subtracted from it, it does not, and the surface is the halo of the mask in that blur.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from logsuper._base import FloatArray
-
-__all__ = ["Extreme", "Light", "Place", "find_light"]
 
 # Share of the variance of residuals, and chance, at which a surface is light; least deviation of
 # the image's own surface, in that of the residuals: halos of masks reach .8 of it, light is at 1.
@@ -117,18 +115,13 @@ def find_light(
     parts: dict[int, list[_Blocks]] = {}
     for r, x, place in examples:
         parts.setdefault(place.image, []).append(_average(r, x, place))
-    images = {image: _join(several) for image, several in parts.items()}
-    surfaces = {
-        image: tuple(_fit(blocks, blocks.mean, blocks.label == value) for value in (0, 1))
-        for image, blocks in images.items()
-    }
-    heights = {image: _heights(surfaces[image], blocks) for image, blocks in images.items()}
-    share = _share(images, surfaces, heights, mean, deviation)
+    images = {image: _fit_labels(_join(several)) for image, several in parts.items()}
+    share = _share(list(images.values()), mean, deviation)
     if not share:
         return None
-    left = [_without(r, x, place, surfaces[place.image]) for r, x, place in examples]
+    left = [_without(r, x, place, images[place.image].surfaces) for r, x, place in examples]
     shapes = {place.image: place.shape for place in places}
-    low, high = (_extreme(sign, images, heights, shapes) for sign in (-1.0, 1.0))
+    low, high = (_extreme(sign, images, shapes) for sign in (-1.0, 1.0))
     return Light(share, low, high, left)
 
 
@@ -144,8 +137,12 @@ class _Blocks(NamedTuple):
     mean: FloatArray
 
 
-_Surfaces = tuple[FloatArray, ...]
-"""Coefficients of the surface of each label."""
+class _Fitted(NamedTuple):
+    """The blocks of an image, the surface of each label, and its height at the blocks."""
+
+    blocks: _Blocks
+    surfaces: tuple[FloatArray, ...]
+    height: FloatArray
 
 
 def _average(r: FloatArray, x: NDArray[Any], place: Place) -> _Blocks:
@@ -204,23 +201,20 @@ def _height(surface: FloatArray, place: FloatArray) -> FloatArray:
     return np.asarray(_terms(place)[:, : surface.size] @ surface)
 
 
-def _heights(surfaces: _Surfaces, blocks: _Blocks) -> FloatArray:
+def _fit_labels(blocks: _Blocks) -> _Fitted:
+    """Return the surface of the residuals of each label."""
+    surfaces = tuple(_fit(blocks, blocks.mean, blocks.label == value) for value in (0, 1))
     zero, one = (_height(surface, blocks.place) for surface in surfaces)
-    return np.where(blocks.label == 1, one, zero)
+    return _Fitted(blocks, surfaces, np.where(blocks.label == 1, one, zero))
 
 
-def _share(
-    images: dict[int, _Blocks],
-    surfaces: dict[int, _Surfaces],
-    heights: dict[int, FloatArray],
-    mean: FloatArray,
-    deviation: FloatArray,
-) -> float:
+def _share(images: list[_Fitted], mean: FloatArray, deviation: FloatArray) -> float:
     """Return the share of the variance of residuals that is light."""
-    every, height = _join(list(images.values())), np.concatenate(list(heights.values()))
+    every = _join([image.blocks for image in images])
+    height = np.concatenate([image.height for image in images])
     count, pixels = every.pixels, float(every.pixels.sum())
-    used = sum(surface.size for both in surfaces.values() for surface in both)
-    # the mean of each label was taken off before
+    used = sum(surface.size for image in images for surface in image.surfaces)
+    # the mean of each label was subtracted before
     free, spare = used - len(np.unique(every.label)), len(count) - used
     if free < 1 or spare < 1:
         return 0.0
@@ -230,24 +224,20 @@ def _share(
     chance = fdtrc(free, spare, explained / free / scatter) if scatter > 0.0 else 0.0
     if share <= _SHARE or chance >= _CHANCE:
         return 0.0
-    # the surface of each image itself, whatever the labels
-    grey = {
-        image: mean[blocks.label] + deviation[blocks.label] * blocks.mean
-        for image, blocks in images.items()
-    }
-    own = np.concatenate(
-        [
-            _height(_fit(blocks, grey[image], np.full(len(grey[image]), True)), blocks.place)
-            for image, blocks in images.items()
-        ]
-    )
+    # the surface of the grey levels of each image, without regard to labels
+    surfaces = []
+    for blocks, _, _ in images:
+        grey = mean[blocks.label] + deviation[blocks.label] * blocks.mean
+        surfaces.append(_height(_fit(blocks, grey, np.full(len(grey), True)), blocks.place))
+    own = np.concatenate(surfaces)
     varies = float(count @ (own - count @ own / pixels) ** 2)
-    return (
-        share if varies > _OWN**2 * float(count @ (deviation[every.label] * height) ** 2) else 0.0
-    )
+    least = _OWN**2 * float(count @ (deviation[every.label] * height) ** 2)
+    return share if varies > least else 0.0
 
 
-def _without(r: FloatArray, x: NDArray[Any], place: Place, surfaces: _Surfaces) -> FloatArray:
+def _without(
+    r: FloatArray, x: NDArray[Any], place: Place, surfaces: tuple[FloatArray, ...]
+) -> FloatArray:
     """Return residuals less the surface of their label."""
     left, where = r.copy(), _positions(r.shape, place)
     for value, surface in enumerate(surfaces):
@@ -257,13 +247,11 @@ def _without(r: FloatArray, x: NDArray[Any], place: Place, surfaces: _Surfaces) 
 
 
 def _extreme(
-    sign: float,
-    images: dict[int, _Blocks],
-    heights: dict[int, FloatArray],
-    shapes: dict[int, tuple[int, ...]],
+    sign: float, images: dict[int, _Fitted], shapes: dict[int, tuple[int, ...]]
 ) -> Extreme:
     """Return the lowest block for sign -1, the highest for 1."""
-    image = max(heights, key=lambda k: float((sign * heights[k]).max(initial=-np.inf)))
-    row = int(np.argmax(sign * heights[image]))
-    at = (images[image].place[row] + 1.0) / 2.0 * (np.array(shapes[image]) - 1)
-    return Extreme(float(heights[image][row]), image, tuple(np.rint(at).astype(int).tolist()))
+    image = max(images, key=lambda k: float((sign * images[k].height).max(initial=-np.inf)))
+    blocks, _, height = images[image]
+    row = int(np.argmax(sign * height))
+    at = (blocks.place[row] + 1.0) / 2.0 * (np.array(shapes[image]) - 1)
+    return Extreme(float(height[row]), image, tuple(np.rint(at).astype(int).tolist()))

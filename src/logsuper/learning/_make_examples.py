@@ -21,6 +21,7 @@ from logsuper._base import (
     check_integer,
     entry,
     first_index,
+    refuse,
 )
 from logsuper.channels import Channel
 from logsuper.functions import SubmodularFunction
@@ -28,8 +29,6 @@ from logsuper.learning._examples import UNKNOWN, Codes, Examples, Group, refuse_
 from logsuper.learning._features import Context, Dense, Features
 from logsuper.learning._layout import Layout
 from logsuper.solvers import Prepared, prepare
-
-__all__ = ["as_codes", "as_images", "make_examples", "with_inputs"]
 
 Functions = Sequence[SubmodularFunction]
 
@@ -59,7 +58,7 @@ def make_examples(
     observed : array-like (N, ...) or list of arrays, optional
         What was observed of each x, NaN or masked where nothing was.
     channel : Channel, optional
-        How `observed` came about.
+        The model of `observed`.
     modular : {"pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none.
     features : array-like (N, ..., p) or list of arrays, optional
@@ -91,7 +90,7 @@ def make_examples(
         raise ValueError("labels, observed and features are all missing; give at least one")
     check_choice(modular, "modular", MODULAR)
     if observed is not None and channel is None:
-        raise ValueError("observed needs a channel that says how it came about")
+        raise ValueError("observed needs a channel, the model of its noise")
     if channel is not None and not isinstance(channel, Channel):
         raise TypeError(
             f"channel must be a channel, such as Flips(0.1), got a {type(channel).__name__}"
@@ -104,17 +103,17 @@ def make_examples(
     radius = check_integer(context, "context", 0, 64)
     x = None if labels is None else as_images(labels, "labels")
     z = None if observed is None else as_images(observed, "observed")
-    phi = None if features is None else _per_image(features, "features")
-    shapes = _shapes(x, z, phi)
+    if x is not None and z is not None:
+        check_alike(x, "labels", z, "observed")
+    images = z if x is None else x
+    phi = _per_image(features, "features", None if images is None else len(images))
+    shapes = _shapes(phi) if images is None else [image.shape for image in images]
     if modular == "pixel" and len(set(shapes)) > 1:
         raise ValueError(
             f"modular='pixel' needs images of one shape, but image 0 has {shapes[0]} and another "
             f"{next(s for s in shapes if s != shapes[0])}; use modular='shared'"
         )
-    factors = None if edge_weights is None else _per_image(edge_weights, "edge_weights")
-    for rows, name in ((phi, "features"), (factors, "edge_weights")):
-        if rows is not None and len(rows) != len(shapes):
-            raise ValueError(f"{name} is for {len(rows)} images, but there are {len(shapes)}")
+    factors = _per_image(edge_weights, "edge_weights", len(shapes))
     groups = []
     for shape in dict.fromkeys(shapes):
         index = np.flatnonzero([s == shape for s in shapes])
@@ -125,17 +124,11 @@ def make_examples(
             raise ValueError(
                 f"functions have n = {prepared.n}, but images of {shape} have {n} pixels"
             )
-        groups.append(
-            Group(
-                shape,
-                prepared,
-                index,
-                None if x is None else _label_codes(x, index),
-                None if z is None else _observed_codes(z, index, n),
-                _features(phi, index, shape, radius),
-                None if factors is None else _edge_factors(factors, index, prepared),
-            )
-        )
+        known = None if x is None else _label_codes(x, index)
+        seen = None if z is None else _observed_codes(z, index, n)
+        own = None if factors is None else _edge_factors(factors, index, prepared)
+        made = _features(phi, index, shape, radius)
+        groups.append(Group(shape, prepared, index, known, seen, made, own))
     counts = {len(group.prepared.functions) for group in groups}
     if len(counts) > 1:
         raise ValueError(f"functions returns {sorted(counts)} functions for different shapes")
@@ -152,13 +145,8 @@ def with_inputs(examples: Examples, features: Any = None, edge_weights: Any = No
 
     Both are given as to `make_examples`, and checked in the same way.
     """
-    phi, factors = (
-        None if given is None else _per_image(given, name)
-        for given, name in ((features, "features"), (edge_weights, "edge_weights"))
-    )
-    for rows, name in ((phi, "features"), (factors, "edge_weights")):
-        if rows is not None and len(rows) != examples.count:
-            raise ValueError(f"{name} is for {len(rows)} images, but there are {examples.count}")
+    phi = _per_image(features, "features", examples.count)
+    factors = _per_image(edge_weights, "edge_weights", examples.count)
     groups = []
     for group in examples.groups:
         if phi is not None:
@@ -208,19 +196,17 @@ def as_images(images: Any, name: str) -> list[NDArray[Any]]:
     return result
 
 
-def _shapes(
-    x: list[NDArray[Any]] | None, z: list[NDArray[Any]] | None, phi: list[FloatArray] | None
-) -> list[tuple[int, ...]]:
-    if x is not None and z is not None:
-        if len(x) != len(z):
-            raise ValueError(f"labels has {len(x)} images, observed {len(z)}")
-        for i, (a, b) in enumerate(zip(x, z, strict=True)):
-            if a.shape != b.shape:
-                raise ValueError(f"labels[{i}] has shape {a.shape}, observed[{i}] {b.shape}")
-    images = z if x is None else x
-    if images is not None:
-        return [image.shape for image in images]
-    assert phi is not None
+def check_alike(a: list[NDArray[Any]], name: str, b: list[NDArray[Any]], other: str) -> None:
+    """Refuse two lists of images that differ in length, or in the shape of an image."""
+    if len(a) != len(b):
+        raise ValueError(f"{name} has {len(a)} images, {other} {len(b)}")
+    for i, (x, y) in enumerate(zip(a, b, strict=True)):
+        if x.shape != y.shape:
+            raise ValueError(f"{name}[{i}] has shape {x.shape}, {other}[{i}] {y.shape}")
+
+
+def _shapes(phi: list[FloatArray] | None) -> list[tuple[int, ...]]:
+    """Return the shapes of images that are given by their features alone."""
     if not phi:
         raise ValueError("features is empty; give at least one image")
     for i, rows in enumerate(phi):
@@ -287,18 +273,18 @@ def _edge_factors(given: list[FloatArray], index: IntArray, prepared: Prepared) 
                 f"edge_weights[{i}] has shape {given[i].shape}, but the functions on this image "
                 + (f"have {edges} edges: give {legal[0]} or {legal[1]}" if edges else "have none")
             )
-        if (given[i] < 0).any():
-            at = first_index(given[i] < 0)
-            raise ValueError(
-                f"{entry(f'edge_weights[{i}]', at)} = {given[i][at]:g}: a negative weight is "
-                "repulsive, not submodular"
-            )
+        why = "a negative weight is repulsive, not submodular"
+        refuse(given[i] < 0, given[i], f"edge_weights[{i}]", why)
     return _stack([given[i] for i in index], "edge_weights")
 
 
-def _per_image(values: Any, name: str) -> list[FloatArray]:
-    """Return finite arrays, one per image."""
+def _per_image(values: Any, name: str, count: int | None) -> list[FloatArray] | None:
+    """Return finite arrays, one for each of `count` images if that is known; None stays None."""
+    if values is None:
+        return None
     rows = as_list(values, name, "an array or a list with one entry per image")
+    if count is not None and len(rows) != count:
+        raise ValueError(f"{name} is for {len(rows)} images, but there are {count}")
     found = [as_float(row, f"{name}[{i}]") for i, row in enumerate(rows)]
     for i, row in enumerate(found):
         refuse_large(row, f"{name}[{i}]")

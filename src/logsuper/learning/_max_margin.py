@@ -24,8 +24,6 @@ from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
 
-__all__ = ["max_margin"]
-
 
 def max_margin(
     examples: Examples,
@@ -134,7 +132,7 @@ class _Augmented:
 
 
 class _Margin(Objective):
-    """The mean loss of examples, each with labels of its own in its maximisation."""
+    """The mean loss of examples; each maximisation depends on the labels of its example."""
 
     @property
     def alike(self) -> bool:

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from logsuper._base import FloatArray, IntArray, beat
 from logsuper.learning._examples import UNKNOWN, Codes
 
-__all__ = ["Neighbourhood", "choose", "count", "variance"]
-
 # Most pairs of a neighbourhood: 162 classes.
 _PAIRS = 4
-# How many times as many pixels must fit before a smaller neighbourhood is used: a line tells thin
-# places from noise much worse than the others.
+# How many times as many pixels must fit before a smaller neighbourhood is used: a line separates
+# thin places from noise much worse than the others.
 _TIMES = {"cross": 2, "chain": 8}
-# Pixels that are looked at at once, and of which at most so many pieces tell a variance.
+# Pixels per piece, and the maximum number of pieces that a variance is estimated from.
 _PIECE = 1 << 17
 _PIECES = 2
 
@@ -31,7 +29,7 @@ Offset = tuple[int, ...]
 
 
 class Neighbourhood(NamedTuple):
-    """Which neighbours are looked at.
+    """The neighbours that classify a pixel.
 
     Attributes
     ----------
@@ -62,7 +60,7 @@ def choose(images: Codes) -> Neighbourhood | None:
     long = [axis for axis, size in enumerate(shape) if size > 2]
     axes = sorted(sorted(long, key=lambda axis: -shape[axis])[:_PAIRS])
     units = [tuple(int(a == axis) for a in range(len(shape))) for axis in axes]
-    # from the one that tells most of a pixel to the one that fits in most often
+    # from the most informative neighbourhood to the one that fits in most often
     fitting = []
     if len(units) == 2:
         down, right = (np.array(unit) for unit in units)
@@ -118,8 +116,7 @@ def variance(images: Codes, around: Neighbourhood, scores: FloatArray) -> FloatA
 
 
 def _products(first: NDArray[np.float32], second: NDArray[np.float32]) -> FloatArray:
-    rows = (fields.reshape(len(fields), -1) for fields in (first, second))
-    left, right = rows
+    left, right = (fields.reshape(len(fields), -1) for fields in (first, second))
     return (left @ right.T).astype(np.float64)
 
 
@@ -151,22 +148,19 @@ def _pieces(images: Codes, around: Neighbourhood) -> Iterator[Codes]:
 
 def _encode(images: Codes, around: Neighbourhood) -> NDArray[np.uint8]:
     """Return the class of each pixel inside, or the number of classes where one is missing."""
-    reach = around.reach
-    inner = tuple(slice(r, size - r) for r, size in zip(reach, images.shape[1:], strict=True))
-    center = images[:, *inner]
-    codes = center.copy()
-    seen: Any = center != UNKNOWN
+    sizes = list(zip(around.reach, images.shape[1:], strict=True))
+
+    def shifted(*offset: int) -> Codes:
+        steps = zip(sizes, offset, strict=True)
+        return images[:, *(slice(r + step, size - r + step) for (r, size), step in steps)]
+
+    codes = shifted(*[0] * len(sizes)).copy()
+    seen: Any = codes != UNKNOWN
     for pair in around.pairs:
-        sides = []
-        for sign in (1, -1):
-            part = tuple(
-                slice(r + sign * step, size - r + sign * step)
-                for r, step, size in zip(reach, pair, images.shape[1:], strict=True)
-            )
-            sides.append(images[:, *part])
+        ahead, behind = shifted(*pair), shifted(*(-step for step in pair))
         codes *= 3
-        codes += sides[0]
-        codes += sides[1]
-        seen &= (sides[0] != UNKNOWN) & (sides[1] != UNKNOWN)
+        codes += ahead
+        codes += behind
+        seen &= (ahead != UNKNOWN) & (behind != UNKNOWN)
     codes[~seen] = around.classes
     return codes

@@ -29,8 +29,6 @@ from logsuper.learning._engines import Batch, Engine, FixedNoise, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
 from logsuper.learning._features import Context
 
-__all__ = ["Loss", "Objective", "Term", "refuse_certainty", "refuse_context"]
-
 Targets = Callable[[Group, IntArray], Moments]
 
 
@@ -95,13 +93,13 @@ class Objective:
     ----------
     examples : Examples
     engine : Engine
-        What stands for the log-partition function of the free side.
+        Computes the log-partition function of the free side.
     targets : callable, optional
         Moments of the held side, for `supervised` and `moments`; else an engine gives them.
     latent : bool
         Whether observations are what is known, rather than what is conditioned on.
     posterior : Engine, optional
-        What stands for the log-partition function of the held side; by default `engine`.
+        Computes the log-partition function of the held side; by default `engine`.
 
     Examples
     --------
@@ -148,7 +146,7 @@ class Objective:
 
     @property
     def together(self) -> bool:
-        """Whether one evaluation per shape serves all examples: no side has one of its own."""
+        """Whether one evaluation per shape serves all examples, on both sides."""
         return self.alike and self.convex
 
     def loss(self, theta: FloatArray, index: IntArray | None = None, step: int = 0) -> Loss:
@@ -188,7 +186,7 @@ class Objective:
         found = np.empty(self.examples.count)
         for group, rows in self._pieces(side):
             batch, constant = self.pose(theta, group, rows, side, channel)
-            draws = self._engine(side).evaluate(batch).values
+            draws = self.engine_of(side).evaluate(batch).values
             found[group.index[rows]] = draws.mean(axis=1) + constant
         return found
 
@@ -227,14 +225,15 @@ class Objective:
             fields = np.where(x == 1, np.inf, np.where(x == 0, -np.inf, fields))
         return batch._replace(fields=fields), constant
 
-    def _engine(self, side: Side) -> Engine:
+    def engine_of(self, side: Side) -> Engine:
+        """Return the engine of one side."""
         return self.engine if side == "free" or self.posterior is None else self.posterior
 
     def _pieces(self, side: Side) -> Iterator[tuple[Group, IntArray]]:
-        """Split all examples, unless one model stands for them, such that they fit into memory."""
+        """Split all examples into pieces that fit into memory, unless they share one model."""
         if side == "free" and self.alike:
             return self.examples.parts()
-        engine = self._engine(side)
+        engine = self.engine_of(side)
         return self.examples.pieces(engine.n_samples if isinstance(engine, FixedNoise) else 1)
 
     def _total(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> Term:
@@ -269,14 +268,14 @@ class Objective:
             value = float(phi @ theta) + (0.0 if examples.layout.scale else level)
             return Term(value, phi, 0.0, 0, counts)
         batch, constant = self.pose(theta, group, rows, side, channel)
-        draws, stats, mean = self._engine(side).evaluate(batch, step)
+        draws, stats, mean = self.engine_of(side).evaluate(batch, step)
         agreement = np.zeros(len(mean))
         if examples.layout.scale:
             agreement = examples.agreement(group, batch.rows, mean)
         moments = Moments(stats, mean, agreement)
         phi = examples.mean_statistics(group, batch.rows, moments)
         if self.latent and side == "free":
-            phi[examples.layout.blocks["scale"]] = 0.0  # a prior does not know of observations
+            phi[examples.layout.blocks["scale"]] = 0.0  # a prior does not depend on observations
         if isinstance(constant, float):
             value = float(draws.mean()) + constant
         else:
@@ -311,7 +310,7 @@ class Objective:
 def refuse_context(examples: Examples) -> None:
     """Raise for features that only a model of labels given observations can have."""
     if any(isinstance(group.features, Context) for group in examples.groups):
-        raise ValueError("context describes observations, which the prior does not know of")
+        raise ValueError("context describes observations, on which the prior cannot depend")
 
 
 def _label_targets(examples: Examples) -> Targets:

@@ -1,7 +1,7 @@
 r"""Means of pixels, edges and pairs of pixels over the examples that show them.
 
 With entries missing at random, they are estimated as if nothing were: the mean over examples of a
-product has no bias where each factor was observed, whatever the pattern of what was not.
+product has no bias where each factor was observed, for any pattern of missing pixels.
 """
 
 from __future__ import annotations
@@ -16,16 +16,6 @@ from logsuper.functions import Cut
 from logsuper.learning._examples import Examples, Group, in_pieces
 from logsuper.learning._features import Context
 from logsuper.structures import Structure
-
-__all__ = [
-    "apart_of",
-    "cuts_of",
-    "estimate",
-    "mean_context",
-    "mean_edges",
-    "mean_pixels",
-    "weighted_cuts",
-]
 
 # Neighbours whose sums are held at a time, for a piece of pixels.
 _NEIGHBOURS = 4
@@ -57,7 +47,7 @@ def mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray],
         group.count / np.maximum(seen, 1.0) for group, (_, seen) in zip(groups, sums, strict=True)
     ]
     if examples.layout.modular > 1:
-        weights[0][sums[0][1] == 0] = 0.0  # a field of its own, which no other pixel makes up for
+        weights[0][sums[0][1] == 0] = 0.0  # its own field, which no other pixel informs
     else:
         # pixels and whole groups that were never seen leave their share to the others
         share = sizes.sum() / max(sizes[every > 0].sum(), 1)

@@ -23,8 +23,6 @@ from logsuper.learning._objective import Loss, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import Function, minimize
 
-__all__ = ["PseudoLikelihood", "pseudo"]
-
 # Maximum number of gains (elements times functions) that are kept; beyond, they are recomputed.
 _KEPT = 1 << 25
 
@@ -44,15 +42,14 @@ class PseudoLikelihood:
             )
         refuse_certainty(self.examples, labels=True)
 
-    def loss(self, theta: FloatArray, index: IntArray | None = None) -> Loss:
-        """Return the mean loss of some examples, all by default, and its gradient."""
-        examples = self.examples
-        count = examples.count if index is None else len(index)
+    def loss(self, theta: FloatArray) -> Loss:
+        """Return the mean loss of all examples, and its gradient."""
+        examples, count = self.examples, self.examples.count
         alpha = theta[examples.layout.blocks["alpha"]]
         value, gradient = 0.0, np.zeros(examples.layout.size)
-        for group, rows in examples.pieces(index=index):
+        for group, rows in examples.pieces():
             assert group.labels is not None
-            gains = self._gain(group, rows, keep=index is None)
+            gains = self._gain(group, rows)
             sign = 2.0 * group.labels[rows] - 1.0
             # g = sum_k alpha_k g_k - u
             margin = sign * (np.tensordot(alpha, gains, 1) - examples.fields(theta, group, rows))
@@ -64,13 +61,13 @@ class PseudoLikelihood:
             gradient += examples.statistics(group, rows, moments).sum(axis=0) / count
         return Loss(value, 0.0, gradient, 0)
 
-    def _gain(self, group: Group, rows: IntArray, keep: bool) -> FloatArray:
-        """Return the gains of each function at the labels, (K, B, n)."""
+    def _gain(self, group: Group, rows: IntArray) -> FloatArray:
+        """Return the gains of each function at the labels, (K, B, n); kept if they are few."""
         key = group, int(rows[0])
-        if keep and key in self._gains:
+        if key in self._gains:
             return self._gains[key]
         gains = self._find_gains(group, rows)
-        if keep and sum(kept.size for kept in self._gains.values()) + gains.size <= _KEPT:
+        if sum(kept.size for kept in self._gains.values()) + gains.size <= _KEPT:
             self._gains[key] = gains
         return gains
 
@@ -129,11 +126,5 @@ def pseudo(
     array([0.6, 0.4])
     """
     check_problem(examples, penalty)
-    return minimize(
-        Function(examples, PseudoLikelihood(examples).loss),
-        penalty,
-        start=start,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-    )
+    objective = Function(examples, PseudoLikelihood(examples).loss)
+    return minimize(objective, penalty, start=start, callback=callback, tol=tol, max_iter=max_iter)

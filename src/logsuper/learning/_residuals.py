@@ -1,4 +1,4 @@
-r"""Tests of what is left of the noise inside of regions: is it independent, of two levels.
+r"""Tests of the residual noise inside regions: is it independent, with two grey levels.
 
 Well inside a region of one label, where little is in doubt, an observation less the mean of its
 label, over the deviation of that, is a residual r with mean 0 and variance 1. Given the clean
@@ -6,8 +6,8 @@ image, observations are taken to be independent: the correlation of residuals at
 
 .. math:: \rho(d)=\sum_ir_ir_{i+d}\Big/\sum_ir_i^2,
 
-is then 0 up to chance. If it is not, what is wrong shows in how far it reaches. That of
-neighbours is split into three parts, :math:`\rho(1)=\text{light}+\text{far}+\text{near}`:
+is then 0 up to chance. If it is not, its range shows the cause. The correlation of neighbours is
+split into three parts, :math:`\rho(1)=\text{light}+\text{far}+\text{near}`:
 
 - light: the share of the variance that a smooth surface explains (`_light`);
 - far: :math:`\rho(4)` of what is then left, along the axis where it is least. Patches of one label
@@ -30,14 +30,12 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, minimum_filter
 from scipy.special import ndtr, ndtri
 
-from logsuper._base import FloatArray, beat, entry, first_index
+from logsuper._base import FloatArray, beat, refuse
 from logsuper.learning._light import Extreme, Place, find_light
-from logsuper.learning._make_examples import as_images
+from logsuper.learning._make_examples import as_images, check_alike
 
-__all__ = ["Residuals", "examine_residuals", "neighbour_correlation"]
-
-# What matters of a correlation: near and far, beyond so many standard errors. A wide blur that was
-# subtracted leaves halos of masks, up to .12 far.
+# Correlations, near and far, that matter, beyond this number of standard errors. A wide blur that
+# was subtracted leaves halos of masks, up to .12 far.
 _NEAR, _PATCHES, _SIGMAS = 0.1, 0.13, 3.0
 # A mask that light or patches misled leaves some of the other parts: reported above this share.
 _SECOND = 0.3
@@ -51,7 +49,7 @@ _FAR = 4
 
 @dataclasses.dataclass(frozen=True)
 class Residuals:
-    """What residuals inside of regions show.
+    """Properties of the residuals inside regions.
 
     Attributes
     ----------
@@ -89,17 +87,17 @@ class Residuals:
 def examine_residuals(
     observed: Any, cleaned: Any, places: Sequence[Place] | None = None
 ) -> Residuals:
-    """Test whether what is left of the noise depends on place or neighbours, and is Gaussian.
+    """Test whether the residual noise depends on place or neighbours, and is Gaussian.
 
     Parameters
     ----------
     observed : array-like (N, ...) or list of arrays
-        Images, or windows of images; NaN where nothing was observed. Only grey levels are asked for
-        light and for a Gaussian, not what is all 0 and 1.
+        Images, or windows of images; NaN where nothing was observed. Binary images are not tested
+        for light or for a Gaussian distribution.
     cleaned : the same, of 0 and 1
-        Clean images, or good guesses at them.
+        Clean images, or good estimates of them.
     places : sequence of Place, optional
-        Where windows are from. By default each is an image of its own.
+        Where windows are from. By default each is a whole image.
 
     Returns
     -------
@@ -151,7 +149,7 @@ def neighbour_correlation(observed: Any, cleaned: Any) -> tuple[float, float]:
     observed : array-like (N, ...) or list of arrays
         NaN where nothing was observed.
     cleaned : the same, of 0 and 1
-        Clean images, or good guesses at them.
+        Clean images, or good estimates of them.
 
     Returns
     -------
@@ -178,24 +176,16 @@ def neighbour_correlation(observed: Any, cleaned: Any) -> tuple[float, float]:
 def _check(observed: Any, cleaned: Any) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
     """Return images and masks that belong together."""
     z, x = as_images(observed, "observed"), as_images(cleaned, "cleaned")
-    if len(z) != len(x):
-        raise ValueError(f"observed has {len(z)} images, cleaned {len(x)}")
+    check_alike(z, "observed", x, "cleaned")
     for i, (image, mask) in enumerate(zip(z, x, strict=True)):
         beat()
-        if image.shape != mask.shape or not image.ndim:
-            raise ValueError(
-                f"observed[{i}] has shape {image.shape}, cleaned[{i}] {mask.shape}; both must be "
-                "images of one shape"
-            )
+        if not image.ndim:
+            raise ValueError(f"observed[{i}] is a number, not an image")
         if image.ndim != z[0].ndim:
             raise ValueError(f"observed[{i}] has {image.ndim} axes, observed[0] {z[0].ndim}")
         large = np.abs(image.astype(np.float64)) > _LARGEST
-        if large.any():
-            at = first_index(large)
-            raise ValueError(
-                f"{entry(f'observed[{i}]', at)} = {image[at]:g} is infinite, or so large that its "
-                "square is; NaN means missing"
-            )
+        why = "infinite, or so large that its square is; NaN means missing"
+        refuse(large, image, f"observed[{i}]", why)
         if not ((mask == 0) | (mask == 1)).all():
             raise ValueError(f"cleaned[{i}] has an entry that is neither 0 nor 1")
     return z, [mask.astype(np.uint8) for mask in x]
@@ -250,7 +240,7 @@ def _distance(residuals: list[FloatArray], cleaned: Sequence[NDArray[Any]], valu
     lower, middle, upper = np.quantile(r, [0.25, 0.5, 0.75])
     if not upper > lower:
         return 0.0
-    # a grey level stands for an interval: half of those at it lie below
+    # a grey level represents an interval: half of the pixels at it lie below
     below = (np.cumsum(counts) - 0.5 * counts) / r.size
     expected = ndtr((levels - middle) / (upper - lower) * 2.0 * ndtri(0.75))
     return float(np.abs(below - expected)[1:-1].max())

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray, Seed, as_generator, as_key
-from logsuper.functions import Modular, SubmodularFunction
+from logsuper._base import as_key
+from logsuper.functions import Modular
 from logsuper.learning._decoding import make_function
-from logsuper.learning._descent import descend
 from logsuper.learning._engines import Batch, FixedNoise, Partition, Side, noise_key
 from logsuper.learning._examples import Examples, Group
-from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty
 from logsuper.sampling import NotCoalesced, sample, sample_fields
 from logsuper.structures import pairwise_of
-
-__all__ = ["Samples", "fit_samples"]
 
 # No sum of weights and noise gets the better of a field of this size, which fixes an element.
 _FIXING = 1e12
@@ -40,7 +33,7 @@ class Samples:
     Boltzmann machines using approximations to the likelihood gradient", ICML 2008).
 
     Samples know no log-partition function: the values are those of :math:`-f` at the samples, less
-    than log Z by the entropy on average. They are no loss, and no fit should be judged by them.
+    than log Z by the entropy on average. They are not a loss: do not judge a fit by them.
 
     Parameters
     ----------
@@ -63,61 +56,50 @@ class Samples:
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Draw samples of each example and average their statistics."""
         group, rows, alpha, fields, side = batch
-        theta = np.clip(fields, -_FIXING, _FIXING)
         rng = np.random.default_rng(noise_key(self.key, side, step))
-        x = self._draw(group, rows, alpha, theta, rng, side)
-        flat = x.reshape(-1, group.prepared.n)
-        factors = group.factors(rows)
-        if factors is not None:
-            factors = np.repeat(factors, self.draws, axis=0)
-        # with every element fixed, maximising only evaluates
-        point = np.where(flat == 1, np.inf, -np.inf)
-        _, _, stats = group.prepared.maximize(point, alpha, edge_weights=factors)
-        stats = stats.reshape(len(rows), self.draws, -1)
+        x = self._draw(batch._replace(fields=np.clip(fields, -_FIXING, _FIXING)), rng)
+        points = x.reshape(-1, group.prepared.n)
+        stats = group.evaluate(points, rows, self.draws).reshape(len(rows), self.draws, -1)
         finite = np.where(np.isinf(fields), 0.0, fields)
         values = np.einsum("bsd,bd->bs", x, finite) - stats @ alpha
         return Partition(values, stats.mean(axis=1), x.mean(axis=1))
 
-    def _draw(
-        self,
-        group: Group,
-        rows: IntArray,
-        alpha: FloatArray,
-        theta: FloatArray,
-        rng: np.random.Generator,
-        side: Side,
-    ) -> NDArray[np.uint8]:
+    def _draw(self, batch: Batch, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Return samples of each example, (B, draws, n)."""
+        group, rows, alpha, fields, side = batch
         if (group, side) not in self._slow:
             try:
-                return self._couple(group, rows, alpha, theta, rng)
+                return self._couple(batch, rng)
             except NotCoalesced:
                 if any(pairwise_of(f) is None for f in group.prepared.functions):
                     raise
                 self._slow.add((group, side))
-        return np.stack(
-            [
-                self._walk(make_function(group, row, alpha), field, (group, side, row), rng)
-                for row, field in zip(rows.tolist(), theta, strict=True)
-            ]
-        )
+        drawn = []
+        for row, field in zip(rows.tolist(), fields, strict=True):
+            before = self._chains.get((group, side, row))
+            after = sample(
+                make_function(group, row, alpha) - Modular(field),
+                self.draws,
+                "swendsen_wang",
+                seed=rng,
+                n_jobs=self.n_jobs,
+                burn_in=_BURN_IN if before is None else _STEPS,
+                start=before,
+            )
+            self._chains[group, side, row] = after
+            drawn.append(after)
+        return np.stack(drawn)
 
-    def _couple(
-        self,
-        group: Group,
-        rows: IntArray,
-        alpha: FloatArray,
-        theta: FloatArray,
-        rng: np.random.Generator,
-    ) -> NDArray[np.uint8]:
+    def _couple(self, batch: Batch, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Return exact samples; all examples at once unless their edges differ."""
+        group, rows, alpha, fields, _ = batch
         parts = [slice(None)]
         if group.edge_weights is not None:
             parts = [slice(i, i + 1) for i in range(len(rows))]
         drawn = [
             sample_fields(
                 make_function(group, int(rows[part][0]), alpha),
-                np.repeat(theta[part], self.draws, axis=0),
+                np.repeat(fields[part], self.draws, axis=0),
                 seed=rng,
                 n_jobs=self.n_jobs,
                 max_iter=self.max_iter,
@@ -126,56 +108,18 @@ class Samples:
         ]
         return np.concatenate(drawn).reshape(len(rows), self.draws, -1)
 
-    def _walk(
-        self,
-        f: SubmodularFunction,
-        field: FloatArray,
-        key: tuple[Group, Side, int],
-        rng: np.random.Generator,
-    ) -> NDArray[np.uint8]:
-        """Return the states of the chains of an example after some more steps."""
-        before = self._chains.get(key)
-        self._chains[key] = sample(
-            f - Modular(field),
-            self.draws,
-            "swendsen_wang",
-            seed=rng,
-            n_jobs=self.n_jobs,
-            burn_in=_BURN_IN if before is None else _STEPS,
-            start=before,
-        )
-        return self._chains[key]
 
-
-def fit_samples(
-    examples: Examples,
-    penalty: Penalty,
-    *,
-    start: FloatArray | None,
-    seed: Seed,
-    n_jobs: int | None,
-    callback: Callback | None,
-    tol: float,
-    max_iter: int,
-) -> Learned:
-    """Follow unbiased gradients of the likelihood by averaged, projected, adaptive steps.
+def make_sampled(
+    examples: Examples, rng: np.random.Generator, n_jobs: int | None
+) -> tuple[Objective, FixedNoise]:
+    """Return the objective with unbiased gradients, and the engine that estimates its progress.
 
     Progress is judged by the logistic bound on the loss, which a fit does not minimise but which
     comes to rest when the parameters do.
     """
-    rng = as_generator(seed)
     engine = Samples(as_key(rng), n_jobs=n_jobs)
     objective = Objective.supervised(examples, engine)
     if objective.alike:
         engine.draws = _ALIKE
-    found = descend(
-        objective,
-        penalty,
-        start=start,
-        seed=rng,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-        estimate=FixedNoise(_SHARED if objective.together else _DRAWS, as_key(rng), n_jobs),
-    )
-    return dataclasses.replace(found, details={**found.details, "method": "samples"})
+    draws = _SHARED if objective.together else _DRAWS
+    return objective, FixedNoise(draws, as_key(rng), n_jobs)

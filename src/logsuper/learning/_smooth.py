@@ -29,8 +29,6 @@ from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 
-__all__ = ["Function", "check_start", "check_tol", "minimize"]
-
 # How far a parameter is moved to measure the curvature of the loss.
 _PROBE = 0.01
 # Minimum curvature that is used as a scale.
@@ -150,6 +148,7 @@ def minimize(
             raise StopIteration
 
     if most and residual(first) > tolerance:
+        limits = {"maxiter": most, "maxfun": 20 * most, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
         _minimize(
             evaluate,
             first.theta * size,
@@ -157,13 +156,7 @@ def minimize(
             method="L-BFGS-B",
             bounds=[(low, None) for low in layout.lower],  # 0 or none, in any unit
             callback=after,
-            options={
-                "maxiter": most,
-                "maxfun": 20 * most,
-                "maxcor": _MEMORY,
-                "ftol": 0.0,
-                "gtol": 0.0,
-            },
+            options=limits,
         )
     found = run.accepted
     left = residual(found)

@@ -24,8 +24,6 @@ from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense
 
-__all__ = ["RULES", "Steps", "half_a_unit", "make_steps", "units"]
-
 RULES = ("adaptive", "separate", "printed")
 
 # The squared gradient of step h has about the weight h to this power.
@@ -100,7 +98,7 @@ def units(examples: Examples) -> FloatArray:
 def half_a_unit(examples: Examples) -> FloatArray:
     """Return the default start: half a unit of each function, t = 0, beta = 0 and w = 1.
 
-    Without any coupling, noise could not be told from signal.
+    Without any coupling, noise could not be separated from signal.
     """
     theta, where = examples.layout.fill(), examples.layout.blocks["alpha"]
     theta[where] = 0.5 * units(examples)[where]
@@ -109,11 +107,11 @@ def half_a_unit(examples: Examples) -> FloatArray:
 
 def _gain_range(f: SubmodularFunction) -> float:
     """Return how much f varies the field of an element, on average, as a share of `_RANGE`."""
+    if not f.n:
+        return 1.0
     first, last = f.gains(np.zeros(f.n)), f.gains(np.ones(f.n))
-    spread = float(np.mean(first - last)) / _RANGE if f.n else 0.0
-    if spread > 0.0:
-        return spread
-    return float(np.mean(np.abs(first))) or 1.0 if f.n else 1.0
+    spread = float(np.mean(first - last)) / _RANGE
+    return spread if spread > 0.0 else float(np.mean(np.abs(first))) or 1.0
 
 
 def _mean_factors(group: Group) -> FloatArray:

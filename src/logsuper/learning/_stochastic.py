@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 import time
 
@@ -26,14 +27,12 @@ from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import Steps
 
-__all__ = ["ESTIMATE", "Descent", "Path", "batch_size", "converged", "draw_batch", "draw_order"]
-
 Path = str | os.PathLike[str]
 
 ESTIMATE = 1 << 40
 """Estimates are numbered from here, so that no step has the same noise."""
 
-# Pixels of a batch, and the most examples: the kernel takes long beside Python, and steps are many.
+# Pixels and maximum number of examples of a batch: enough for the kernel to dominate Python.
 _BATCH, _MOST = 20_000, 32
 # Estimates of the objective: maximum pixels and examples, and their share of all cuts.
 _PIXELS, _EXAMPLES, _SHARE = 1 << 22, 100, 1 / 8
@@ -103,14 +102,9 @@ class Descent:
         gradient = loss.gradient + self.penalty.gradient(theta)
         squares = self.steps.average(state.squares, gradient, step)
         theta = examples.layout.project(theta - self.steps.length(gradient, squares, step))
-        return dataclasses.replace(
-            state,
-            step=step,
-            cuts=state.cuts + loss.cuts,
-            theta=theta,
-            average=state.average + (theta - state.average) * (2.0 / (step + 1.0)),
-            squares=squares,
-        )
+        average = state.average + (theta - state.average) * (2.0 / (step + 1.0))
+        cuts = state.cuts + loss.cuts
+        return State(step, cuts, state.estimated, theta, average, squares, state.history)
 
     def result(self, state: State) -> FloatArray:
         """Return the parameters that a run that ended here would have found."""
@@ -122,25 +116,17 @@ class Descent:
         value, variance, cuts = 0.0, 0.0, 0
         index = self._estimated_on
         size = max(1, _PIXELS // (4 * self.objective.examples.largest))
-        parts = [index] if self._shares_draws else np.array_split(index, -(-len(index) // size))
-        for number, part in enumerate(parts):
+        parts = 1 if self.objective.together else -(-len(index) // size)
+        for number, part in enumerate(np.array_split(index, parts)):
             loss = self.estimate.loss(theta, part, ESTIMATE + number)
             share = len(part) / len(index)
             value += share * loss.value
             variance += (share * loss.stderr) ** 2
             cuts += loss.cuts
-        line = Record(
-            state.step,
-            state.cuts + cuts,
-            value + self.penalty.value(theta),
-            float(np.sqrt(variance)),
-        )
-        return dataclasses.replace(
-            state,
-            cuts=state.cuts + cuts,
-            estimated=state.estimated + cuts,
-            history=(*state.history, line),
-        )
+        value += self.penalty.value(theta)
+        line = Record(state.step, state.cuts + cuts, value, math.sqrt(variance))
+        history, estimated = (*state.history, line), state.estimated + cuts
+        return dataclasses.replace(state, cuts=line.cuts, estimated=estimated, history=history)
 
     def due(self, state: State) -> bool:
         """Whether it is time for an estimate: later ones are rarer, all cost a small share."""
@@ -177,12 +163,12 @@ class Descent:
                     save_state(checkpoint, state, problem)
                     saved = time.monotonic()
         finally:
-            if checkpoint is not None:  # whatever ended the run
+            if checkpoint is not None:  # also after an exception
                 save_state(checkpoint, state, problem)
         return state
 
     def converged(self, state: State, tol: float) -> bool:
-        """Whether the objective has come to rest, and the second half of all steps saw all data."""
+        """Whether the objective has settled, and the second half of all steps has used all data."""
         seen = state.step * self.batch >= 2 * self.objective.examples.count
         return seen and converged(state, tol, self.floor)
 
@@ -194,20 +180,15 @@ class Descent:
 
     @functools.cached_property
     def _estimated_on(self) -> IntArray:
-        """The examples that estimates look at: all if they are few and small.
+        """The examples for estimates of the objective: all if they are few and small.
 
-        Else those that a warm start has not fitted, as far as there are others.
+        Else those that a warm start has not fitted, if there are enough.
         """
         examples = self.objective.examples
-        if self._shares_draws:
+        if self.objective.together:
             return np.arange(examples.count)
         most = max(2, min(_EXAMPLES, _PIXELS // max(1, examples.largest)))
         return np.sort(draw_order(self.seed, 0, examples.count)[-most:])
-
-    @functools.cached_property
-    def _shares_draws(self) -> bool:
-        """Whether perturbations serve all examples at once, so that all of them are cheap."""
-        return self.objective.together
 
 
 def converged(state: State, tol: float, floor: float = 1.0) -> bool:
@@ -235,7 +216,7 @@ def batch_size(objective: Objective) -> int:
 
 
 def draw_batch(key: int, step: int, batch: int, count: int) -> IntArray | None:
-    """Return the examples of a step, None for all: pass after pass, each in an order of its own."""
+    """Return the examples of a step, None for all; every pass has its own order."""
     if batch >= count:
         return None
     begun, place = divmod((step - 1) * batch, count)

@@ -6,8 +6,6 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["draw", "require"]
-
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 _DPI = 220
 

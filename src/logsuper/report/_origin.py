@@ -14,8 +14,6 @@ import scipy
 import logsuper
 from logsuper.solvers import kernels
 
-__all__ = ["commit", "duration", "versions"]
-
 
 def versions() -> str:
     """Return the versions that a result may depend on, in one line."""

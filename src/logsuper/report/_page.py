@@ -16,7 +16,7 @@ from markupsafe import Markup
 from logsuper._base import atomic_write
 from logsuper.report._table import Table, as_markdown
 
-__all__ = ["Finding", "Page", "Picture", "Section", "write_files"]
+_TEMPLATES = ("logsuper.report", "templates")
 
 
 class Finding(NamedTuple):
@@ -119,11 +119,12 @@ class Page:
 
     def html(self) -> str:
         """Return the page with embedded pictures; it needs no other file, script or network."""
-        return _environment(autoescape=True).get_template("page.html").render(page=self)
+        environment = make_environment(*_TEMPLATES, autoescape=True)
+        return environment.get_template("page.html").render(page=self)
 
     def markdown(self) -> str:
         """Return the page as GitHub Markdown; its pictures and CSV files are stored next to it."""
-        environment = _environment(finalize=_escape)
+        environment = make_environment(*_TEMPLATES, finalize=_escape)
         environment.filters["code"] = _code
         text = environment.get_template("page.md").render(page=self)
         return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n"
@@ -153,9 +154,10 @@ def write_files(files: Mapping[str, bytes], out: str | os.PathLike[str]) -> list
     return paths
 
 
-def _environment(**options: Any) -> jinja2.Environment:
+def make_environment(package: str, folder: str, **options: Any) -> jinja2.Environment:
+    """Return an environment for the templates in a folder of a package."""
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("logsuper.report"),
+        loader=jinja2.PackageLoader(package, folder),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

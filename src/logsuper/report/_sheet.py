@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from logsuper._base import FloatArray
 
-__all__ = ["Panel", "doubt", "draw", "grey", "judged", "signed"]
-
 _INK, _PAPER, _GROUND = (34, 40, 49), (255, 255, 255), "#e4e8ec"
 _UNSEEN = (230, 172, 60)  # pixels without an observation
 _ADDED, _LOST = (213, 62, 40), (40, 120, 200)

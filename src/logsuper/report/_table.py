@@ -13,8 +13,6 @@ import numpy as np
 
 from logsuper._base import FloatArray
 
-__all__ = ["Table", "as_markdown", "least", "show"]
-
 # Characters with a meaning in Markdown; an ampersand only if it begins an entity.
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~$]|&(?=#?\w+;))")
 # A number, possibly with an error and a short unit, or a dash; "60 images" is text.

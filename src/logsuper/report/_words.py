@@ -6,12 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import jinja2
-
-from logsuper.report._page import Finding, Section
+from logsuper.report._page import Finding, Section, make_environment
 from logsuper.report._table import Table
-
-__all__ = ["Words"]
 
 
 class Words:
@@ -34,12 +30,7 @@ class Words:
 
     def __init__(self, package: str, template: str, **values: Any) -> None:
         # plain text, without autoescape: the page escapes it
-        environment = jinja2.Environment(
-            loader=jinja2.PackageLoader(package, "words"),
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        environment = make_environment(package, "words")
         environment.filters |= {"form": format, "each": _each}
         self._texts = vars(environment.get_template(f"{template}.txt").make_module(values))
 
