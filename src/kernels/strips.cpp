@@ -8,131 +8,168 @@ namespace {
 using Numbers = Array<const double>;
 constexpr int64_t kWidest = 24;  // columns of a window, hence 2^24 states
 
-Grid as_grid(const Numbers& t, const Numbers& across, const Numbers& down) {
-    require(t.ndim() == 2 && across.ndim() == 2 && down.ndim() == 2, "a grid has two axes");
-    const int64_t h = length(t, 0), w = length(t, 1);
-    require(h >= 1 && w >= 1, "a grid needs at least one pixel");
-    require(length(across, 0) == h && length(across, 1) == w - 1, "across has the wrong shape");
-    require(length(down, 0) == h - 1 && length(down, 1) == w, "down has the wrong shape");
-    require(finite_and_nonnegative(across.data(), across.size()), "across must be finite and >= 0");
-    require(finite_and_nonnegative(down.data(), down.size()), "down must be finite and >= 0");
-    for (size_t i = 0; i < t.size(); ++i) require(std::isfinite(t.data()[i]), "t must be finite");
-    return Grid{h, w, t.data(), across.data(), down.data()};
-}
+// Images of one shape: t (M, h, w); across and down have M entries, or one for all.
+struct Grids {
+    int64_t count, h, w;
+    const double *t, *across, *down;
+    bool own_across, own_down;
 
-int64_t check_window(int64_t window) {
-    require(window >= 1 && window <= kWidest, "window is out of range");
-    return window;
-}
+    Grids(const Numbers& fields, const Numbers& horizontal, const Numbers& vertical) {
+        require(fields.ndim() == 3 && horizontal.ndim() == 3 && vertical.ndim() == 3,
+                "grids have three axes");
+        count = length(fields, 0), h = length(fields, 1), w = length(fields, 2);
+        require(h >= 1 && w >= 1, "a grid needs at least one pixel");
+        const auto has = [&](const Numbers& part, int64_t rows, int64_t columns) {
+            const int64_t first = length(part, 0);
+            return (first == 1 || first == count) && length(part, 1) == rows && length(part, 2) == columns;
+        };
+        require(has(horizontal, h, w - 1), "across has the wrong shape");
+        require(has(vertical, h - 1, w), "down has the wrong shape");
+        require(finite_and_nonnegative(horizontal.data(), horizontal.size()),
+                "across must be finite and >= 0");
+        require(finite_and_nonnegative(vertical.data(), vertical.size()), "down must be finite and >= 0");
+        require(finite(fields.data(), fields.size()), "t must be finite");
+        t = fields.data(), across = horizontal.data(), down = vertical.data();
+        own_across = length(horizontal, 0) > 1, own_down = length(vertical, 0) > 1;
+    }
 
-template <class A>
-auto check_like(const A& array, const Grid& grid) {
-    require(has_shape(array, {grid.h, grid.w}), "an array does not have the shape of the grid");
-    return array.data();
-}
+    int64_t pixels() const { return h * w; }
+    Grid operator[](int64_t m) const {
+        return {h, w, t + m * pixels(), across + own_across * m * h * (w - 1),
+                down + own_down * m * (h - 1) * w};
+    }
 
-const double* check_fields(const Numbers& fields, const Grid& grid) {
-    const double* data = check_like(fields, grid);
-    for (size_t i = 0; i < fields.size(); ++i) require(std::isfinite(data[i]), "fields must be finite");
-    return data;
-}
+    // The data of an array with an entry for each pixel.
+    template <class A>
+    auto check(const A& array) const {
+        require(has_shape(array, {count, h, w}), "an array does not have the shape of the grids");
+        return array.data();
+    }
+    const double* check_finite(const Numbers& array) const {
+        const double* data = check(array);
+        require(finite(data, array.size()), "fields must be finite");
+        return data;
+    }
+    const uint8_t* check_labels(const Array<const uint8_t>& labels) const {
+        const uint8_t* data = check(labels);
+        for (size_t i = 0; i < labels.size(); ++i) require(data[i] <= 1, "reference must be 0 or 1");
+        return data;
+    }
+};
 
-const uint8_t* check_reference(const Array<const uint8_t>& reference, const Grid& grid) {
-    const uint8_t* labels = check_like(reference, grid);
-    for (size_t i = 0; i < reference.size(); ++i) require(labels[i] <= 1, "reference must be 0 or 1");
-    return labels;
+void check_window(int64_t window) { require(window >= 1 && window <= kWidest, "window is out of range"); }
+
+// A limit on the bytes of profiles: every thread keeps `kept` of them, and four more.
+struct Limit {
+    int64_t memory, columns, kept;
+
+    void check(int64_t threads) const {
+        const double bytes = 8.0 * static_cast<double>(threads) * static_cast<double>(kept + 4);
+        if (std::ldexp(bytes, static_cast<int>(columns)) > static_cast<double>(memory))
+            throw WorkspaceLimitExceeded();
+    }
+};
+
+// Calls job(model, image, threads) for each image, without the GIL.
+template <class Job>
+void compute(const Grids& grids, int threads, const Limit& limit, const Job& job) {
+    require_threads(threads);
+    const Computing computing;
+    limit.check(team_size(threads));
+    for_each_image(grids.count, threads, [&](int64_t m, int inner) { job(Model(grids[m]), m, inner); });
 }
 
 void strip_fields(Numbers t, Numbers across, Numbers down, int64_t window, int threads, Array<double> low,
-                  Array<double> high) {
-    const Grid grid = as_grid(t, across, down);
+                  Array<double> high, int64_t memory) {
+    const Grids grids(t, across, down);
     check_window(window);
-    require_threads(threads);
-    double* const fields[2] = {check_like(low, grid), check_like(high, grid)};
-    const Computing computing;
-    const Model model(grid);
-    run_team<WindowScratch>(2, threads, [&](WindowScratch& scratch, int64_t bound) {
-        bound_fields(model, window, static_cast<int>(bound), scratch, fields[bound]);
-    });
+    double* const fields[2] = {grids.check(low), grids.check(high)};
+    const std::vector<char> all(grids.w, 1);
+    compute(grids, threads, {memory, window, kept_rows(grids.h, window)},
+            [&](const Model& model, int64_t m, int inner) {
+                run_team<WindowScratch>(2, inner, [&](WindowScratch& scratch, int64_t bound) {
+                    bound_fields(model, window, static_cast<int>(bound), all, scratch,
+                                 fields[bound] + m * grids.pixels());
+                });
+            });
 }
 
 void strip_chain(Numbers t, Numbers across, Numbers down, int64_t window, Array<const uint8_t> reference,
-                 Numbers low, Numbers high, int threads, Array<double> odds_low, Array<double> odds_high) {
-    const Grid grid = as_grid(t, across, down);
+                 Numbers low, Numbers high, int threads, Array<double> odds_low, Array<double> odds_high,
+                 int64_t memory) {
+    const Grids grids(t, across, down);
     check_window(window);
-    require_threads(threads);
-    const uint8_t* labels = check_reference(reference, grid);
-    const double* const fields[2] = {check_fields(low, grid), check_fields(high, grid)};
-    double* const odds[2] = {check_like(odds_low, grid), check_like(odds_high, grid)};
-    const Computing computing;
-    const Model model(grid);
-    bound_chain({model, window, labels, threads}, fields, odds);
+    const uint8_t* labels = grids.check_labels(reference);
+    const double* const fields[2] = {grids.check_finite(low), grids.check_finite(high)};
+    double* const odds[2] = {grids.check(odds_low), grids.check(odds_high)};
+    compute(grids, threads, {memory, window, grids.h}, [&](const Model& model, int64_t m, int inner) {
+        const int64_t at = m * grids.pixels();
+        bound_chain({model, window, labels + at, inner}, {fields[0] + at, fields[1] + at},
+                    {odds[0] + at, odds[1] + at});
+    });
 }
 
-void strip_windows(Numbers t, Numbers across, Numbers down, int64_t window, Array<const int64_t> starts,
-                   Numbers left_low, Numbers left_high, Numbers right_low, Numbers right_high, int threads,
-                   Array<double> odds_low, Array<double> odds_high) {
-    const Grid grid = as_grid(t, across, down);
-    require(check_window(window) <= grid.w, "window is wider than the grid");
-    require_threads(threads);
-    require(starts.ndim() == 1, "starts must have one axis");
-    const int64_t count = length(starts, 0);
-    // a copy, which cannot change after the check
-    const std::vector<int64_t> columns(starts.data(), starts.data() + count);
-    for (int64_t c : columns) require(c >= 0 && c <= grid.w - window, "starts is out of range");
-    const double* const left[2] = {check_fields(left_low, grid), check_fields(left_high, grid)};
-    const double* const right[2] = {check_fields(right_low, grid), check_fields(right_high, grid)};
-    for (const auto* odds : {&odds_low, &odds_high})
-        require(has_shape(*odds, {count, grid.h, window}), "odds has the wrong shape");
-    double* const odds[2] = {odds_low.data(), odds_high.data()};
-    const Computing computing;
-    const Model model(grid);
-    bound_windows({model, window, columns, left, right, threads}, odds);
+void strip_marginals(Numbers t, Numbers across, Numbers down, int64_t window, int64_t reach, int64_t step,
+                     int threads, Array<double> odds_low, Array<double> odds_high, int64_t memory) {
+    const Grids grids(t, across, down);
+    check_window(window);
+    check_window(reach);
+    require(step >= 1, "step must be >= 1");
+    const int64_t columns = std::min(std::max(window, reach), grids.w);
+    double* const odds[2] = {grids.check(odds_low), grids.check(odds_high)};
+    compute(grids, threads, {memory, columns, kept_rows(grids.h, columns)},
+            [&](const Model& model, int64_t m, int inner) {
+                const int64_t at = m * grids.pixels();
+                bound_marginals(model, {window, reach, step, inner}, {odds[0] + at, odds[1] + at});
+            });
 }
 
 void strip_gradient(Numbers t, Numbers across, Numbers down, int64_t window, Array<const uint8_t> reference,
                     int threads, Array<double> grad_t, Array<double> grad_across, Array<double> grad_down,
-                    bool upper) {
-    const Grid grid = as_grid(t, across, down);
+                    bool upper, int64_t memory) {
+    const Grids grids(t, across, down);
     check_window(window);
-    require_threads(threads);
-    const uint8_t* labels = check_reference(reference, grid);
-    const auto same = [](const Array<double>& a, const Numbers& b) {
-        require(has_shape(a, {length(b, 0), length(b, 1)}), "a gradient has the wrong shape");
-    };
-    same(grad_t, t);
-    same(grad_across, across);
-    same(grad_down, down);
-    const Computing computing;
-    const Model model(grid);
-    chain_gradient({model, window, labels, threads}, upper ? -1.0 : 1.0,
-                   {grad_t.data(), grad_across.data(), grad_down.data()});
+    const uint8_t* labels = grids.check_labels(reference);
+    const int64_t h = grids.h, w = grids.w;
+    grids.check(grad_t);
+    require(has_shape(grad_across, {grids.count, h, w - 1}) && has_shape(grad_down, {grids.count, h - 1, w}),
+            "a gradient has the wrong shape");
+    compute(grids, threads, {memory, window, grids.h + window},
+            [&](const Model& model, int64_t m, int inner) {
+                chain_gradient({model, window, labels + m * h * w, inner}, upper ? -1.0 : 1.0,
+                               {grad_t.data() + m * h * w, grad_across.data() + m * h * (w - 1),
+                                grad_down.data() + m * (h - 1) * w});
+            });
 }
 
 double strip_transfer(Numbers t, Numbers across, Numbers down, nb::object odds) {
-    const Grid grid = as_grid(t, across, down);
-    check_window(grid.w);
+    const Grids grids(t, across, down);
+    require(grids.count == 1, "transfer takes one grid");
+    check_window(grids.w);
     double* out = nullptr;
-    if (!odds.is_none()) out = check_like(exactly<double>(odds), grid);
+    if (!odds.is_none()) out = grids.check(exactly<double>(odds));
     const Computing computing;
-    return transfer(Model(grid), out);
+    return transfer(Model(grids[0]), out);
 }
 
 }  // namespace
 
 void bind_strips(nb::module_& m) {
     m.def("strip_fields", &strip_fields, nb::arg("t"), nb::arg("across"), nb::arg("down"), nb::arg("window"),
-          nb::arg("threads"), nb::arg("low").noconvert(), nb::arg("high").noconvert());
+          nb::arg("threads"), nb::arg("low").noconvert(), nb::arg("high").noconvert(),
+          nb::arg("memory") = CallMonitor::kUnlimited);
     m.def("strip_chain", &strip_chain, nb::arg("t"), nb::arg("across"), nb::arg("down"), nb::arg("window"),
           nb::arg("reference"), nb::arg("low"), nb::arg("high"), nb::arg("threads"),
-          nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert());
-    m.def("strip_windows", &strip_windows, nb::arg("t"), nb::arg("across"), nb::arg("down"),
-          nb::arg("window"), nb::arg("starts"), nb::arg("left_low"), nb::arg("left_high"),
-          nb::arg("right_low"), nb::arg("right_high"), nb::arg("threads"), nb::arg("odds_low").noconvert(),
-          nb::arg("odds_high").noconvert());
+          nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert(),
+          nb::arg("memory") = CallMonitor::kUnlimited);
+    m.def("strip_marginals", &strip_marginals, nb::arg("t"), nb::arg("across"), nb::arg("down"),
+          nb::arg("window"), nb::arg("reach"), nb::arg("step"), nb::arg("threads"),
+          nb::arg("odds_low").noconvert(), nb::arg("odds_high").noconvert(),
+          nb::arg("memory") = CallMonitor::kUnlimited);
     m.def("strip_gradient", &strip_gradient, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("window"), nb::arg("reference"), nb::arg("threads"), nb::arg("grad_t").noconvert(),
-          nb::arg("grad_across").noconvert(), nb::arg("grad_down").noconvert(), nb::arg("upper") = false);
+          nb::arg("grad_across").noconvert(), nb::arg("grad_down").noconvert(), nb::arg("upper") = false,
+          nb::arg("memory") = CallMonitor::kUnlimited);
     m.def("strip_transfer", &strip_transfer, nb::arg("t"), nb::arg("across"), nb::arg("down"),
           nb::arg("odds").none());
 }

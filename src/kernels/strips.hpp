@@ -1,9 +1,10 @@
-// Transfer matrices of a strip of a grid, one site at a time, over all states of a broken profile.
+// Transfer matrices of a strip of a grid, one row at a time, over all states of a row.
 //
-// A profile holds the newest value of each of the strip's n columns: 2^n states. Its top bit is the column
-// that the next site replaces, its lowest bit the column written last, which is the left neighbour of that
-// site. A site removes the top bit and inserts the new value at the bottom; every site therefore reads and
-// writes whole vectors, and after a row column k is bit n - 1 - k again.
+// A profile holds a weight for each of the 2^n states of a row of n columns; column k is bit n - 1 - k of the
+// number of a state. From one row to the next, every column acts on its bit by the matrix (1 flip; flip 1),
+// where flip is the factor of two vertical neighbours that differ. These matrices commute, so that several
+// bits are done in one pass over the profile, in registers. Then each state is multiplied by the weight of
+// the new row, which is kept as a product of two short tables.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +20,21 @@ namespace LOGSUPER_ISA {
 LOGSUPER_INLINE Float64x4 same4(double x) { return Float64x4{x, x, x, x}; }
 
 // Written element by element, which compilers turn into the best shuffles of the machine.
-LOGSUPER_INLINE Float64x4 pairs_low(Float64x4 a, Float64x4 b) { return Float64x4{a[0], b[0], a[1], b[1]}; }
-LOGSUPER_INLINE Float64x4 pairs_high(Float64x4 a, Float64x4 b) { return Float64x4{a[2], b[2], a[3], b[3]}; }
-LOGSUPER_INLINE Float64x4 evens(Float64x4 a, Float64x4 b) { return Float64x4{a[0], a[2], b[0], b[2]}; }
-LOGSUPER_INLINE Float64x4 odds(Float64x4 a, Float64x4 b) { return Float64x4{a[1], a[3], b[1], b[3]}; }
+LOGSUPER_INLINE Float64x4 swap_neighbours(Float64x4 a) { return Float64x4{a[1], a[0], a[3], a[2]}; }
+LOGSUPER_INLINE Float64x4 swap_halves(Float64x4 a) { return Float64x4{a[2], a[3], a[0], a[1]}; }
+
+LOGSUPER_INLINE Float64x4 larger(Float64x4 a, Float64x4 b) {
+#if defined(__AVX2__)
+    return (Float64x4)_mm256_max_pd((__m256d)a, (__m256d)b);
+#elif defined(__SSE2__)
+    const __m128d low = _mm_max_pd(__m128d{a[0], a[1]}, __m128d{b[0], b[1]});
+    const __m128d high = _mm_max_pd(__m128d{a[2], a[3]}, __m128d{b[2], b[3]});
+    return Float64x4{low[0], low[1], high[0], high[1]};
+#else
+    for (int i = 0; i < 4; ++i) a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+#endif
+}
 
 // Two representations of weights. Plain numbers, rescaled by powers of two once per row, are fast, and exact
 // up to rounding while the logarithms within a row differ by less than kSafeSpread; logarithms always work.
@@ -45,6 +57,7 @@ struct Plain {
         return usual ? std::ldexp(1.0, -std::ilogb(weight)) : 1.0;
     }
     static double units(double shrink) { return std::ilogb(shrink); }
+    static double log_ratio(double a, double b) { return std::log(a / b); }
 };
 
 struct Logs {
@@ -65,177 +78,325 @@ struct Logs {
     }
     static double shrink(double weight) { return -weight; }
     static double units(double shrink) { return shrink; }
+    static double log_ratio(double a, double b) { return a - b; }
 };
 
 // Then alpha and beta of a row are within exp(-300) of their largest entry, profiles within a row within
 // exp(-600), and no product of two leaves the range of normal numbers, exp(+-708).
 constexpr double kSafeSpread = 300.0;
 
-struct Site {
-    double zero[2], one[2];  // weight of the new value, by the value of the left neighbour
-    double flip;             // factor if the new value differs from the one above
-};
+// ---- the vertical edges between two rows ----
 
 template <class D>
 LOGSUPER_INLINE Float64x4 mix(Float64x4 same, Float64x4 other, Float64x4 flip) {
     return D::plus(same, D::times(other, flip));
 }
 
-// out[new] = sum over the old top bit; 2 * half states, half >= 4.
+// The two bits within a vector.
 template <class D>
-void forward_site(const Site& site, double shrink, int64_t half, const double* in, double* out) {
-    const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
-    const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
-    const Float64x4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
-    polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
-        const Float64x4 x = load4(in + i), y = load4(in + i + half);
-        const Float64x4 a = D::times(mix<D>(x, y, flip), zero), b = D::times(mix<D>(y, x, flip), one);
-        store4(out + 2 * i, pairs_low(a, b));
-        store4(out + 2 * i + 4, pairs_high(a, b));
-    });
+LOGSUPER_INLINE Float64x4 cross_lanes(Float64x4 x, Float64x4 flip1, Float64x4 flip0) {
+    x = mix<D>(x, swap_halves(x), flip1);
+    return mix<D>(x, swap_neighbours(x), flip0);
 }
 
-// The transpose of the same matrix.
-template <class D>
-void backward_site(const Site& site, double shrink, int64_t half, const double* in, double* out) {
-    const double z0 = D::times(site.zero[0], shrink), z1 = D::times(site.zero[1], shrink);
-    const double o0 = D::times(site.one[0], shrink), o1 = D::times(site.one[1], shrink);
-    const Float64x4 zero = {z0, z1, z0, z1}, one = {o0, o1, o0, o1}, flip = same4(site.flip);
-    polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
-        const Float64x4 low = load4(in + 2 * i), high = load4(in + 2 * i + 4);
-        const Float64x4 a = D::times(evens(low, high), zero);
-        const Float64x4 b = D::times(odds(low, high), one);
-        store4(out + i, mix<D>(a, b, flip));
-        store4(out + i + half, mix<D>(b, a, flip));
-    });
+// Bits bit .. bit + Bits - 1 of a profile, bit >= 2; flips in the order of the bits. With Lanes, bits 0 and 1
+// too, whose flips are flips[-2] and flips[-1]. before(at, x) and after(at, x) may change the vectors x of
+// the states at, at + 2^bit, ..., when they are loaded and before they are stored.
+template <class D, int Bits, bool Lanes, class Before, class After>
+LOGSUPER_INLINE void cross_bits(const double* flips, int bit, int64_t size, const double* in, double* out,
+                                Before&& before, After&& after) {
+    constexpr int kVectors = 1 << Bits;
+    Float64x4 flip[Bits + 1], lanes[2] = {};
+    for (int k = 0; k < Bits; ++k) flip[k] = same4(flips[k]);
+    if (Lanes)
+        for (int k = 0; k < 2; ++k) lanes[k] = same4(flips[k - 2]);
+    const int64_t stride = int64_t{1} << bit;
+    const auto block = [&](int64_t at) {
+        Float64x4 x[kVectors];
+#pragma GCC unroll 8
+        for (int i = 0; i < kVectors; ++i) x[i] = load4(in + at + i * stride);
+        before(at, x);
+#pragma GCC unroll 3
+        for (int k = 0; k < Bits; ++k)
+#pragma GCC unroll 8
+            for (int i = 0; i < kVectors; ++i)
+                if (!(i >> k & 1)) {
+                    const Float64x4 zero = x[i], one = x[i | 1 << k];
+                    x[i] = mix<D>(zero, one, flip[k]);
+                    x[i | 1 << k] = mix<D>(one, zero, flip[k]);
+                }
+        if (Lanes)
+#pragma GCC unroll 8
+            for (int i = 0; i < kVectors; ++i) x[i] = cross_lanes<D>(x[i], lanes[1], lanes[0]);
+        after(at, x);
+#pragma GCC unroll 8
+        for (int i = 0; i < kVectors; ++i) store4(out + at + i * stride, x[i]);
+    };
+    constexpr int64_t kPolled = 1 << 16;  // states, where blocks are too small to poll
+    for (int64_t first = 0; first < size;) {
+        polled<4>(stride, 4 * kVectors * D::kSteps, [&](int64_t i) { block(first + i); });
+        first += stride << Bits;
+        if (!(first & (kPolled - 1))) poll(kPolled * D::kSteps);
+    }
 }
 
-// Sites first .. last - 1 of a row of n columns.
-struct SiteRange {
-    const Site* row;
-    int n, first, last;
-
-    int64_t half() const { return int64_t{1} << (n - 1); }
+struct Nothing {
+    template <class X>
+    LOGSUPER_INLINE void operator()(int64_t, X&) const {}
 };
 
-// From the profile `in` to `out`; `spare` has space for two profiles.
-template <class D>
-void forward_sites(const SiteRange& sites, double shrink, const double* in, double* out, double* spare) {
-    const auto [row, n, first, last] = sites;
-    const int64_t half = sites.half();
-    for (int k = first; k < last; ++k) {
-        double* to = k == last - 1 ? out : spare + (k & 1) * 2 * half;
-        forward_site<D>(row[k], k == first ? shrink : D::kOne, half, in, to);
-        in = to;
+// The low bits of n >= 3, so many that the others can be done by threes. `in` may be `out`, here and below.
+template <class D, class Before, class After>
+LOGSUPER_INLINE void cross_low(const double* flips, int n, const double* in, double* out, Before&& before,
+                               After&& after) {
+    const int64_t size = int64_t{1} << n;
+    switch ((n - 2) % 3) {
+        case 0:
+            cross_bits<D, 3, true>(flips + 2, 2, size, in, out, before, after);
+            break;
+        case 1:
+            cross_bits<D, 1, true>(flips + 2, 2, size, in, out, before, after);
+            break;
+        default:
+            cross_bits<D, 2, true>(flips + 2, 2, size, in, out, before, after);
     }
 }
 
+inline int low_bits_of(int n) { return (n - 2) % 3 ? 2 + (n - 2) % 3 : 5; }
+
+// The other bits; returns where the result is: in `out`, or in `in` if there are none.
 template <class D>
-void backward_sites(const SiteRange& sites, double shrink, const double* in, double* out, double* spare) {
-    const auto [row, n, first, last] = sites;
-    const int64_t half = sites.half();
-    for (int k = last - 1; k >= first; --k) {
-        double* to = k == first ? out : spare + (k & 1) * 2 * half;
-        backward_site<D>(row[k], k == last - 1 ? shrink : D::kOne, half, in, to);
-        in = to;
+const double* cross_high(const double* flips, int n, const double* in, double* out) {
+    for (int bit = low_bits_of(n); bit < n; bit += 3, in = out)
+        cross_bits<D, 3, false>(flips + bit, bit, int64_t{1} << n, in, out, Nothing(), Nothing());
+    return in;
+}
+
+// All bits; flips[k] is that of bit k.
+template <class D>
+void cross(const double* flips, int n, const double* in, double* out) {
+    cross_low<D>(flips, n, cross_high<D>(flips, n, in, out), out, Nothing(), Nothing());
+}
+
+// One bit alone.
+template <class D>
+void cross_bit(double flip, int bit, int n, const double* in, double* out) {
+    const int64_t size = int64_t{1} << n;
+    if (bit >= 2) return cross_bits<D, 1, false>(&flip, bit, size, in, out, Nothing(), Nothing());
+    const Float64x4 factor = same4(flip);
+    polled<4>(size, 4 * D::kSteps, [&](int64_t i) {
+        const Float64x4 x = load4(in + i);
+        store4(out + i, mix<D>(x, bit ? swap_halves(x) : swap_neighbours(x), factor));
+    });
+}
+
+// ---- the weights of a row ----
+
+// State s has the weight head[s >> tail_bits] * tail[the lowest bit of that, s's last tail_bits bits].
+struct Row {
+    const double *flips, *head, *tail;
+    int n, tail_bits;
+};
+
+// About half of the bits, and no fewer than `cross_low` has.
+inline int tail_bits_of(int n) { return n <= 6 ? n : std::max(5, n / 2); }
+
+// Weights of a pixel's value, by that of its left neighbour.
+struct Site {
+    double zero[2], one[2];
+};
+
+// Weights of all states of some sites, given the value left of them.
+template <class D>
+void tabulate(const Site* sites, int count, int left, double* out) {
+    out[0] = D::kOne;
+    for (int k = 0; k < count; ++k)
+        for (int64_t s = (int64_t{1} << k) - 1; s >= 0; --s) {
+            const int before = k ? s & 1 : left;
+            const double weight = out[s];
+            out[2 * s] = D::times(weight, sites[k].zero[before]);
+            out[2 * s + 1] = D::times(weight, sites[k].one[before]);
+        }
+}
+
+// Multiplies the states of whole blocks of a row by their weights and by a factor, and keeps the largest.
+template <class D>
+class Weigher {
+    const Row row_;
+    const double shrink_;
+    Float64x4 top_[2];
+
+   public:
+    Weigher(const Row& row, double shrink)
+        : row_(row), shrink_(shrink), top_{same4(-std::numeric_limits<double>::infinity()), top_[0]} {}
+
+    // States at .. at + 4 Vectors - 1, which have the same head.
+    template <size_t Vectors>
+    LOGSUPER_INLINE void operator()(int64_t at, Float64x4 (&x)[Vectors]) {
+        const int64_t g = at >> row_.tail_bits, mask = (int64_t{1} << row_.tail_bits) - 1;
+        const Float64x4 head = same4(D::times(row_.head[g], shrink_));
+        const double* const tail = row_.tail + ((g & 1) << row_.tail_bits) + (at & mask);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < Vectors; ++i) {
+            x[i] = D::times(D::times(x[i], head), load4(tail + 4 * i));
+            top_[i & 1] = larger(top_[i & 1], x[i]);
+        }
+    }
+
+    double largest() const {
+        const Float64x4 top = larger(top_[0], top_[1]);
+        return std::max(std::max(top[0], top[1]), std::max(top[2], top[3]));
+    }
+};
+
+// out[s] = in[s & mask] times shrink and the weight of s; returns the largest.
+template <class D>
+double weigh(const Row& row, int64_t mask, double shrink, const double* in, double* out) {
+    Weigher<D> weigher(row, shrink);
+    polled<8>(int64_t{1} << row.n, 8 * D::kSteps, [&](int64_t at) {
+        Float64x4 x[2] = {load4(in + (at & mask)), load4(in + ((at + 4) & mask))};
+        weigher(at, x);
+        for (int i = 0; i < 2; ++i) store4(out + at + 4 * i, x[i]);
+    });
+    return weigher.largest();
+}
+
+// From the states of the row above to those of a row, and back; both return the largest weight after
+// it was multiplied by that of its state.
+template <class D>
+double step_down(const Row& row, double shrink, const double* in, double* out) {
+    Weigher<D> weigher(row, shrink);
+    in = cross_high<D>(row.flips, row.n, in, out);
+    cross_low<D>(row.flips, row.n, in, out, Nothing(), weigher);
+    return weigher.largest();
+}
+template <class D>
+double step_up(const Row& row, double shrink, const double* in, double* out) {
+    Weigher<D> weigher(row, shrink);
+    cross_low<D>(row.flips, row.n, in, out, weigher, Nothing());
+    cross_high<D>(row.flips, row.n, out, out);
+    return weigher.largest();
+}
+
+// The factor that scales the largest of n >= 4 weights to about 1.
+template <class D>
+double shrink_of(const double* v, int64_t n) {
+    return D::shrink(*std::max_element(v, v + n));
+}
+
+// ---- sums over states ----
+
+// Sums of a[i] b[i] over the lower and the upper half of n states, and a[i] b[i] of both halves added in out.
+// Without b, of a alone.
+template <class D>
+void fold(const double* a, const double* b, int64_t n, double* out, double* zero, double* one) {
+    const int64_t half = n / 2;
+    const auto vector = [&](int64_t i) { return b ? D::times(load4(a + i), load4(b + i)) : load4(a + i); };
+    const auto number = [&](int64_t i) { return b ? D::times(a[i], b[i]) : a[i]; };
+    if (half < 8) {
+        for (int64_t i = 0; i < half; ++i) {
+            const double x = number(i), y = number(i + half);
+            *zero = i ? D::plus(*zero, x) : x;
+            *one = i ? D::plus(*one, y) : y;
+            out[i] = D::plus(x, y);
+        }
+        return;
+    }
+    Float64x4 zeros[2], ones[2];  // two each, so that additions overlap
+    for (int j = 0; j < 2; ++j) {
+        zeros[j] = vector(4 * j), ones[j] = vector(half + 4 * j);
+        store4(out + 4 * j, D::plus(zeros[j], ones[j]));
+    }
+    polled<8>(half - 8, 8 * D::kSteps, [&](int64_t i) {
+        for (int j = 0; j < 2; ++j) {
+            const Float64x4 x = vector(i + 8 + 4 * j), y = vector(half + i + 8 + 4 * j);
+            zeros[j] = D::plus(zeros[j], x);
+            ones[j] = D::plus(ones[j], y);
+            store4(out + i + 8 + 4 * j, D::plus(x, y));
+        }
+    });
+    const auto total = [](const Float64x4* sums) {
+        const Float64x4 sum = D::plus(sums[0], sums[1]);
+        return D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3]));
+    };
+    *zero = total(zeros), *one = total(ones);
+}
+
+// Log-odds of the first `wanted` of n columns, from a[i] b[i] over the states of a row; `spare` has space for
+// half a profile.
+template <class D>
+void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out, double* spare) {
+    for (int k = 0; k < wanted; ++k) {
+        double zero = 0, one = 0;
+        fold<D>(k ? spare : a, k ? nullptr : b, int64_t{1} << (n - k), spare, &zero, &one);
+        out[k] = D::log_ratio(one, zero);
     }
 }
 
-// Probabilities that a site is 1, and that it differs from its left neighbour and from the pixel above, from
-// the weights of the profiles before it (everything above) and after it (everything below).
+// log of the sum of the weights of 2^n states; `spare` as above.
+template <class D>
+double log_sum(const double* v, int n, double* spare) {
+    double zero = 0, one = 0;
+    fold<D>(v, nullptr, int64_t{1} << n, spare, &zero, &one);
+    return D::log(D::plus(zero, one));
+}
+
+// Probabilities that a pixel is 1, and that it differs from its left neighbour and from the pixel above.
 struct Moments {
     double one, differ, flip;
 };
 
+// The share of the second of two weights.
 template <class D>
-Moments site_moments(const Site& site, int64_t half, const double* before, const double* after) {
-    Float64x4 same[2], other[2];  // by the new value; the left neighbour is the parity of the lane
-    polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
-        const Float64x4 x = load4(before + i), y = load4(before + i + half);
-        const Float64x4 low = load4(after + 2 * i), high = load4(after + 2 * i + 4);
-        const Float64x4 zero = evens(low, high);
-        const Float64x4 one = odds(low, high);
-        const Float64x4 terms[4] = {D::times(x, zero), D::times(y, one), D::times(y, zero), D::times(x, one)};
-        for (int b = 0; b < 2; ++b) {
-            same[b] = i ? D::plus(same[b], terms[b]) : terms[b];
-            other[b] = i ? D::plus(other[b], terms[2 + b]) : terms[2 + b];
-        }
+double share(double first, double second) {
+    const double odds = D::log_ratio(second, first);
+    return odds > 0 ? 1 / (1 + std::exp(-odds)) : std::exp(odds) / (1 + std::exp(odds));
+}
+
+// Probability that the pixels of a bit differ in two rows, from the weights of everything above, before the
+// bit is crossed, and of everything below, after it.
+template <class D>
+double flip_share(double flip, int bit, int n, const double* above, const double* below) {
+    Float64x4 same = {}, other = {};
+    const int64_t size = int64_t{1} << n, stride = int64_t{1} << bit;
+    polled<4>(size, 8 * D::kSteps, [&](int64_t i) {
+        const Float64x4 x = load4(above + i), y = load4(below + i);
+        const Float64x4 z = bit >= 2 ? load4(below + (i ^ stride))
+                            : bit    ? swap_halves(y)
+                                     : swap_neighbours(y);
+        same = i ? D::plus(same, D::times(x, y)) : D::times(x, y);
+        other = i ? D::plus(other, D::times(x, z)) : D::times(x, z);
     });
-    double logs[8], top = -std::numeric_limits<double>::infinity();
-    for (int j = 0; j < 8; ++j) {  // bits of j: new value, left neighbour, whether it differs from above
-        const int value = j & 1, left = j >> 1 & 1;
-        const Float64x4& sums = j >> 2 ? other[value] : same[value];
-        double weight = D::times(D::plus(sums[left], sums[left + 2]), (value ? site.one : site.zero)[left]);
-        if (j >> 2) weight = D::times(weight, site.flip);
-        logs[j] = D::log(weight);
-        top = std::max(top, logs[j]);
-    }
-    double total = 0;
-    Moments found{0, 0, 0};
-    for (int j = 0; j < 8; ++j) {
-        const double p = std::exp(logs[j] - top);
-        total += p;
-        if (j & 1) found.one += p;
-        if ((j & 1) != (j >> 1 & 1)) found.differ += p;
-        if (j >> 2) found.flip += p;
-    }
-    return Moments{found.one / total, found.differ / total, found.flip / total};
+    const auto total = [](Float64x4 sum) {
+        return D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3]));
+    };
+    return share<D>(total(same), D::times(total(other), flip));
 }
 
-// The factor for the next row that scales the largest of n >= 8 weights to about 1.
+// Moments of all columns but the flips, from a[i] b[i]; `spare` has space for a profile.
 template <class D>
-double shrink_of(const double* v, int64_t n) {
-    double top[8];  // not Float64x4, which is slow to compare without AVX
-    std::copy_n(v, 8, top);
-    for (int64_t i = 8; i < n; i += 8)
-        for (int j = 0; j < 8; ++j) top[j] = v[i + j] > top[j] ? v[i + j] : top[j];
-    return D::shrink(*std::max_element(top, top + 8));
-}
-
-// log of the sum of n >= 4 weights.
-template <class D>
-double log_sum(const double* v, int64_t n) {
-    Float64x4 sum = load4(v);
-    polled<4>(n - 4, 4 * D::kSteps, [&](int64_t i) { sum = D::plus(sum, load4(v + 4 + i)); });
-    return D::log(D::plus(D::plus(sum[0], sum[1]), D::plus(sum[2], sum[3])));
-}
-
-// log (sum a[i] b[2i + 1] / sum a[i] b[2i]).
-template <class D>
-double log_odds_below(const double* a, const double* b, int64_t n) {
-    Float64x4 zeros = {}, ones = {};
-    polled<4>(n, 4 * D::kSteps, [&](int64_t i) {
-        const Float64x4 x = load4(a + i), low = load4(b + 2 * i), high = load4(b + 2 * i + 4);
-        const Float64x4 zero = D::times(x, evens(low, high));
-        const Float64x4 one = D::times(x, odds(low, high));
-        zeros = i ? D::plus(zeros, zero) : zero;
-        ones = i ? D::plus(ones, one) : one;
-    });
-    return D::log(D::plus(D::plus(ones[0], ones[1]), D::plus(ones[2], ones[3]))) -
-           D::log(D::plus(D::plus(zeros[0], zeros[1]), D::plus(zeros[2], zeros[3])));
-}
-
-// Log-odds of the first `wanted` of n columns, from a[i] b[i] over the profiles of a whole row; `spare` has
-// space for one profile.
-template <class D>
-void log_odds_of_columns(const double* a, const double* b, int n, int wanted, double* out, double* spare) {
+void row_moments(const double* a, const double* b, int n, int wanted, Moments* out, double* spare) {
     int64_t size = int64_t{1} << n;
     polled<4>(size, 4 * D::kSteps,
               [&](int64_t i) { store4(spare + i, D::times(load4(a + i), load4(b + i))); });
-    for (int k = 0; k < wanted; ++k) {
-        const int64_t half = size / 2;
-        if (half >= 4) {
-            out[k] = log_sum<D>(spare + half, half) - log_sum<D>(spare, half);
-            polled<4>(half, 4 * D::kSteps, [&](int64_t i) {
-                store4(spare + i, D::plus(load4(spare + i), load4(spare + i + half)));
-            });
-        } else {
-            double zero = spare[0], one = spare[half];
-            if (half == 2) zero = D::plus(zero, spare[1]), one = D::plus(one, spare[3]);
-            out[k] = D::log(one) - D::log(zero);
-            for (int64_t i = 0; i < half; ++i) spare[i] = D::plus(spare[i], spare[i + half]);
+    for (int k = 0; k < wanted; ++k, size /= 2) {
+        // the states of column k and those of column k + 1, if there is one
+        double sums[2][2] = {};
+        for (int left = 0; left < 2; ++left) {
+            double* const part = spare + left * size / 2;
+            if (size == 2) {
+                sums[left][0] = part[0];
+                continue;
+            }
+            fold<D>(part, nullptr, size / 2, spare + (int64_t{1} << n), &sums[left][0], &sums[left][1]);
         }
-        size = half;
+        const bool last = size == 2;
+        const double zero = last ? sums[0][0] : D::plus(sums[0][0], sums[0][1]);
+        const double one = last ? sums[1][0] : D::plus(sums[1][0], sums[1][1]);
+        out[k].one = share<D>(zero, one);
+        if (k + 1 < wanted)
+            out[k + 1].differ = share<D>(D::plus(sums[0][0], sums[1][1]), D::plus(sums[0][1], sums[1][0]));
+        fold<D>(spare, nullptr, size, spare, &sums[0][0], &sums[0][1]);
     }
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
+#include <mutex>
 #include <vector>
 
 #include "strips_windows.hpp"
@@ -16,6 +18,13 @@ inline const double* column_of(const double* a, int64_t c, const Grid& g, std::v
     return out.data();
 }
 
+// log((e^q + e^-a) / (e^(q - a) + 1)), a >= 0.
+inline double act_of(double q, double a) {
+    if (std::abs(q) > kSafeSpread) return Logs::plus(q, -a) - Logs::plus(q - a, 0.0);
+    const double odds = std::exp(q), differ = std::exp(-a);
+    return std::log((odds + differ) / (odds * differ + 1.0));
+}
+
 // The field on column c of column c - 1, clamped at the reference.
 inline const double* clamped_field(const uint8_t* reference, int64_t c, const Grid& g,
                                    std::vector<double>& out) {
@@ -26,16 +35,19 @@ inline const double* clamped_field(const uint8_t* reference, int64_t c, const Gr
 }
 
 // Bounds from one side (bound = 0: lower, 1: upper) on the field with which the columns from c on act on the
-// pixels of column c - 1: field[r, c] for c >= 1; column 0 is not written. By supermodularity the field on
-// one pixel is extreme if the others of column c - 1 are all 0 or all 1; it depends on the rest only through
-// the log-odds q of its neighbour without it, as log((e^q + e^-a) / (e^(q - a) + 1)). The columns beyond the
-// window act with the field found before, from the right edge on.
-inline void bound_fields(const Model& model, int64_t window, int bound, WindowScratch& scratch,
-                         double* field) {
+// pixels of column c - 1: field[r, c] for the columns c >= 1 that are needed, and those that these depend on;
+// the others are not written. By supermodularity the field on one pixel is extreme if the others of column c
+// - 1 are all 0 or all 1; it depends on the rest only through the log-odds q of its neighbour without it, as
+// log((e^q + e^-a) / (e^(q - a) + 1)). The columns beyond the window act with the field found before, from
+// the right edge on.
+inline void bound_fields(const Model& model, int64_t window, int bound, std::vector<char> needed,
+                         WindowScratch& scratch, double* field) {
     const Grid& g = model.grid;
+    for (int64_t c = 1; c + window < g.w; ++c) needed[c + window] |= needed[c];
     const double sign = bound ? 1.0 : -1.0;
     std::vector<double> odds(g.h);
     for (int64_t c = g.w - 1; c > 0; --c) {
+        if (!needed[c]) continue;
         Span span{c, std::min(window, g.w - c)};
         scratch.left.resize(g.h);
         for (int64_t r = 0; r < g.h; ++r) scratch.left[r] = sign * g.across[r * (g.w - 1) + c - 1];
@@ -46,8 +58,7 @@ inline void bound_fields(const Model& model, int64_t window, int bound, WindowSc
             for (int64_t r = 0; r < g.h; ++r) {
                 const double a = g.across[r * (g.w - 1) + c - 1];
                 const double q = odds[r] - scratch.left[r] + sign * error;
-                const double act = Logs::plus(q, -a) - Logs::plus(q - a, 0.0) + sign * error;
-                field[r * g.w + c] = std::clamp(act, -a, a);
+                field[r * g.w + c] = std::clamp(act_of(q, a) + sign * error, -a, a);
             }
         });
     }
@@ -160,32 +171,89 @@ inline void chain_gradient(const ChainTask& task, double sign, const GridGradien
     }
 }
 
-// Windows that begin at the given columns. left[b][r, c] is the field on column c of the columns before it,
-// right[b][r, c] the field on column c - 1 of the columns from c on.
-struct WindowsTask {
-    const Model& model;
-    int64_t window;
-    const std::vector<int64_t>& starts;
-    ConstBounds &left, &right;
+// How marginals are bounded: windows that begin `step` columns apart, and one at the right edge; what is
+// beyond them acts by fields from windows of `reach` columns.
+struct MarginalTask {
+    int64_t window, reach, step;
     int threads;
 };
 
-// Bounds on the log-odds of all pixels: (windows, h, window).
-inline void bound_windows(const WindowsTask& task, Bounds& odds) {
-    const Model& model = task.model;
-    const int64_t window = task.window, windows = static_cast<int64_t>(task.starts.size());
+// The grid with its columns in the opposite order.
+struct Mirrored {
+    std::vector<double> t, across, down;
+    Grid grid;
+
+    explicit Mirrored(const Grid& g) {
+        const auto reverse = [](const double* from, int64_t rows, int64_t columns) {
+            std::vector<double> to(from, from + rows * columns);
+            for (int64_t r = 0; r < rows; ++r)
+                std::reverse(to.begin() + r * columns, to.begin() + (r + 1) * columns);
+            return to;
+        };
+        t = reverse(g.t, g.h, g.w);
+        across = reverse(g.across, g.h, g.w - 1);
+        down = reverse(g.down, g.h - 1, g.w);
+        grid = Grid{g.h, g.w, t.data(), across.data(), down.data()};
+    }
+};
+
+// Bounds on the log-odds of all pixels, (h, w): the tightest of all windows.
+inline void bound_marginals(const Model& model, const MarginalTask& task, Bounds& odds) {
     const Grid& g = model.grid;
-    run_team<WindowScratch>(2 * windows, task.threads, [&](WindowScratch& scratch, int64_t unit) {
-        const int64_t i = unit / 2, bound = unit % 2, c = task.starts[i];
+    const int64_t window = std::min(task.window, g.w), last = g.w - window;
+    std::vector<int64_t> starts;
+    for (int64_t c = 0; c < last; c += task.step) starts.push_back(c);
+    starts.push_back(last);
+    // fields from the right in the grid, and in its mirror image; each by its lower and its upper bound
+    std::vector<double> fields[2][2];
+    if (last > 0) {
+        const Mirrored mirrored(g);
+        const Model mirror(mirrored.grid);
+        std::vector<char> needed[2] = {std::vector<char>(g.w), std::vector<char>(g.w)};
+        for (int64_t c : starts) {
+            if (c < last) needed[0][c + window] = 1;
+            if (c > 0) needed[1][g.w - c] = 1;
+        }
+        for (auto& side : fields)
+            for (auto& field : side) field.resize(g.h * g.w);
+        run_team<WindowScratch>(4, task.threads, [&](WindowScratch& scratch, int64_t unit) {
+            const int64_t side = unit / 2, bound = unit % 2;
+            bound_fields(side ? mirror : model, task.reach, static_cast<int>(bound), needed[side], scratch,
+                         fields[side][bound].data());
+        });
+    }
+    for (int bound = 0; bound < 2; ++bound)
+        std::fill_n(odds[bound], g.h * g.w, (bound ? 1 : -1) * std::numeric_limits<double>::infinity());
+    std::mutex mutexes[2];  // the largest and the smallest of numbers do not depend on their order
+    const int64_t units = 2 * static_cast<int64_t>(starts.size());
+    run_team<WindowScratch>(units, task.threads, [&](WindowScratch& scratch, int64_t unit) {
+        const int64_t c = starts[unit / 2], bound = unit % 2;
         Span span{c, window};
-        if (c > 0) span.left = column_of(task.left[bound], c, g, scratch.left);
-        if (c + window < g.w) span.right = column_of(task.right[bound], c + window, g, scratch.right);
+        if (c > 0) span.left = column_of(fields[1][bound].data(), g.w - c, g, scratch.left);
+        if (c < last) span.right = column_of(fields[0][bound].data(), c + window, g, scratch.right);
         with_window(model, span, scratch, [&](auto& win, double error) {
-            double* out = odds[bound] + i * g.h * window;
-            win.columns(static_cast<int>(window), out, window);
-            for (int64_t k = 0; k < g.h * window; ++k) out[k] += bound ? error : -error;
+            scratch.odds.resize(g.h * window);
+            win.columns(static_cast<int>(window), scratch.odds.data(), window);
+            const std::lock_guard<std::mutex> lock(mutexes[bound]);
+            for (int64_t r = 0; r < g.h; ++r)
+                for (int64_t k = 0; k < window; ++k) {
+                    const double found = scratch.odds[r * window + k];
+                    double& best = odds[bound][r * g.w + c + k];
+                    best = bound ? std::min(best, found + error) : std::max(best, found - error);
+                }
         });
     });
+}
+
+// Runs job(image, threads) for all images: one thread for each, or all for one after the other if there are
+// fewer images than threads.
+template <class Job>
+void for_each_image(int64_t images, int threads, const Job& job) {
+    struct None {};
+    if (images >= team_size(threads))
+        run_team<None>(images, threads, [&](None&, int64_t m) { job(m, 1); });
+    else
+        for (int64_t m = 0; m < images; ++m) job(m, threads);
 }
 
 // log Z of the whole grid, and the log-odds (h, w) of its pixels unless they are null.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <new>
 #include <type_traits>
 
 #include "strips.hpp"
@@ -67,12 +68,18 @@ struct Span {
     }
 };
 
-// Bound on the rounding error of a log-odds. A site multiplies each plain weight by a few numbers with errors
-// of a few ulps, 12 half ulps in total; to logarithms it adds eight numbers of at most twice the spread. The
-// final sums of up to 2^n terms and two logarithms come on top.
+// Bound on the rounding error of a log-odds, in half ulps.
+//
+// Errors in the weights (three exponentials of at most two half ulps per pixel, one product) change the
+// model, and a log-odds by no more than a logarithm of a weight: 7. The table of a row (1 per pixel) and the
+// sums over the pixel above (2) have errors of their own for every state, which count for the numerator and
+// for the denominator: 6. In each row come the fields on the border (6) and two factors for every state (4);
+// a row has at least four columns, with columns beyond the span: 2.5 per pixel. Together these are less
+// than 16. Logarithms are rounded eight times per pixel, and are at most twice the spread. The final sums of
+// up to 2^n terms and the logarithm come on top.
 inline double rounding(const Grid& g, int n, double spread) {
     constexpr double kHalfUlp = 1.1102230246251565e-16;
-    const double per_site = spread <= kSafeSpread ? 12 : 12 + 16 * spread;
+    const double per_site = spread <= kSafeSpread ? 16 : 16 + 16 * spread;
     return kHalfUlp * (static_cast<double>(g.h) * n * per_site + std::ldexp(1.0, n) + 4 * spread + 8);
 }
 
@@ -82,9 +89,32 @@ inline int64_t rows_apart(int64_t h, int n) {
     return static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(h))));
 }
 
+// Profiles that a window keeps for all of its log-odds.
+inline int64_t kept_rows(int64_t h, int64_t columns) {
+    const int64_t apart = rows_apart(h, static_cast<int>(columns));
+    return (h + apart - 1) / apart + apart;
+}
+
+// Memory for profiles, aligned to the lines of the cache.
+template <class T>
+struct AlignedAllocator {
+    using value_type = T;
+    static constexpr std::align_val_t kAlignment{64};
+
+    AlignedAllocator() = default;
+    template <class U>
+    AlignedAllocator(const AlignedAllocator<U>&) {}
+    T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kAlignment)); }
+    void deallocate(T* p, size_t) { ::operator delete(p, kAlignment); }
+    bool operator==(const AlignedAllocator&) const { return true; }
+    bool operator!=(const AlignedAllocator&) const { return false; }
+};
+using Profiles = std::vector<double, AlignedAllocator<double>>;
+
 struct WindowScratch {
-    std::vector<Site> sites, clamped;
-    std::vector<double> store, alpha, spare, left, right;
+    std::vector<Site> sites;
+    std::vector<double> flips, left, right, odds;
+    Profiles heads, tails, store, alpha, spare;
 };
 
 // The transfer over the rows of one window. It has at least four columns, so that vectors are whole even if
@@ -93,27 +123,48 @@ template <class D>
 class Window {
     WindowScratch& scratch_;
     int64_t h_, size_;
-    int n_, used_;
+    int n_, used_, tail_bits_;
 
-    const Site* row(int64_t r) const { return scratch_.sites.data() + r * n_; }
+    Row row(int64_t r) const {
+        const int64_t heads = size_ >> tail_bits_, tails = int64_t{2} << tail_bits_;
+        return {scratch_.flips.data() + r * n_, scratch_.heads.data() + r * heads,
+                scratch_.tails.data() + r * tails, n_, tail_bits_};
+    }
     double* stored(int64_t i) const { return scratch_.store.data() + i * size_; }
 
-    // beta[r] -> beta[r - 1].
-    void up(int64_t r, const double* in, double* out) {
+    // The tables of a row, from its sites.
+    void tabulate_row(int64_t r, const Site* sites) {
+        const int heads = n_ - tail_bits_;
+        const Row tables = row(r);
+        tabulate<D>(sites, heads, 0, const_cast<double*>(tables.head));
+        for (int left = 0; left <= (heads > 0); ++left)
+            tabulate<D>(sites + heads, tail_bits_, left,
+                        const_cast<double*>(tables.tail) + (int64_t{left} << tail_bits_));
+    }
+
+    // alpha[r - 1] -> alpha[r]; `shrink` scales the old one, and is then that for the new one.
+    void down(int64_t r, double& shrink, const double* in, double* out) {
         poll_at_row(r, D::kSteps * n_ * size_);
-        backward_sites<D>({row(r), n_, 0, n_}, shrink_of<D>(in, size_), in, out, scratch_.spare.data());
+        shrink = D::shrink(step_down<D>(row(r), shrink, in, out));
+    }
+
+    // beta[r] -> beta[r - 1].
+    void up(int64_t r, double& shrink, const double* in, double* out) {
+        poll_at_row(r, D::kSteps * n_ * size_);
+        shrink = D::shrink(step_up<D>(row(r), shrink, in, out));
     }
 
     // Stores the beta of the last row of each part in stored(part).
     void mark(int64_t apart, int64_t parts) {
         scratch_.store.resize((parts + apart) * size_);
         std::fill_n(stored(parts - 1), size_, D::kOne);
+        double shrink = D::kOne;
         for (int64_t part = parts - 1; part > 0; --part) {
             const double* in = stored(part);
             const int64_t first = part * apart;
             for (int64_t r = std::min(first + apart, h_) - 1; r >= first; --r) {
                 double* to = r == first ? stored(part - 1) : scratch_.alpha.data() + (r & 1) * size_;
-                up(r, in, to);
+                up(r, shrink, in, to);
                 in = to;
             }
         }
@@ -126,105 +177,96 @@ class Window {
         : scratch_(scratch),
           h_(model.grid.h),
           n_(padded(span.columns)),
-          used_(static_cast<int>(span.columns)) {
+          used_(static_cast<int>(span.columns)),
+          tail_bits_(tail_bits_of(n_)) {
         size_ = int64_t{1} << n_;
         const Grid& g = model.grid;
         const GridWeights<D>& weights = model.weights<D>();
-        scratch.sites.assign(h_ * n_, Site{{D::kOne, D::kOne}, {D::kOne, D::kOne}, D::kOne});
-        for (int64_t r = 0; r < h_; ++r)
+        scratch.sites.assign(h_ * n_, Site{{D::kOne, D::kOne}, {D::kOne, D::kOne}});
+        scratch.flips.assign(h_ * n_, D::kNever);
+        scratch.heads.resize(h_ * (size_ >> tail_bits_));
+        scratch.tails.resize(h_ * (int64_t{2} << tail_bits_));
+        for (int64_t r = 0; r < h_; ++r) {
+            Site* const sites = scratch.sites.data() + r * n_;
             for (int64_t k = 0; k < span.columns; ++k) {
                 const int64_t c = span.start + k;
-                Site& site = scratch.sites[r * n_ + k];
                 double one = weights.unary[r * g.w + c];
                 if (k == 0 && span.left) one = D::times(one, D::weight(span.left[r]));
                 if (k == span.columns - 1 && span.right) one = D::times(one, D::weight(span.right[r]));
                 const double differ = k > 0 ? weights.across[r * (g.w - 1) + c - 1] : D::kOne;
-                site.zero[1] = differ;
-                site.one[0] = D::times(one, differ);
-                site.one[1] = one;
-                if (k == 0) site.one[0] = one;
-                if (r > 0) site.flip = weights.down[(r - 1) * g.w + c];
+                sites[k] = Site{{D::kOne, differ}, {D::times(one, differ), one}};
+                if (r > 0) scratch.flips[r * n_ + n_ - 1 - k] = weights.down[(r - 1) * g.w + c];
             }
+            tabulate_row(r, sites);
+        }
         scratch.alpha.resize(2 * size_);
         scratch.spare.resize(2 * size_);
     }
 
     // Log-odds of the first `wanted` columns, out[r * stride + k], and log Z of the window.
     //
-    // beta[r] is the weight of all rows below r for every profile of row r, alpha[r] that of the rows up to
+    // beta[r] is the weight of all rows below r for every state of row r, alpha[r] that of the rows up to
     // r. If there are too many rows to keep, only every `apart`-th beta is kept and the others are computed
     // again.
     double columns(int wanted, double* out, int64_t stride) {
         const int64_t apart = wanted ? rows_apart(h_, n_) : h_, parts = (h_ + apart - 1) / apart;
         if (wanted) mark(apart, parts);
         double *alpha = scratch_.alpha.data(), *next = alpha + size_, *spare = scratch_.spare.data();
+        std::fill_n(alpha, size_, D::kOne);
         double shrink = D::kOne, units = 0;
         for (int64_t part = 0; part < parts; ++part) {
             const int64_t first = part * apart, last = std::min(first + apart, h_) - 1;
             if (wanted) {
                 std::copy_n(stored(part), size_, stored(parts + last - first));
+                double scale = shrink_of<D>(stored(part), size_);
                 for (int64_t i = parts + last - first; i > parts; --i)
-                    up(i - parts + first, stored(i), stored(i - 1));
+                    up(i - parts + first, scale, stored(i), stored(i - 1));
             }
-            if (part == 0) std::fill_n(alpha, size_, D::kOne);
             for (int64_t r = first; r <= last; ++r) {
-                poll_at_row(r, D::kSteps * n_ * size_);
-                forward_sites<D>({row(r), n_, 0, n_}, shrink, alpha, next, spare);
-                std::swap(alpha, next);
                 units += D::units(shrink);
-                shrink = shrink_of<D>(alpha, size_);
+                down(r, shrink, alpha, next);
+                std::swap(alpha, next);
                 if (!wanted) continue;
                 const double* beta = stored(parts + r - first);
                 log_odds_of_columns<D>(alpha, beta, n_, wanted, out + r * stride, spare);
             }
         }
-        // the first row doubles the weight once per column, an unused column once per row
-        const double doubled = n_ + static_cast<double>(n_ - used_) * static_cast<double>(h_);
-        return log_sum<D>(alpha, size_) - D::kUnit * units - Plain::kUnit * doubled;
+        return log_sum<D>(alpha, n_, spare) - D::kUnit * units - Plain::kUnit * (n_ - used_);
     }
 
     // Log-odds of the pixels of the first column, each given the reference values of those above it:
     // out[r * stride]. reference[r * stride] is 0 or 1.
     void chain(const uint8_t* reference, double* out, int64_t stride) {
-        const int m = n_ - 1;  // columns that stay free
-        const int64_t size = size_ / 2;
+        const int64_t half = size_ / 2;
         double *alpha = scratch_.alpha.data(), *next = alpha + size_, *spare = scratch_.spare.data();
         scratch_.store.resize(h_ * size_);
-        // gamma[r]: the weight of the rest of row r and of all rows below, for the new value of the
-        // first column (lowest bit) and the old ones of the others.
-        std::fill_n(alpha, size_, D::kOne);
-        for (int64_t r = h_ - 1; r >= 0; --r) {
-            poll_at_row(r, D::kSteps * n_ * size_);
-            backward_sites<D>({row(r), n_, 1, n_}, shrink_of<D>(alpha, size_), alpha, stored(r), spare);
-            if (r > 0) backward_sites<D>({row(r), n_, 0, 1}, D::kOne, stored(r), alpha, spare);
-        }
-        std::fill_n(alpha, size, D::kOne);
+        std::fill_n(stored(h_ - 1), size_, D::kOne);
         double shrink = D::kOne;
-        scratch_.clamped.resize(m);
+        for (int64_t r = h_ - 1; r > 0; --r) up(r, shrink, stored(r), stored(r - 1));
+        // the weights of the rows above for the states of the other columns, the first one being clamped
+        std::fill_n(alpha, half, D::kOne);
+        shrink = D::kOne;
         for (int64_t r = 0; r < h_; ++r) {
             poll_at_row(r, D::kSteps * n_ * size_);
-            const Site& first = row(r)[0];
-            const double pull = D::log(first.flip);  // of the pixel above, if there is one
-            const double above = r > 0 && reference[(r - 1) * stride] ? -pull : pull;
-            out[r * stride] = log_odds_below<D>(alpha, stored(r), size) + D::log(first.one[0]) + above;
-            if (r == h_ - 1) break;
-            std::copy_n(row(r) + 1, m, scratch_.clamped.begin());
-            Site& beside = scratch_.clamped[0];
-            const int value = reference[r * stride] != 0;
-            beside.zero[0] = beside.zero[1] = row(r)[1].zero[value];
-            beside.one[0] = beside.one[1] = row(r)[1].one[value];
-            forward_sites<D>({scratch_.clamped.data(), m, 0, m}, shrink, alpha, next, spare);
-            std::swap(alpha, next);
-            shrink = shrink_of<D>(alpha, size);
+            const Row tables = row(r);
+            cross<D>(tables.flips, n_ - 1, alpha, spare);
+            shrink = D::shrink(weigh<D>(tables, half - 1, shrink, spare, next));
+            log_odds_of_columns<D>(next, stored(r), n_, 1, out + r * stride, spare);
+            if (r > 0) {
+                const double pull = -D::log(tables.flips[n_ - 1]);  // of the pixel above
+                out[r * stride] += reference[(r - 1) * stride] ? pull : -pull;
+            }
+            std::copy_n(next + (reference[r * stride] ? half : 0), half, alpha);
         }
     }
 
     // Clamps the first `rows` pixels of the first column at the reference.
     void clamp(const uint8_t* reference, int64_t stride, int64_t rows) {
         for (int64_t r = 0; r < rows; ++r) {
-            Site& site = scratch_.sites[r * n_];
-            double* never = reference[r * stride] ? site.zero : site.one;
+            Site* const sites = scratch_.sites.data() + r * n_;
+            double* never = reference[r * stride] ? sites->zero : sites->one;
             never[0] = never[1] = D::kNever;
+            tabulate_row(r, sites);
         }
     }
 
@@ -232,33 +274,37 @@ class Window {
     void add_moments(double factor, Moments* out) {
         scratch_.store.resize((h_ + n_) * size_);
         std::fill_n(stored(h_ - 1), size_, D::kOne);
-        for (int64_t r = h_ - 1; r > 0; --r) up(r, stored(r), stored(r - 1));
-        double *alpha = scratch_.alpha.data(), *next = alpha + size_;
-        std::fill_n(alpha, size_, D::kOne);
         double shrink = D::kOne;
+        for (int64_t r = h_ - 1; r > 0; --r) up(r, shrink, stored(r), stored(r - 1));
+        double *alpha = scratch_.alpha.data(), *next = alpha + size_, *spare = scratch_.spare.data();
+        std::fill_n(alpha, size_, D::kOne);
+        std::vector<Moments> found(used_);
         for (int64_t r = 0; r < h_; ++r) {
             poll_at_row(r, 2 * D::kSteps * n_ * size_);
-            const Site* sites = row(r);
-            const double* after = stored(r);
-            for (int k = n_ - 1; k > 0; --k) {
-                backward_site<D>(sites[k], k == n_ - 1 ? shrink_of<D>(after, size_) : D::kOne, size_ / 2,
-                                 after, stored(h_ + k));
-                after = stored(h_ + k);
-            }
-            for (int k = 0; k < n_; ++k) {
-                if (k < used_) {
-                    const double* behind = k == n_ - 1 ? stored(r) : stored(h_ + k + 1);
-                    const Moments found = site_moments<D>(sites[k], size_ / 2, alpha, behind);
-                    Moments& sum = out[r * used_ + k];
-                    sum.one += factor * found.one;
-                    if (k > 0) sum.differ += factor * found.differ;
-                    if (r > 0) sum.flip += factor * found.flip;
-                }
-                forward_site<D>(sites[k], shrink, size_ / 2, alpha, next);
+            const Row tables = row(r);
+            // from below: row r, then one column of its upper edges after the other
+            double* const below = stored(h_);
+            weigh<D>(tables, -1, shrink_of<D>(stored(r), size_), stored(r), below + (n_ - 1) * size_);
+            if (r > 0)
+                for (int bit = n_ - 1; bit > 0; --bit)
+                    cross_bit<D>(tables.flips[bit], bit, n_, below + bit * size_, below + (bit - 1) * size_);
+            for (int bit = 0; bit < n_ && r > 0; ++bit) {
+                const int k = n_ - 1 - bit;
+                if (k >= used_) continue;
+                found[k].flip = flip_share<D>(tables.flips[bit], bit, n_, alpha, below + bit * size_);
+                cross_bit<D>(tables.flips[bit], bit, n_, alpha, next);
                 std::swap(alpha, next);
-                shrink = D::kOne;
             }
-            shrink = shrink_of<D>(alpha, size_);
+            row_moments<D>(alpha, below + (n_ - 1) * size_, n_, used_, found.data(), spare);
+            for (int k = 0; k < used_; ++k) {
+                Moments& sum = out[r * used_ + k];
+                sum.one += factor * found[k].one;
+                if (k > 0) sum.differ += factor * found[k].differ;
+                if (r > 0) sum.flip += factor * found[k].flip;
+            }
+            // scaled at once: its products with `below` have a larger range than those in `columns`
+            const double shrink = D::shrink(weigh<D>(tables, -1, D::kOne, alpha, alpha));
+            for (int64_t i = 0; i < size_; ++i) alpha[i] = D::times(alpha[i], shrink);
         }
     }
 };

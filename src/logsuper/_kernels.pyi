@@ -117,7 +117,7 @@ def graph(
 def draw_noise(key: int, problem: int, sample: int, out: _Float64) -> None:
     """Draw the noise of one perturbation; out (n,)."""
 
-# ---- transfer matrices: t (h, w), across (h, w - 1), down (h - 1, w) ----------------------------
+# ---- transfer matrices: t (M, h, w); across (M or 1, h, w - 1), down (M or 1, h - 1, w) -----------
 
 def strip_fields(
     t: _Float64,
@@ -127,8 +127,9 @@ def strip_fields(
     threads: int,
     low: _Float64,
     high: _Float64,
+    memory: int = ...,
 ) -> None:
-    """Bound the fields of columns c and beyond on column c - 1; out: low, high (h, w)."""
+    """Bound the fields of columns c and beyond on column c - 1; out: low, high (M, h, w)."""
 
 def strip_chain(
     t: _Float64,
@@ -141,24 +142,23 @@ def strip_chain(
     threads: int,
     odds_low: _Float64,
     odds_high: _Float64,
+    memory: int = ...,
 ) -> None:
-    """Bound the log-odds of each pixel given the reference before it; all arrays (h, w)."""
+    """Bound the log-odds of each pixel given the reference before it; all arrays (M, h, w)."""
 
-def strip_windows(
+def strip_marginals(
     t: _Float64,
     across: _Float64,
     down: _Float64,
     window: int,
-    starts: _Int64,
-    left_low: _Float64,
-    left_high: _Float64,
-    right_low: _Float64,
-    right_high: _Float64,
+    reach: int,
+    step: int,
     threads: int,
     odds_low: _Float64,
     odds_high: _Float64,
+    memory: int = ...,
 ) -> None:
-    """Bound the log-odds inside windows; out: odds_low, odds_high (windows, h, window)."""
+    """Bound the log-odds of all pixels, by the best of overlapping windows; out: (M, h, w)."""
 
 def strip_gradient(
     t: _Float64,
@@ -171,11 +171,12 @@ def strip_gradient(
     grad_across: _Float64,
     grad_down: _Float64,
     upper: bool = False,
+    memory: int = ...,
 ) -> None:
-    """Add the gradient of a bound on -log p(reference); out: as t, across and down."""
+    """Add the gradient of a bound on -log p(reference); out: as t, across and down of M images."""
 
 def strip_transfer(t: _Float64, across: _Float64, down: _Float64, odds: _Float64 | None) -> float:
-    """Return log Z of a narrow grid; out: odds (h, w)."""
+    """Return log Z of one narrow grid; out: odds (1, h, w)."""
 
 # ---- Markov chains ------------------------------------------------------------------------------
 

@@ -176,17 +176,18 @@ def test_bounding_the_outside_beats_clamping_it(seed):
             assert np.all(np.abs(mine) <= np.abs(clamped))
         low, high = _windows.chain_odds(grid, window, x, fields, 1)
         worst_low, worst_high = bracket_with_edge_fields(grid, x, window)
-        assert np.all(low >= worst_low) and np.all(high <= worst_high)
+        # up to rounding: most of a field is clamped where it acts on a pixel that is nearly certain
+        assert np.all(low >= worst_low - 1e-12) and np.all(high <= worst_high + 1e-12)
         assert (high - low).sum() < 0.9 * (worst_high - worst_low).sum()
 
 
 def test_any_reference_brackets(seed):
     rng = np.random.default_rng(seed)
     f = random_grid(rng, (8, 12), 1.0)
-    plan = _strips._plan(f, 4, None)
+    grid, plan, _ = _strips._lay(f, 4, None)
     exact = _transfer.log_partition(f).value
     for _ in range(5):
-        low, high = _strips._sandwich(plan, rng.integers(0, 2, plan.grid.shape).astype(np.uint8))
+        low, high = _strips._sandwich(plan, grid, rng.integers(0, 2, grid.shape).astype(np.uint8))
         assert low <= exact <= high
 
 
@@ -210,10 +211,9 @@ def test_independent_parts_add_up(seed):
     )
     grid = image_of(whole)
     x = ls.maximize(whole, np.zeros(126))[0].reshape(7, 18)
-    plan = _strips._Plan(grid, False, 4, 3, 1)
-    total = _strips._sandwich(plan, x)
+    total = _strips._sandwich(_strips._Plan(grid.shape, 4, 3, 1), grid, x)
     alone = [
-        _strips._sandwich(_strips._Plan(part, False, 4, 3, 1), np.ascontiguousarray(x[:, cut]))
+        _strips._sandwich(_strips._Plan(part.shape, 4, 3, 1), part, np.ascontiguousarray(x[:, cut]))
         for part, cut in zip(parts, (slice(9), slice(9, 18)), strict=True)
     ]
     np.testing.assert_allclose(total, np.sum(alone, axis=0), rtol=1e-12)
@@ -298,7 +298,6 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
     rng = np.random.default_rng(seed)
     grid = image_of(random_grid(rng, (7, 11), weight, field))
     x = rng.integers(0, 2, (7, 11)).astype(np.uint8)
-    starts = np.array([0, 2, 5], dtype=np.int64)
     for window in (1, 2, 5):
         results = []
         for module in modules:
@@ -306,14 +305,14 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
                 patch.setattr(_windows, "kernels", lambda module=module: module)
                 fields = _windows.outside_fields(grid, window, 1)
                 chain = _windows.chain_odds(grid, window, x, fields, 1)
-                inside = _windows.window_odds(grid, window, starts, fields, fields, 1)
+                inside = _windows.marginal_odds(grid, window, 3, 2, 1)
                 gradient = _windows.chain_gradient(grid, window, x, 1)
                 results.append([*fields, *chain, *inside, *gradient])
         for one, other in zip(results[0], results[-1], strict=True):
             np.testing.assert_array_equal(one, other)
         fields = _windows_numpy.outside_fields(grid, window)
         chain = _windows_numpy.chain_odds(grid, window, x, fields)
-        inside = _windows_numpy.window_odds(grid, window, starts, fields, fields)
+        inside = _windows_numpy.marginal_odds(grid, window, 3, 2)
         gradient = _windows_numpy.chain_gradient(grid, window, x)
         for one, other in zip(results[0], [*fields, *chain, *inside, *gradient], strict=True):
             # NumPy adds logarithms, and allows for more rounding
@@ -347,56 +346,65 @@ def test_the_kernels_check_their_arrays():
     native = _windows.kernels()
     if native is None:
         pytest.skip("the compiled kernels are not available")
-    t, across, down, out = np.zeros((3, 4)), np.zeros((3, 3)), np.zeros((2, 4)), np.zeros((3, 4))
-    x, starts = np.zeros((3, 4), np.uint8), np.array([0], dtype=np.int64)
-    inside = np.zeros((1, 3, 2))
+    t, across, down = np.zeros((2, 3, 4)), np.zeros((1, 3, 3)), np.zeros((2, 2, 4))
+    out, x = np.zeros((2, 3, 4)), np.zeros((2, 3, 4), np.uint8)
 
-    def chain(t=t, across=across, down=down, window=2, x=x, low=out, odds=out):
-        native.strip_chain(t, across, down, window, x, low, out, 1, odds, out.copy())
+    def chain(t=t, across=across, down=down, window=2, x=x, low=out, odds=out, **memory):
+        native.strip_chain(t, across, down, window, x, low, out, 1, odds, out.copy(), **memory)
 
-    def windows(window=2, starts=starts, left=out, odds=inside):
-        args = (t, across, down, window, starts, left, out, out, out, 1)
-        native.strip_windows(*args, odds, inside.copy())
+    def marginals(window=2, reach=2, step=2, threads=1, odds=out, **memory):
+        numbers = (window, reach, step, threads)
+        native.strip_marginals(t, across, down, *numbers, odds, out.copy(), **memory)
 
     bad = [
-        {"t": np.zeros(12)},
-        {"t": np.full((3, 4), np.nan)},
-        {"across": np.zeros((3, 4))},
-        {"across": np.full((3, 3), -1.0)},
-        {"down": np.full((2, 4), np.inf)},
-        {"down": np.zeros((3, 4))},
+        {"t": np.zeros(24)},
+        {"t": np.zeros((6, 4))},
+        {"t": np.full((2, 3, 4), np.nan)},
+        {"across": np.zeros((2, 3, 4))},
+        {"across": np.zeros((3, 3, 3))},
+        {"across": np.full((1, 3, 3), -1.0)},
+        {"down": np.full((2, 2, 4), np.inf)},
+        {"down": np.zeros((2, 3, 4))},
         {"window": 0},
         {"window": 25},
-        {"x": np.full((3, 4), 2, np.uint8)},
-        {"x": np.zeros((4, 3), np.uint8)},
-        {"low": np.full((3, 4), np.nan)},
-        {"odds": np.zeros((3, 3))},
+        {"x": np.full((2, 3, 4), 2, np.uint8)},
+        {"x": np.zeros((2, 4, 3), np.uint8)},
+        {"low": np.full((2, 3, 4), np.nan)},
+        {"odds": np.zeros((2, 3, 3))},
     ]
     for wrong in bad:
         with pytest.raises(ValueError):
             chain(**wrong)
     for wrong in [
-        {"starts": np.array([3], dtype=np.int64)},
-        {"starts": np.array([-1], dtype=np.int64)},
-        {"starts": np.zeros((1, 1), dtype=np.int64)},
-        {"window": 5},
-        {"odds": np.zeros((1, 3, 3))},
-        {"odds": np.zeros((2, 3, 2))},
+        {"window": 0},
+        {"window": 25},
+        {"reach": 0},
+        {"reach": 25},
+        {"step": 0},
+        {"threads": 0},
+        {"odds": np.zeros((1, 3, 4))},
+        {"odds": np.zeros((2, 3, 3))},
     ]:
         with pytest.raises(ValueError):
-            windows(**wrong)
+            marginals(**wrong)
+    for call in (chain, marginals):
+        with pytest.raises(MemoryError, match="limit"):
+            call(memory=100)
+        call(memory=100_000)
     with pytest.raises(ValueError):
-        native.strip_fields(t, across, down, 2, 1, out, np.zeros((4, 3)))
+        native.strip_fields(t, across, down, 2, 1, out, np.zeros((2, 4, 3)))
+    with pytest.raises(ValueError, match="one grid"):
+        native.strip_transfer(t, across, down, np.zeros((2, 3, 4)))
+    one = t[:1], across, down[:1]
     with pytest.raises(ValueError):
-        native.strip_transfer(t, across, down, np.zeros((4, 4)))
+        native.strip_transfer(*one, np.zeros((1, 4, 4)))
     with pytest.raises(TypeError):
-        native.strip_transfer(t, across, down, np.zeros((3, 4), np.float32))
-    for wrong in [(out, across, out), (out, out, down), (across, across, down)]:
+        native.strip_transfer(*one, np.zeros((1, 3, 4), np.float32))
+    both = np.zeros((2, 3, 3))
+    for wrong in [(out, both, out), (out, out, down), (both, both, down), (out, across, down)]:
         with pytest.raises(ValueError):
             native.strip_gradient(t, across, down, 2, x, 1, *wrong)
-    chain()
-    windows()
-    native.strip_gradient(t, across, down, 2, x, 1, out, across.copy(), down.copy())
+    native.strip_gradient(t, across, down, 2, x, 1, out, both, down.copy())
 
 
 # ----------------------------------------------------------------------------------- what users see
@@ -502,7 +510,7 @@ def test_posteriors_of_horses_are_almost_exact(horses):
 
 def test_threads_do_not_decide_what_is_too_large():
     f = 0.5 * ls.grid_cuts((40, 40))[0] + 0.5 * ls.grid_cuts((40, 40))[1]
-    plan = _strips._plan(f, 14, None)
+    plan = _strips._lay(f, 14, None)[1]
     many = dataclasses.replace(plan, threads=10**6)
     assert plan.fitting().threads == 1
     assert 1 < many.fitting().threads < 1000

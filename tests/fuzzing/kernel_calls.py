@@ -222,14 +222,17 @@ def _has_avx2(module: ModuleType, rng: Random) -> Call:
 # ---- transfer matrices ---------------------------------------------------------------------------
 
 
-def _image(rng: Random, most: int = 7) -> tuple[tuple[int, int], Arguments]:
+def _image(
+    rng: Random, most: int = 7, count: int | None = None
+) -> tuple[tuple[int, int, int], Arguments]:
     h, w = (int(size) for size in rng.integers(1, most, 2))
+    images = int(rng.integers(4)) if count is None else count
     scale = 10.0 ** rng.integers(-2, 4)  # beyond 300 or so logarithms take over
-    t = scale * rng.normal(size=(h, w))
-    return (h, w), {
-        "t": t,
-        "across": scale * rng.random((h, w - 1)),
-        "down": scale * rng.random((h - 1, w)),
+    common = [1 if rng.integers(2) else images for _ in range(2)]
+    return (images, h, w), {
+        "t": scale * rng.normal(size=(images, h, w)),
+        "across": scale * rng.random((common[0], h, w - 1)),
+        "down": scale * rng.random((common[1], h - 1, w)),
     }
 
 
@@ -265,19 +268,15 @@ def _strip_chain(module: ModuleType, rng: Random) -> Call:
     )
 
 
-@entry("strip_windows")
-def _strip_windows(module: ModuleType, rng: Random) -> Call:
+@entry("strip_marginals")
+def _strip_marginals(module: ModuleType, rng: Random) -> Call:
     shape, image = _image(rng)
-    window = int(rng.integers(1, shape[1] + 1))
-    starts = rng.integers(0, shape[1] - window + 1, int(rng.integers(0, 4)))
-    out = _pair((len(starts), shape[0], window), "odds_low", "odds_high")
-    fields = {name: rng.normal(size=shape) for name in ("left_low", "right_low")}
-    fields["left_high"] = fields["left_low"] + rng.random(shape)
-    fields["right_high"] = fields["right_low"] + rng.random(shape)
-    more = {"window": window, "starts": starts, "threads": int(rng.integers(1, 4))}
+    out = _pair(shape, "odds_low", "odds_high")
+    names = ("window", "reach", "step", "threads")
+    more = {name: int(rng.integers(1, 7)) for name in names}
     return Call(
         None,
-        {**image, **more, **fields, **out},
+        {**image, **more, **out},
         lambda _: _ordered(out["odds_low"], out["odds_high"]),
     )
 
@@ -285,7 +284,7 @@ def _strip_windows(module: ModuleType, rng: Random) -> Call:
 @entry("strip_gradient")
 def _strip_gradient(module: ModuleType, rng: Random) -> Call:
     shape, image = _image(rng)
-    out = {f"grad_{name}": np.zeros(value.shape) for name, value in image.items()}
+    out = {f"grad_{name}": np.zeros((shape[0], *value.shape[1:])) for name, value in image.items()}
     more = {
         "window": int(rng.integers(1, 7)),
         "reference": rng.integers(0, 2, shape).astype(np.uint8),
@@ -301,8 +300,8 @@ def _strip_gradient(module: ModuleType, rng: Random) -> Call:
 
 @entry("strip_transfer")
 def _strip_transfer(module: ModuleType, rng: Random) -> Call:
-    (h, w), image = _image(rng, 4)
-    odds = np.zeros((h, w)) if rng.integers(2) else None
+    (_, h, w), image = _image(rng, 4, count=1)
+    odds = np.zeros((1, h, w)) if rng.integers(2) else None
     x = np.array(list(product((0.0, 1.0), repeat=h * w))).reshape(-1, h, w)
     value = (image["t"] * x).sum(axis=(1, 2))
     value -= (image["across"] * np.abs(np.diff(x, axis=2))).sum(axis=(1, 2))
@@ -317,8 +316,8 @@ def _strip_transfer(module: ModuleType, rng: Random) -> Call:
 
 @entry("grid_scan")
 def _grid_scan(module: ModuleType, rng: Random) -> Call:
-    (_, _), image = _image(rng, 10)
-    return Call(None, {"across": image["across"], "down": image["down"]})
+    _, image = _image(rng, 10, count=1)
+    return Call(None, {"across": image["across"][0], "down": image["down"][0]})
 
 
 @entry("graph_scan")

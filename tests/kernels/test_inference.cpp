@@ -72,7 +72,8 @@ TEST(transfer_matrices_agree_with_enumeration) {
             // Windows of one column bracket the log-odds of the first pixel, which no other precedes.
             std::vector<double> fields[2] = {odds, odds}, bounds[2] = {odds, odds};
             WindowScratch scratch;
-            for (int bound : {0, 1}) bound_fields(model, 1, bound, scratch, fields[bound].data());
+            for (int bound : {0, 1})
+                bound_fields(model, 1, bound, std::vector<char>(w, 1), scratch, fields[bound].data());
             const std::vector<uint8_t> reference(h * w);
             ConstBounds found = {fields[0].data(), fields[1].data()};
             Bounds out = {bounds[0].data(), bounds[1].data()};

@@ -63,8 +63,8 @@ def min_norm(kernel, theta, threads=1):
     return s, gaps, levels
 
 def strips(h, w, scale=1.0):
-    t = scale * rng.normal(size=(h, w))
-    return t, scale * np.ones((h, w - 1)), scale * np.ones((h - 1, w))
+    t = scale * rng.normal(size=(1, h, w))
+    return t, scale * np.ones((1, h, w - 1)), scale * np.ones((1, h - 1, w))
 
 def ring(n):
     i = np.arange(n - 1)
@@ -127,27 +127,31 @@ waited = interrupt(lambda: min_norm(kernel, theta))
 right = same(min_norm(kernel, theta[:2]), min_norm(image(100, 100), theta[:2]))
 """,
     "strip_fields": """
-grid, out = strips(60, 60), [np.zeros((60, 60)) for _ in range(2)]
+grid, out = strips(60, 60), [np.zeros((1, 60, 60)) for _ in range(2)]
 waited = interrupt(lambda: kernels.strip_fields(*grid, 20, 2, *out))
 """,
     "strip_fields in logarithms": """
-grid, out = strips(60, 60, 1000.0), [np.zeros((60, 60)) for _ in range(2)]
+grid, out = strips(60, 60, 1000.0), [np.zeros((1, 60, 60)) for _ in range(2)]
 waited = interrupt(lambda: kernels.strip_fields(*grid, 20, 2, *out))
 """,
     "strip_chain": """
-grid, (low, high, *out) = strips(60, 60), [np.zeros((60, 60)) for _ in range(4)]
-reference = np.zeros((60, 60), np.uint8)
+grid, (low, high, *out) = strips(60, 60), [np.zeros((1, 60, 60)) for _ in range(4)]
+reference = np.zeros((1, 60, 60), np.uint8)
 waited = interrupt(lambda: kernels.strip_chain(*grid, 18, reference, low, high, 1, *out))
 """,
-    "strip_windows": """
-grid, fields = strips(60, 60), [np.zeros((60, 60)) for _ in range(4)]
-starts, out = np.arange(41), [np.zeros((41, 60, 20)) for _ in range(2)]
-waited = interrupt(lambda: kernels.strip_windows(*grid, 20, starts, *fields, 1, *out))
+    "strip_marginals": """
+grid, out = strips(60, 60), [np.zeros((1, 60, 60)) for _ in range(2)]
+waited = interrupt(lambda: kernels.strip_marginals(*grid, 20, 5, 2, 1, *out))
+""",
+    "strip_marginals of a batch": """
+t, across, down = strips(60, 60)
+grid, out = (np.repeat(t, 2000, 0), across, down), [np.zeros((2000, 60, 60)) for _ in range(2)]
+waited = interrupt(lambda: kernels.strip_marginals(*grid, 10, 6, 2, 2, *out))
 """,
     "strip_gradient": """
 grid = strips(60, 60)
 out = [np.zeros(part.shape) for part in grid]
-reference = rng.integers(0, 2, (60, 60)).astype(np.uint8)
+reference = rng.integers(0, 2, (1, 60, 60)).astype(np.uint8)
 waited = interrupt(lambda: kernels.strip_gradient(*grid, 16, reference, 1, *out))
 """,
     "strip_transfer": """

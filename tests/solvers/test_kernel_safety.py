@@ -63,15 +63,14 @@ for few in (none, one):
             arguments = [np.zeros((1, 3, 3, 3)), np.zeros((1, 1, 1, 1)), np.zeros((1, 3, 3, 3))]
             arguments[place] = few
             assert refused(call, *arguments)
-    grid = np.zeros((2, 2)), np.zeros((2, 1)), np.zeros((1, 2))
+    grid = np.zeros((1, 2, 2)), np.zeros((1, 2, 1)), np.zeros((1, 1, 2))
     for place in range(3):
         out = list(grid)
         out[place] = few
-        reference = np.zeros((2, 2), np.uint8)
+        reference = np.zeros((1, 2, 2), np.uint8)
         assert refused(kernels.strip_gradient, *grid, 1, reference, 1, *out)
         assert refused(kernels.strip_transfer, *out, None)
-    fields = [np.zeros((2, 2)) for _ in range(4)]
-    assert refused(kernels.strip_windows, *grid, 1, np.array(0), *fields, 1, four[0], four[0])
+    assert refused(kernels.strip_marginals, *grid, 1, 1, 1, 1, few, grid[0].copy())
     assert refused(kernels.grid_scan, few, few)
     kernel = graph()
     for place in (0, 1, 2, 6, 7, 8):

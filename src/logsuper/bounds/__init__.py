@@ -10,7 +10,6 @@ from collections.abc import Callable
 from logsuper.bounds._bracket import bracket as bracket
 from logsuper.bounds._choose import Choice as Choice
 from logsuper.bounds._choose import choose as choose
-from logsuper.bounds._choose import marginal_method as marginal_method
 from logsuper.bounds._choose import need_pairs as need_pairs
 from logsuper.bounds._draws import frequency_error as frequency_error
 from logsuper.bounds._draws import hardly_any as hardly_any
@@ -22,6 +21,8 @@ from logsuper.bounds._draws import unseen as unseen
 from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._infer import infer as infer
 from logsuper.bounds._infer import strip_widths as strip_widths
+from logsuper.bounds._infer_marginals import infer_marginals as infer_marginals
+from logsuper.bounds._infer_marginals import weighted_sum as weighted_sum
 from logsuper.bounds._methods import METHODS as METHODS
 from logsuper.bounds._methods import as_function_of_model
 from logsuper.bounds._methods import check_options as check_options

@@ -15,6 +15,7 @@ from logsuper._base import FloatArray
 from logsuper.bounds import _elimination, _exact
 from logsuper.bounds._cardinality import count_cost
 from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._windows import MEMORY, WIDEST, size_of
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.solvers import Prepared, kernels
 from logsuper.structures import Pairs, image_of, pairwise_of
@@ -43,6 +44,15 @@ def marginal_method(f: SubmodularFunction) -> str:
     if pairwise_of(f) is not None:
         return "bethe"
     return "power"
+
+
+def covering_window(shape: tuple[int, int]) -> int | None:
+    """Return the columns of a window that covers the images of a batch, None if that is dear."""
+    short, long = sorted(shape)
+    cheap = short <= WIDEST and short * long * 2.0**short <= _CHEAP
+    fits = size_of(long + short + 4.0, short) <= MEMORY
+    # without the kernels elimination may be faster
+    return short if cheap and fits and kernels() is not None else None
 
 
 @dataclasses.dataclass(frozen=True)

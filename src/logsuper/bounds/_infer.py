@@ -1,54 +1,58 @@
-r"""One question for a batch: log Z, its ends, :math:`E f_k` and E x of many models at once.
+r"""One question for a batch: log Z, its derivatives and marginals of many models at once.
 
-The models have the weights :math:`\sum_k\alpha_kf_k(x)-\theta_m^\top x` of common functions, with
-factors on their edges if given. An infinite field fixes its element: the values then are those of
-the conditioned models, without the fixed elements' own fields.
+The models have the energies :math:`\sum_k\alpha_kf_k(x)-\theta_m^\top x` with common functions, and
+optional factors on their edges. An infinite field fixes its element: results then are those of the
+conditioned models, without the fields of the fixed elements.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, check_choice, count_threads
+from logsuper._base import FloatArray, IntArray, check_choice
 from logsuper.bounds._cardinality import count_marginals
-from logsuper.bounds._choose import LARGEST, Choice, as_function, need_pairs
+from logsuper.bounds._choose import (
+    LARGEST,
+    Choice,
+    as_function,
+    need_pairs,
+)
 from logsuper.bounds._elimination import log_partition as eliminate
 from logsuper.bounds._elimination import pair_marginals
 from logsuper.bounds._errors import NotApplicable, TooLarge
-from logsuper.bounds._strips import strips_gradient
-from logsuper.bounds._windows import chain_odds, edge_fields
+from logsuper.bounds._strips import chain_widths, strips_gradient
+from logsuper.bounds._windows import Stack, is_down
 from logsuper.solvers import Prepared
-from logsuper.structures import Free, Image, Pairs
+from logsuper.structures import Free, Pairs
 
 Bits = NDArray[np.uint8]
 Side = Literal["lower", "upper"]
 Row = tuple[float, FloatArray, FloatArray]
 """Of one model: log Z, the expected functions and the expected x."""
 
-# States of all models that are held at once.
+# Maximum number of states of all models that are held at once.
 _HELD = 1 << 22
 # A weight that changes nothing, and keeps an edge.
 _LEAST = 1e-300
 
 
 class Inferred(NamedTuple):
-    r"""What was found for M models.
+    r"""Results for M models.
 
     Attributes
     ----------
     values : ndarray of shape (M,)
-        log Z, or the bound on it that was asked for.
+        log Z, or the requested bound on it.
     stats : ndarray of shape (M, K)
-        :math:`E f_k`; of a bound, its derivatives in :math:`-\alpha_k`.
+        :math:`E f_k`; for a bound, its derivatives in :math:`-\alpha_k`.
     mean : ndarray of shape (M, n)
-        E x; of a bound, its derivatives in the fields.
+        E x; for a bound, its derivatives in the fields.
     """
 
     values: FloatArray
@@ -79,9 +83,9 @@ def infer(
     choice : Choice
         From `choose`.
     side : {"lower", "upper"}
-        Of strips that do not cover the image: which bound on log Z.
+        The bound on log Z by strips that do not cover the image.
     references : ndarray of shape (M, n), uint8, optional
-        For strips, which are smooth in the weights while these stay; the modes by default.
+        For strips, which are smooth in the weights while these do not change; by default the modes.
     n_jobs : int, optional
         Threads over the models, for strips.
 
@@ -111,21 +115,34 @@ def strip_widths(
     references: Bits,
     n_jobs: int | None = None,
 ) -> FloatArray:
-    """Return how far log Z can be from the bounds that strips of so many columns give, (M,)."""
-    pairs = _pairs_of_image(prepared, factors)
-
-    def one(m: int) -> float:
-        free = pairs.free(pairs.scaled(_row(factors, m)), alpha, theta[m])
-        image, x, _ = _lay(prepared, pairs, free, references[m], window)
-        columns = min(window, image.shape[1])
-        low, high = chain_odds(image, columns, x, edge_fields(image), threads=1)
-        above, below = np.where(x == 1, (-low, -high), (high, low))
-        return float(np.sum(np.logaddexp(0.0, above) - np.logaddexp(0.0, below)))
-
-    return np.array(_map(one, len(theta), n_jobs))
+    """Return the distance (M,) between the two bounds on log Z by strips of so many columns."""
+    pairs = pairs_of_image(prepared, factors)
+    _, stack = free_parts(prepared, pairs, alpha, theta, factors)
+    widths = np.empty(len(theta))
+    for rows, part, x, _ in _by_direction(stack, references, window):
+        widths[rows] = chain_widths(part, x, window, n_jobs)
+    return widths
 
 
 # ----------------------------------------------------------------------------------------- methods
+
+
+_tables: WeakKeyDictionary[Prepared, tuple[Bits, FloatArray]] = WeakKeyDictionary()
+
+
+def _table(prepared: Prepared) -> tuple[Bits, FloatArray]:
+    """Return all states (2^n, n) and the values (2^n, K) of the functions, computed once."""
+    if prepared not in _tables:
+        n = prepared.n
+        X = ((np.arange(1 << n)[:, None] >> np.arange(n)) & 1).astype(np.uint8)
+        _tables[prepared] = X, _values_of(prepared, X)
+    return _tables[prepared]
+
+
+def _values_of(prepared: Prepared, X: Bits, factors: FloatArray | None = None) -> FloatArray:
+    """Return the functions at all states: with every element fixed, maximising only evaluates."""
+    fixed, none = np.where(X == 1, np.inf, -np.inf), np.zeros(len(prepared.functions))
+    return prepared.maximize(fixed, none, edge_weights=factors)[2]
 
 
 def _enumeration(
@@ -135,16 +152,12 @@ def _enumeration(
     n = prepared.n
     if n > LARGEST:
         raise TooLarge(f"enumeration takes up to {LARGEST} elements, got n = {n}", 2.0**n)
-    X = ((np.arange(1 << n)[:, None] >> np.arange(n)) & 1).astype(np.uint8)
-    # with every element fixed, maximising only evaluates, factors on edges and all
-    fixed, none = np.where(X == 1, np.inf, -np.inf), np.zeros(len(prepared.functions))
-    F = None if factors is not None else prepared.maximize(fixed, none)[2]
+    X, F = _table(prepared)
     size = 1 if factors is not None else max(1, _HELD // len(X))
     parts = []
     for first in range(0, len(theta), size):
         if factors is not None:
-            F = prepared.maximize(fixed, none, edge_weights=factors[first : first + 1])[2]
-        assert F is not None
+            F = _values_of(prepared, X, factors[first : first + 1])
         parts.append(_sum_states(X, F, alpha, theta[first : first + size]))
     return Inferred(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
@@ -178,7 +191,7 @@ def _elimination(
         mean, _, apart = pair_marginals(f)
         return value, mean, apart
 
-    rows = [_solve(pairs, alpha, t, _row(factors, m), free_part) for m, t in enumerate(theta)]
+    rows = [_solve(pairs, alpha, t, row_of(factors, m), free_part) for m, t in enumerate(theta)]
     return _stack(rows)
 
 
@@ -238,22 +251,21 @@ def _strips(
     references: Bits | None,
     n_jobs: int | None,
 ) -> Inferred:
-    """Bound log Z of each image by windows, with its derivatives."""
-    pairs = _pairs_of_image(prepared, factors)
+    """Bound log Z of all images by windows, with its derivatives."""
+    pairs = pairs_of_image(prepared, factors)
     if references is None:
         references = prepared.maximize(theta, alpha, edge_weights=factors, n_jobs=n_jobs)[0]
-    known = references
-
-    def one(m: int) -> Row:
-        def free_part(free: Free) -> Row:
-            image, x, transposed = _lay(prepared, pairs, free, known[m], window)
-            value, *gradient = strips_gradient(image, x, window, side=side)
-            mean, by_weight = _gather(prepared, pairs, gradient, transposed)
-            return value, mean, -by_weight
-
-        return _solve(pairs, alpha, theta[m], _row(factors, m), free_part)
-
-    return _stack(_map(one, len(theta), n_jobs))
+    frees, stack = free_parts(prepared, pairs, alpha, theta, factors)
+    found: list[Row] = [(0.0, alpha, alpha)] * len(theta)
+    for rows, part, x, transposed in _by_direction(stack, references, window):
+        values, *gradient = strips_gradient(part, x, window, n_jobs, side)
+        means, by_weight = _gather(prepared, pairs, gradient, transposed)
+        for m, value, mean, slope in zip(rows, values, means, by_weight, strict=True):
+            free = frees[m]
+            value += free.constant - float(free.fixed.sum()) * math.log(2.0)
+            weights = pairs.scaled(row_of(factors, m))
+            found[m] = (value, *pairs.expect(weights, free, mean, -slope))
+    return _stack(found)
 
 
 _METHODS: dict[str, Callable[..., Inferred]] = {
@@ -266,7 +278,7 @@ _METHODS: dict[str, Callable[..., Inferred]] = {
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
+def pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
     """Return the functions on common edges; refuse what is not on a whole image."""
     pairs = need_pairs(prepared, factors is not None, "strips")
     if prepared.structure.image_shape is None or not prepared.structure.is_whole:
@@ -277,7 +289,7 @@ def _pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
     return pairs
 
 
-def _row(factors: FloatArray | None, m: int) -> FloatArray | None:
+def row_of(factors: FloatArray | None, m: int) -> FloatArray | None:
     return None if factors is None else factors[m]
 
 
@@ -300,46 +312,60 @@ def _stack(rows: list[Row]) -> Inferred:
     return Inferred(np.array(values), np.array(stats), np.array(means))
 
 
-def _map(one: Callable[[int], Any], count: int, n_jobs: int | None) -> list[Any]:
-    """Do something for each model, on threads: the kernels release the interpreter."""
-    threads = count_threads(n_jobs)
-    if threads == 1:
-        return [one(m) for m in range(count)]
-    return list(Parallel(threads, require="sharedmem")(delayed(one)(m) for m in range(count)))
-
-
-def _lay(
-    prepared: Prepared, pairs: Pairs, free: Free, reference: Bits, window: int
-) -> tuple[Image, Bits, bool]:
-    """Return a function as an image, its reference, and whether it is transposed.
-
-    Windows of rows or columns: those that end at the weaker edges, which more often have different
-    ends in the reference.
-    """
+def free_parts(
+    prepared: Prepared,
+    pairs: Pairs,
+    alpha: FloatArray,
+    theta: FloatArray,
+    factors: FloatArray | None,
+) -> tuple[list[Free], Stack]:
+    """Return the free part of each model, and all of them as images."""
     shape = prepared.structure.image_shape
     assert shape is not None
-    image = Image.lay(shape, pairs.edges, free.weights, free.field)
-    image = dataclasses.replace(image, pixels=np.flatnonzero(~free.fixed))
-    x = reference.reshape(shape)
-    transposed = shape[0] < shape[1]
+    frees = [
+        pairs.free(pairs.scaled(row_of(factors, m)), alpha, field) for m, field in enumerate(theta)
+    ]
+    common = factors is None and not np.isinf(theta).any()
+    weights = np.stack([free.weights for free in (frees[:1] if common else frees)])
+    fields = np.stack([free.field for free in frees])
+    return frees, Stack.lay(shape, pairs.edges, weights, fields)
+
+
+def _by_direction(
+    stack: Stack, references: Bits, window: int
+) -> Iterator[tuple[IntArray, Stack, Bits, bool]]:
+    """Yield the images whose windows are columns, then those whose windows are rows, transposed.
+
+    Windows end at the edges whose ends differ more often in the reference, if none covers the
+    image. The parts are: the rows of the batch, their images and references, whether transposed.
+    """
+    shape = stack.shape
+    x = references.reshape(-1, *shape)
+    transposed = np.full(len(x), shape[0] < shape[1])
     if min(shape) > window:
-        transposed = bool(np.mean(x[1:] != x[:-1]) > np.mean(x[:, 1:] != x[:, :-1]))
-    return (
-        (image.transposed(), np.ascontiguousarray(x.T), True) if transposed else (image, x, False)
-    )
+        down, across = (x[:, 1:] != x[:, :-1], x[:, :, 1:] != x[:, :, :-1])
+        transposed = down.mean(axis=(1, 2)) > across.mean(axis=(1, 2))
+    for flag in (False, True):
+        rows = np.flatnonzero(transposed == flag)
+        if not len(rows):
+            continue
+        part, some = stack.some(rows), x[rows]
+        if flag:
+            part, some = part.transposed(), np.ascontiguousarray(some.swapaxes(1, 2))
+        yield rows, part, some, flag
 
 
 def _gather(
     prepared: Prepared, pairs: Pairs, gradient: list[FloatArray], transposed: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return derivatives in the fields (n,) and in the weights of the edges (E,)."""
+    """Return derivatives in the fields (M, n) and in the weights of the edges (M, E)."""
     shape = prepared.structure.image_shape
     assert shape is not None
     dt, dacross, ddown = gradient
     if transposed:
-        dt, dacross, ddown = dt.T, ddown.T, dacross.T
-    planes = np.zeros((2, *shape))
-    planes[0, :, :-1], planes[1, :-1] = dacross, ddown
-    first, second = pairs.edges.T
-    across, down = planes.reshape(2, -1)[:, first]
-    return dt.ravel(), np.where(second == first + 1, across, down)
+        dt, dacross, ddown = (part.swapaxes(1, 2) for part in (dt, ddown, dacross))
+    planes = np.zeros((2, len(dt), *shape))
+    planes[0, :, :, :-1], planes[1, :, :-1] = dacross, ddown
+    kind = is_down(pairs.edges, shape).astype(np.int64)
+    by_weight = planes.reshape(2, len(dt), -1)[kind, :, pairs.edges[:, 0]].T
+    return dt.reshape(len(dt), -1), by_weight

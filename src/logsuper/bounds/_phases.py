@@ -74,18 +74,23 @@ def phases(f: SubmodularFunction) -> FloatArray:
     return np.asarray(weight @ expit(np.stack(points)))
 
 
-def settle(f: SubmodularFunction, found: Marginals) -> Marginals:
-    """Return marginals with certified brackets, with estimates where those are wide."""
+def is_wide(found: Marginals) -> bool:
+    """Return whether some certified bracket is too wide for its middle to be an estimate."""
     if found.lower is None or found.upper is None:
+        return False
+    return bool((found.upper - found.lower > _WIDE).any())
+
+
+def settle(f: SubmodularFunction, found: Marginals) -> Marginals:
+    """Return marginals with certified brackets, with estimates where these are wide."""
+    if found.lower is None or found.upper is None or not is_wide(found):
         return found
-    wide = found.upper - found.lower > _WIDE
-    if not wide.any():
-        return found
-    values = np.where(wide, np.clip(phases(f), found.lower, found.upper), found.values)
+    width = found.upper - found.lower
+    values = np.where(width > _WIDE, np.clip(phases(f), found.lower, found.upper), found.values)
     details = {
         **found.details,
-        "wide": int(wide.sum()),
-        "width": float((found.upper - found.lower).max()),
+        "wide": int(np.count_nonzero(width > _WIDE)),
+        "width": float(width.max()),
     }
     return dataclasses.replace(found, values=values, details=details)
 

@@ -4,11 +4,11 @@ For any reference :math:`\hat x`, and the pixels in column-major order,
 
 .. math:: \log Z=-f(\hat x)-\sum_d\log p(\hat x_d\mid\hat x_{<d}).
 
-Each factor is bracketed in a window of a few columns, whose left border is clamped at the reference
-and whose right border feels a field between two bounds; see `logsuper.bounds._windows`. The
-monotonicity behind it is the inequality of Holley (1974), which with that of Fortuin, Kasteleyn and
-Ginibre (1971) holds for every log-supermodular model. The reference is the mode: the clamped past
-then carries the phase of the picture, so that brackets stay tight at strong coupling.
+Each factor is bracketed in a window of a few columns, with its left border clamped at the reference
+and a field between two bounds on its right border; see `logsuper.bounds._windows`. The
+monotonicity behind it is Holley's inequality (1974), which like that of Fortuin, Kasteleyn and
+Ginibre (1971) holds for every log-supermodular model. The reference is the mode: the clamped pixels
+then are in the phase of the image, so that brackets stay narrow at strong coupling.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,14 @@ from logsuper.bounds._results import Bound, Marginals
 from logsuper.bounds._windows import (
     MEMORY,
     Pair,
+    Stack,
     chain_gradient,
     chain_odds,
     edge_fields,
+    marginal_odds,
     outside_fields,
     refuse_too_large,
     size_of,
-    window_odds,
 )
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import maximize
@@ -48,79 +49,87 @@ from logsuper.structures import Image
 
 Side = Literal["both", "lower", "upper"]
 
-_WINDOW = 10
-# Marginal windows overlap all but this many columns: every pixel is near the middle of one.
+WINDOW = 10
+"""Columns per window by default."""
+# Distance in columns between windows for marginals: every pixel is near the middle of one.
 _STEP = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """How a grid is cut into windows."""
+    """How images of one shape are cut into windows."""
 
-    grid: Image
-    transposed: bool
+    shape: tuple[int, int]
     window: int
     reach: int
     threads: int
 
+    @classmethod
+    def of(cls, shape: tuple[int, int], window: int | None, n_jobs: int | None) -> _Plan:
+        """Return the plan for images that are transposed as `_is_transposed` says."""
+        size = min(_check_window(window), shape[1])
+        # half the window suffices for the fields from outside, which act at its far end
+        return cls(shape, size, size // 2 + 1, count_threads(n_jobs))
+
     @property
     def exact(self) -> bool:
-        """Whether the window holds all columns."""
-        return self.window == self.grid.shape[1]
+        """Whether a window has all columns."""
+        return self.window == self.shape[1]
 
     @property
     def operations(self) -> float:
-        """About how many weights of profiles are computed, for one bracket of log Z."""
-        rows, columns = self.grid.shape
+        """The approximate number of weights that a bracket of log Z computes."""
+        rows, columns = self.shape
         chain = 3.0 * self.window * 2.0**self.window
         fields = 0.0 if self.exact else 4.0 * self.reach * 2.0**self.reach
         return rows * columns * (chain + fields)
 
     @property
     def profiles(self) -> float:
-        """How many profiles a thread holds."""
-        return self.grid.shape[0] + self.window + 4.0
+        """The number of profiles that a thread keeps."""
+        return self.shape[0] + self.window + 4.0
 
     def fitting(self) -> _Plan:
-        """Return the plan with as many threads as fit into memory; raise when not one does."""
+        """Return the plan with as many threads as fit into memory; raise if not one does."""
         refuse_too_large("strips", self.window, self.profiles, self.operations)
         most = int(MEMORY // size_of(self.profiles, self.window))
         return dataclasses.replace(self, threads=min(self.threads, most))
 
-    def to_image(self, x: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return a value for each element as an image of the plan's grid."""
-        image = np.zeros(self.grid.t.size, dtype=np.uint8)
-        image[self.grid.pixels] = x
-        return image.reshape(self.grid.shape)
-
-    def to_vector(self, image: FloatArray) -> FloatArray:
-        """Return the values of the pixels in the order of the elements."""
-        return image.ravel()[self.grid.pixels]
+    def fields(self, grid: Image | Stack) -> Pair:
+        """Bound the fields on windows from their right."""
+        return edge_fields(grid) if self.exact else outside_fields(grid, self.reach, self.threads)
 
 
-def _plan(f: SubmodularFunction, window: int | None, n_jobs: int | None) -> _Plan:
-    """Choose the direction in which windows cut the weaker edges, unless one fits across."""
-    size = _WINDOW if window is None else check_integer(window, "window", 1, 2**31)
-    threads = count_threads(n_jobs)
+def _check_window(window: int | None) -> int:
+    return WINDOW if window is None else check_integer(window, "window", 1, 2**31)
+
+
+def _is_transposed(stack: Stack, window: int) -> NDArray[np.bool_]:
+    """Return whether windows are cut from rows instead of columns, for each image.
+
+    Windows end at the weaker edges, unless one covers the short side.
+    """
+    rows, columns = stack.shape
+    if min(rows, columns) <= window:
+        return np.full(len(stack.t), rows < columns)
+    down, across = (part.reshape(len(part), -1).mean(axis=1) for part in (stack.down, stack.across))
+    return np.broadcast_to(down < across, len(stack.t))
+
+
+def _lay(
+    f: SubmodularFunction, window: int | None, n_jobs: int | None
+) -> tuple[Image, _Plan, bool]:
+    """Return a function as an image, transposed where that is better, with its plan."""
+    size = _check_window(window)
     grid = need_image(f, "strips")
-    rows, columns = grid.shape
-    transposed = rows < columns
-    if min(rows, columns) > size:
-        transposed = bool(grid.down.mean() < grid.across.mean())
+    transposed = bool(_is_transposed(Stack.of(grid), size)[0])
     if transposed:
         grid = grid.transposed()
-    size = min(size, grid.shape[1])
-    # half the window suffices for the fields from outside, which act at its far end
-    return _Plan(grid, transposed, size, size // 2 + 1, threads)
-
-
-def _fields(plan: _Plan, grid: Image) -> Pair:
-    """Bound what acts on windows from their right."""
-    return edge_fields(grid) if plan.exact else outside_fields(grid, plan.reach, plan.threads)
+    return grid, _Plan.of(grid.shape, size, n_jobs), transposed
 
 
 def _score(grid: Image, x: NDArray[np.uint8], surprise: FloatArray) -> float:
-    """Return -f(x) + sum(surprise), rounded once, without what fixed pixels add."""
+    """Return -f(x) + sum(surprise), rounded once, without the share of fixed pixels."""
     point = x.astype(np.float64)
     broken = (np.abs(np.diff(point)) * grid.across, np.abs(np.diff(point, axis=0)) * grid.down)
     fixed = np.full(1, -grid.fixed * math.log(2.0))
@@ -129,17 +138,16 @@ def _score(grid: Image, x: NDArray[np.uint8], surprise: FloatArray) -> float:
 
 
 def _surprise(x: NDArray[np.uint8], of_zero: FloatArray, of_one: FloatArray) -> FloatArray:
-    """Return -log p(x_d), with one log-odds for the pixels that are 0 and one for the others."""
+    """Return -log p(x_d), given log-odds for the pixels that are 0 and for those that are 1."""
     return np.logaddexp(0.0, np.where(x, -of_one, of_zero))
 
 
-def _sandwich(plan: _Plan, reference: NDArray[np.uint8]) -> tuple[float, float]:
+def _sandwich(plan: _Plan, grid: Image, reference: NDArray[np.uint8]) -> tuple[float, float]:
     """Return the lower and the upper bound on log Z."""
-    grid = plan.grid
-    low, high = chain_odds(grid, plan.window, reference, _fields(plan, grid), plan.threads)
+    low, high = chain_odds(grid, plan.window, reference, plan.fields(grid), plan.threads)
     lower = _score(grid, reference, _surprise(reference, low, high))
     upper = _score(grid, reference, _surprise(reference, high, low))
-    # log Z moves by no more than a weight or a field does, and those are sums of rounded terms
+    # weights and fields are rounded sums; log Z changes by at most as much as they do
     error = 4.0 * EPS * (magnitude(grid) + grid.fixed + abs(lower) + abs(upper))
     return lower - error, upper + error
 
@@ -148,9 +156,12 @@ def brackets(
     f: SubmodularFunction, window: int | None = None, n_jobs: int | None = None
 ) -> tuple[Bound, Bound]:
     """Return the certified lower and upper bound on log Z; see `log_partition`."""
-    plan = _plan(f, window, n_jobs).fitting()
-    lower, upper = _sandwich(plan, plan.to_image(maximize(f, np.zeros(f.n))[0]))
-    details = {"window": plan.window, "transposed": plan.transposed, "covers": plan.exact}
+    grid, plan, transposed = _lay(f, window, n_jobs)
+    plan = plan.fitting()
+    reference = np.zeros(grid.t.size, dtype=np.uint8)
+    reference[grid.pixels] = maximize(f, np.zeros(f.n))[0]
+    lower, upper = _sandwich(plan, grid, reference.reshape(grid.shape))
+    details = {"window": plan.window, "transposed": transposed, "covers": plan.exact}
     return (
         Bound(lower, "lower", "strips", certified=True, solves=1, details=details),
         Bound(upper, "upper", "strips", certified=True, solves=1, details=details),
@@ -241,53 +252,71 @@ def marginals(
     >>> np.round(found[0, :2], 3), bool(np.all(found.upper - found.lower < 2e-3))
     (array([0.775, 0.557]), True)
     """
-    plan = _plan(f, window, n_jobs).fitting()
-    grid, (_, columns) = plan.grid, plan.grid.shape
-    left, right = edge_fields(grid), _fields(plan, grid)
-    for mine, other in zip(left, _fields(plan, grid.mirrored()), strict=True):
-        mine[:, 1:] = other[:, :0:-1]  # column c of the mirrored grid is column w - 1 - c
-    last = columns - plan.window
-    starts = np.append(np.arange(0, last, _STEP, dtype=np.int64), last)
-    lows, highs = window_odds(grid, plan.window, starts, left, right, plan.threads)
-    low, high = np.full(grid.shape, -np.inf), np.full(grid.shape, np.inf)
-    for start, below, above in zip(starts, lows, highs, strict=True):
-        here = (slice(None), slice(start, start + plan.window))
-        low[here] = np.maximum(low[here], below)
-        high[here] = np.minimum(high[here], above)
-    lower = plan.to_vector(expit(low)) * (1.0 - 4.0 * EPS)
-    upper = np.minimum(1.0, plan.to_vector(expit(high)) * (1.0 + 4.0 * EPS))
-    details = {"window": plan.window, "transposed": plan.transposed}
+    grid = need_image(f, "strips")
+    ends, details = marginal_brackets(Stack.of(grid), window, n_jobs)
+    lower, upper = (end.ravel()[grid.pixels] for end in ends)
     middle = lower + (upper - lower) / 2
     return Marginals(middle, "strips", lower=lower, upper=upper, details=details)
 
 
+def marginal_brackets(
+    stack: Stack, window: int | None = None, n_jobs: int | None = None
+) -> tuple[Pair, dict[str, int | bool]]:
+    """Return lower and upper bounds (M, rows, columns) on the marginals of images, and details.
+
+    Images that are cut in the same direction are one call of the kernel.
+    """
+    size = _check_window(window)
+    transposed = _is_transposed(stack, size)
+    lower, upper = np.empty(stack.t.shape), np.empty(stack.t.shape)
+    used = size
+    for flag in np.unique(transposed):
+        rows = np.flatnonzero(transposed == flag)
+        some = stack.some(rows).transposed() if flag else stack.some(rows)
+        plan = _Plan.of(some.shape, size, n_jobs).fitting()
+        used = plan.window
+        odds = marginal_odds(some, plan.window, plan.reach, _STEP, plan.threads)
+        low, high = (part.swapaxes(1, 2) if flag else part for part in odds)
+        lower[rows] = expit(low) * (1.0 - 4.0 * EPS)
+        upper[rows] = np.minimum(1.0, expit(high) * (1.0 + 4.0 * EPS))
+    return (lower, upper), {"window": used, "transposed": bool(transposed[0])}
+
+
+def marginal_operations(shape: tuple[int, int], window: int | None = None) -> float:
+    """Return the approximate number of weights that brackets of all marginals compute."""
+    short, long = sorted(shape)
+    size = min(_check_window(window), short)
+    windows = 1 + math.ceil((long - size) / _STEP) if short > size else 1
+    return 4.0 * windows * long * size * 2.0**size
+
+
 def operations(f: SubmodularFunction, window: int | None = None) -> float:
-    """Return about how many elementary operations a bracket of log Z takes."""
-    return _plan(f, window, None).operations
+    """Return the approximate number of elementary operations of a bracket of log Z."""
+    return _lay(f, window, None)[1].operations
 
 
 def affordable(f: SubmodularFunction, window: int, budget: float) -> bool:
-    """Return whether a bracket of log Z takes no more operations than that, and fits in memory."""
-    plan = _plan(f, window, None)
+    """Return whether a bracket of log Z fits in the budget of operations and in memory."""
+    plan = _lay(f, window, None)[1]
     return plan.operations <= budget and size_of(plan.profiles, plan.window) <= MEMORY
 
 
 def strips_gradient(
-    grid: Image,
+    grid: Image | Stack,
     reference: NDArray[np.uint8],
     window: int,
     n_jobs: int | None = None,
     side: Literal["lower", "upper"] = "lower",
-) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+) -> tuple[Any, FloatArray, FloatArray, FloatArray]:
     """Return a strip bound on log Z and its gradient, for learners.
 
-    The bound is the one with what lies beyond a window clamped at all 0 or all 1, a little wider
-    than that of `log_partition`: a smooth function of the weights while the reference stays fixed.
+    In this bound the columns beyond a window are clamped at all 0 or all 1. It is a little wider
+    than that of `log_partition`, and a smooth function of the weights for a fixed reference.
 
     Parameters
     ----------
-    grid : Image
-    reference : ndarray of shape (rows, columns), uint8
+    grid : Image or Stack
+    reference : ndarray of shape (..., rows, columns), uint8
         Any image of 0 and 1; the mode gives the best bound.
     window : int
     n_jobs : int, optional
@@ -295,21 +324,37 @@ def strips_gradient(
 
     Returns
     -------
-    value : float
+    value : float or ndarray of shape (M,)
     dt, dacross, ddown : ndarray
-        Derivatives in the parts of the grid, with their shapes.
+        Derivatives in the parts of the grids, with their shapes.
     """
-    threads = count_threads(n_jobs)
     size = min(check_integer(window, "window", 1, 2**31), grid.shape[1])
-    plan = _Plan(grid, False, size, size, threads).fitting()
+    plan = _Plan(grid.shape, size, size, count_threads(n_jobs)).fitting()
     odds = chain_odds(grid, size, reference, edge_fields(grid), plan.threads)
     upper = side == "upper"
-    value = _score(grid, reference, _surprise(reference, *(odds[::-1] if upper else odds)))
+    surprise = _surprise(reference, *(odds[::-1] if upper else odds))
+    value: Any
+    if isinstance(grid, Image):
+        value = _score(grid, reference, surprise)
+    else:
+        rows = zip(grid.images(), reference, surprise, strict=True)
+        value = np.array([_score(*row) for row in rows])
     dt, dacross, ddown = chain_gradient(grid, size, reference, plan.threads, upper)
     x = reference.astype(np.float64)
     return (
         value,
         dt + x,
         dacross - np.abs(np.diff(x)),
-        ddown - np.abs(np.diff(x, axis=0)),
+        ddown - np.abs(np.diff(x, axis=-2)),
     )
+
+
+def chain_widths(
+    grid: Image | Stack, reference: NDArray[np.uint8], window: int, n_jobs: int | None = None
+) -> FloatArray:
+    """Return the width of the bracket of log Z whose ends are the values of `strips_gradient`."""
+    size = min(window, grid.shape[1])
+    plan = _Plan(grid.shape, size, size, count_threads(n_jobs)).fitting()
+    low, high = chain_odds(grid, size, reference, edge_fields(grid), plan.threads)
+    widths = _surprise(reference, high, low) - _surprise(reference, low, high)
+    return np.asarray(widths.sum(axis=(-2, -1)))

@@ -48,8 +48,8 @@ class _Windows:
         spread = (spread + np.abs(left) + np.abs(right)).max(axis=1)
         self.one[:, :, 0] += left
         self.one[np.arange(len(starts)), :, used - 1] += right
-        # a site adds eight times numbers no larger than twice the spread to each logarithm
-        sites = h * window * (12 + 16 * spread)
+        # a site rounds each logarithm eight times, and it is at most twice the spread
+        sites = h * window * (16 + 16 * spread)
         self.rounding = _HALF_ULP * (sites + 2.0**window + 4 * spread + 8)
 
     def forward(self, v: FloatArray, r: int, k: int) -> FloatArray:
@@ -285,6 +285,26 @@ def window_odds(
         ):
             win = _Windows(grid, window, some, _at(before, some, w), _at(after, some + window, w))
             out[part] = win.columns(window)[1] + sign * win.rounding[:, None, None]
+    return low, high
+
+
+def marginal_odds(grid: Image, window: int, reach: int, step: int) -> tuple[FloatArray, FloatArray]:
+    """See `logsuper.bounds._windows.marginal_odds`."""
+    last = grid.shape[1] - window
+    none = np.zeros(grid.shape)
+    left = right = (none, none)
+    if last:
+        right = outside_fields(grid, reach)
+        # column c of the mirrored grid is column w - 1 - c
+        low, high = (np.roll(f[:, ::-1], 1, axis=1) for f in outside_fields(grid.mirrored(), reach))
+        left = (low, high)
+    starts = np.append(np.arange(0, last, step, dtype=np.int64), last)
+    lows, highs = window_odds(grid, window, starts, left, right)
+    low, high = np.full(grid.shape, -np.inf), np.full(grid.shape, np.inf)
+    for start, below, above in zip(starts, lows, highs, strict=True):
+        here = (slice(None), slice(start, start + window))
+        low[here] = np.maximum(low[here], below)
+        high[here] = np.minimum(high[here], above)
     return low, high
 
 

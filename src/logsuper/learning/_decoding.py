@@ -6,7 +6,6 @@ Everything runs group by group, in pieces of bounded memory, each one call of a 
 from __future__ import annotations
 
 import dataclasses
-import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,8 +25,8 @@ from logsuper._base import (
     check_integer,
     check_number,
 )
-from logsuper.bounds import Widths, marginal_method
-from logsuper.functions import Cut, Modular, SubmodularFunction, Sum
+from logsuper.bounds import Widths, infer_marginals, weighted_sum
+from logsuper.functions import Modular, SubmodularFunction
 from logsuper.learning._examples import Examples, Group, check_examples
 from logsuper.learning._features import Dense
 from logsuper.model import LogSupermodular
@@ -195,28 +194,22 @@ class MeanFinder:
         """Return the probabilities of some examples, (B, n); each has the noise of its number."""
         if self.method == "logistic":
             return self._perturb(group, rows, fields, numbers)
-        # what is cheap depends on the pixels beyond doubt and on the weights of edges, if any
-        alike = group.edge_weights is None and not np.isinf(fields).any()
-        found, dear = np.empty(fields.shape), []
-        for place, field in enumerate(fields):
+        found = infer_marginals(
+            group.prepared, self.alpha, fields, group.factors(rows), n_jobs=self.n_jobs
+        )
+        self.widths.add(found.by_strips())
+        means = _open(found.values, fields)
+        left = np.flatnonzero(found.methods == "")
+        if not len(left):
+            return means
+        if self.method == "auto":
+            means[left] = self._perturb(group, rows[left], fields[left], numbers[left])
+            return means
+        for place in left:  # it takes long, or raises an error that says how long
             beat()
-            model = make_model(group, int(rows[place]), self.alpha, field)
-            best = marginal_method(model.f)
-            if best == "strips":
-                with warnings.catch_warnings():  # all images are spoken of at once
-                    warnings.simplefilter("ignore", UserWarning)
-                    marginals = model.marginals(n_jobs=self.n_jobs)
-                self.widths.add(marginals)
-                found[place] = _open(marginals.values, field)
-            elif best == "exact" or self.method == "exact":
-                found[place] = _open(model.marginals("exact").values, field)
-            elif alike:
-                return self._perturb(group, rows, fields, numbers)
-            else:
-                dear.append(place)
-        if dear:
-            found[dear] = self._perturb(group, rows[dear], fields[dear], numbers[dear])
-        return found
+            model = make_model(group, int(rows[place]), self.alpha, fields[place])
+            means[place] = _open(model.marginals("exact").values, fields[place])
+        return means
 
     def _perturb(
         self, group: Group, rows: IntArray, fields: FloatArray, numbers: IntArray
@@ -395,25 +388,8 @@ def _checksums(group: Group, rows: IntArray) -> IntArray:
 
 def make_function(group: Group, row: int, alpha: FloatArray) -> SubmodularFunction:
     r"""Return :math:`\sum_k\alpha_kf_k` of an example, with its factors on the edges."""
-    functions = group.prepared.functions
-    if group.edge_weights is None:
-        return Sum(zip(alpha.tolist(), functions, strict=True))
-    code = np.array([group.prepared.n, 1])  # an edge as one number, to find it among all
-    codes = group.prepared.edges @ code
-    order = np.argsort(codes)
-    factors = group.edge_weights[row].reshape(-1, len(codes))  # of all functions, or of each
-
-    def weigh(atom: SubmodularFunction, k: int) -> SubmodularFunction:
-        if not isinstance(atom, Cut):
-            return atom
-        place = order[np.searchsorted(codes, atom.edges @ code, sorter=order)]
-        return atom.with_weights(atom.weights * factors[k % len(factors), place])
-
-    return Sum(
-        (weight * own, weigh(atom, k))
-        for k, (weight, f) in enumerate(zip(alpha.tolist(), functions, strict=True))
-        for own, atom in f.terms()
-    )
+    factors = None if group.edge_weights is None else group.edge_weights[row]
+    return weighted_sum(group.prepared, alpha, factors)
 
 
 def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
