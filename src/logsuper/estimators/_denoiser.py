@@ -16,7 +16,7 @@ from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_decoder import MaskDecoder
 from logsuper.estimators._mask_examples import functions_on, gather
-from logsuper.estimators._noise import doubt, find_channel, has_places
+from logsuper.estimators._noise import doubt, find_channel, find_rate_error, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
 from logsuper.learning import LEARNERS, Callback, Learner, Record, choose_learner
@@ -256,7 +256,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             if windows:
                 progress.say(f"learning looks at {len(parts)} windows of them")
             examples = gather(design, parts, channel, marked)
-            learned = run(self, learner, examples, key, progress.callback)
+            found = {}
+            if learner.errors and not given:
+                found["rate_stderr"] = find_rate_error(channel, images)
+            learned = run(self, learner, examples, key, progress.callback, **found)
             if not doubted:
                 doubt_answer(
                     examples,

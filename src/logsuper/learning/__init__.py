@@ -29,7 +29,10 @@ from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place
 from logsuper.learning._make_examples import make_examples
 from logsuper.learning._max_margin import max_margin
-from logsuper.learning._moments import moment_targets, moments
+from logsuper.learning._moment_targets import moment_targets
+from logsuper.learning._moments import HEAVY as HEAVY
+from logsuper.learning._moments import heaviest as heaviest
+from logsuper.learning._moments import moments
 from logsuper.learning._noise_level import CLUMPED as CLUMPED
 from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
