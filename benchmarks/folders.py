@@ -45,13 +45,14 @@ class Folder:
 def folders(data: Path | None) -> Iterator[Folder]:
     """Yield the sets of images."""
     if data is not None:
-        yield from _horses(data)
+        yield from horses(data)
     for size, count in SIZES.items():
         yield Folder(f"{count} silhouettes, {size}x{size}", _silhouettes(size, count))
     yield Folder("one smooth mask, 600x600", _smooth)
 
 
-def _horses(data: Path) -> Iterator[Folder]:
+def horses(data: Path) -> Iterator[Folder]:
+    """Yield the sets of horses: of original sizes, of 50x50, and half of each."""
     root = next(p for p in (data, data / "weizmann_horse_db") if (p / "figure_ground").is_dir())
     files = sorted((root / "figure_ground").glob("*.jpg"))
     large: Images = []
@@ -162,7 +163,7 @@ def times(data: Path | None, jobs: int) -> Table:
         "1000 silhouettes, 512x512": list(ls.make_silhouettes(50, (512, 512), seed=0)) * 20,
     }
     if data is not None:
-        train, _ = next(_horses(data)).load(0)
+        train, _ = next(horses(data)).load(0)
         large = {"30 horses, original sizes": train[:30], **large}
     rows = []
     for name, clean in large.items():

@@ -44,6 +44,8 @@ from logsuper.learning._resample import resample
 from logsuper.learning._residuals import Residuals, examine_residuals, neighbour_correlation
 from logsuper.learning._score import PART as PART
 from logsuper.learning._score import Score, score
+from logsuper.learning._score import check_temperature as check_temperature
+from logsuper.learning._score import score_labels as score_labels
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
 from logsuper.learning._steps import make_steps as make_steps
