@@ -12,16 +12,19 @@ import logsuper as ls
 from benchmarks import (
     denoising,
     density,
+    folders,
     grey,
     large,
     learning,
     lfield,
+    moments,
     noise_rate,
     probabilities,
     report,
     same,
     same_cases,
     sampling_speed,
+    selection,
     tables,
     tuning,
     wide,
@@ -410,3 +413,42 @@ def test_grids_are_compared_however_they_are_given(tmp_path, capsys):
     assert code in (0, 1) and "UAI file" in printed and "exact sample" in printed
     rows = [line.split("|")[2:4] for line in page.read_text().splitlines() if "Cut |" in line]
     assert rows and all(float(cell) < 1e-6 for row in rows for cell in row)
+
+
+# --------------------------------------------------------------------- learning without labels
+
+
+@pytest.mark.parametrize("limit", [0.0, 1e6])
+def test_times_state_their_limits_and_miss_them_by_the_exit_code(limit, monkeypatch, capsys):
+    small = ls.make_silhouettes(50, (24, 24), seed=0)
+    monkeypatch.setattr(folders, "blobs", lambda *args, **options: small[:3])
+    monkeypatch.setattr(folders.ls, "make_silhouettes", lambda *args, **options: small[:2])
+    monkeypatch.setattr(folders, "MOST_SECONDS", dict.fromkeys(folders.MOST_SECONDS, limit))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code = folders.main(["--times", "--jobs", "1"])
+    said = capsys.readouterr().out
+    assert "limit" in said and "CPU" in said
+    assert (code, said.count("misses a limit")) == ((1, 2) if limit == 0.0 else (0, 0))
+
+
+def test_moments_are_compared_as_they_are_and_within_their_error_bars(
+    monkeypatch, tmp_path, capsys
+):
+    clean = list(ls.make_silhouettes(6, (24, 24), seed=0))
+    monkeypatch.setattr(moments, "cases", lambda data: iter([moments.Case("few", clean, 0.1)]))
+    assert moments.main(["--markdown", str(tmp_path / "page.md")]) == 0
+    page = (tmp_path / "page.md").read_text()
+    assert page.count("| few") == 3 and "relax=0" in page
+    assert "resample" in capsys.readouterr().out
+
+
+def test_selection_is_compared_with_defaults(monkeypatch, tmp_path, capsys):
+    images = ls.make_silhouettes(12, (20, 20), seed=0)
+    monkeypatch.setattr(selection, "kinds", lambda data: {"few": images})
+    monkeypatch.setattr(selection, "COUNT", 6)
+    monkeypatch.setattr(selection, "RATES", (0.1,))
+    assert selection.main(["--jobs", "1", "--markdown", str(tmp_path / "page.md")]) == 0
+    page = (tmp_path / "page.md").read_text()
+    assert page.count("few, 10%") == 2 and "Without clean images" in page
+    capsys.readouterr()

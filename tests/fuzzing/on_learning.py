@@ -24,7 +24,14 @@ _LEARNERS: dict[str, dict[str, Any]] = {
     "pseudo": {"max_iter": 3},
     "lfield": {"max_iter": 3},
     "max_margin": {"max_iter": 3, "blocks": 2, "loss": "hamming"},
-    "moments": {"max_iter": 3, "n_samples": 2, "batch": 2, "method": "logistic"},
+    "moments": {
+        "max_iter": 3,
+        "n_samples": 2,
+        "batch": 2,
+        "method": "logistic",
+        "relax": 1.0,
+        "rate_stderr": 0.01,
+    },
     "resample": {"max_iter": 9, "n_samples": 2, "batch": 2, "rounds": 2},
     "latent": {"max_iter": 2, "n_samples": 2, "steps": 2, "engine": "logistic", "method": "em"},
 }

@@ -9,12 +9,13 @@ from oracles import enumerate_x, random_cut, random_directed_cut
 
 import logsuper as ls
 from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
-from logsuper.learning import _moments as module
+from logsuper.learning import _moment_targets as module
 from logsuper.learning._decoding import means
 from logsuper.learning._descent import descend, logistic
 from logsuper.learning._exact_engines import Enumeration
 from logsuper.learning._examples import Moments
-from logsuper.learning._moments import check_penalty, moment_targets, moments
+from logsuper.learning._moment_targets import check_penalty, moment_targets
+from logsuper.learning._moments import moments
 from logsuper.learning._smooth import minimize
 
 # Tens of thousands of cuts of images take minutes in the fallback.
@@ -358,7 +359,7 @@ def test_outside_of_the_polytope_a_penalty_keeps_the_fit_finite():
         moments(data, Penalty.of(data.layout, modular=0.1))
     penalty = Penalty.of(data.layout, alpha=5.0, modular=1.0, scale=1.0)
     with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):
-        fit = moments(data, penalty, tol=1e-3)
+        fit = moments(data, penalty, tol=1e-3, relax=0.0)
     assert not fit.converged and np.abs(fit.theta).max() < 10
     # the optimum is where the penalty balances what no model can match
     objective = Objective(data, Enumeration(), moment_targets(data))
@@ -377,9 +378,11 @@ def test_exact_likelihood_of_a_chain_equals_enumeration(seed):
         ls.grid_cuts((8,)), observed=z, channel=ls.Flips(0.1), modular="shared", scale=True
     )
     penalty = Penalty.of(data.layout, alpha=0.01, modular=0.01, scale=0.01)
-    found = moments(data, penalty, method="exact", tol=1e-6)
+    # sorted pixels are smoother than flips leave any; the penalty alone keeps the fit finite
+    with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):
+        found = moments(data, penalty, method="exact", tol=1e-6, relax=0.0)
     exact = minimize(Objective(data, Enumeration(), moment_targets(data)), penalty, tol=1e-6)
-    assert found.converged
+    assert exact.converged
     np.testing.assert_allclose(found.theta, exact.theta, atol=1e-4)
 
 
@@ -433,5 +436,5 @@ def test_an_impossible_objective_is_not_called_converged():
     )
     penalty = Penalty.of(data.layout, alpha=1e-3, modular=1e-3, scale=1e-3)
     with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):
-        found = moments(data, penalty, tol=1e-2, max_iter=2000)
+        found = moments(data, penalty, tol=1e-2, max_iter=2000, relax=0.0)
     assert not found.converged and found.history[-1].objective < 0

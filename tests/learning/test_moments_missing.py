@@ -9,7 +9,8 @@ from oracles import enumerate_x
 
 import logsuper as ls
 from logsuper.learning import FreshNoise, Objective, Penalty, logistic, make_examples
-from logsuper.learning._moments import moment_targets, moments
+from logsuper.learning._moment_targets import moment_targets
+from logsuper.learning._moments import moments
 
 NAN = float("nan")
 

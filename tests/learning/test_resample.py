@@ -9,7 +9,8 @@ from objective_oracles import estimates, long
 import logsuper as ls
 from logsuper import ConvergenceWarning
 from logsuper.learning import Penalty, logistic, make_examples, resample
-from logsuper.learning._resample import clean_images, corrupt_again
+from logsuper.learning._make_examples import corrupt_again
+from logsuper.learning._resample import clean_images
 
 pytestmark = long
 

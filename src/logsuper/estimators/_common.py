@@ -39,9 +39,14 @@ def whole(estimator: object) -> Iterator[None]:
 
 
 def run(
-    estimator: Any, learner: Learner, examples: Examples, key: int, callback: Callback | None
+    estimator: Any,
+    learner: Learner,
+    examples: Examples,
+    key: int,
+    callback: Callback | None,
+    **found: Any,
 ) -> Learned:
-    """Run a learner with the arguments of an estimator."""
+    """Run a learner with the arguments of an estimator, and others unless `options` has them."""
     arguments = {"seed": key, "n_jobs": estimator.n_jobs, "callback": callback}
     if estimator.tol is not None:
         arguments["tol"] = check_tol(estimator.tol)
@@ -62,7 +67,7 @@ def run(
             "go on from it"
         )
     penalty = _find_penalty(estimator.penalty, learner, examples)
-    return learner.learn(examples, penalty, **arguments, **given)
+    return learner.learn(examples, penalty, **arguments, **{**found, **given})
 
 
 def _find_penalty(given: Any, learner: Learner, examples: Examples) -> Penalty:

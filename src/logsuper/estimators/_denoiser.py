@@ -10,15 +10,16 @@ from sklearn.base import BaseEstimator
 
 from logsuper import learning
 from logsuper._base import FloatArray, as_key, check_callback, check_choice
-from logsuper.estimators._common import as_seed, check_count, refuse_weights, run, whole
+from logsuper.estimators._common import as_seed, check_count, refuse_weights, whole
 from logsuper.estimators._crops import crop, is_large
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_decoder import MaskDecoder
 from logsuper.estimators._mask_examples import functions_on, gather
-from logsuper.estimators._noise import doubt, find_channel, has_places
+from logsuper.estimators._noise import doubt, find_channel, find_rate_error, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
+from logsuper.estimators._select import SELECT, Selector, Setting, check_selection, is_select
 from logsuper.learning import LEARNERS, Callback, Learner, Record, choose_learner
 
 __all__ = ["MaskDenoiser"]
@@ -65,22 +66,26 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     neighbors : int, list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
         :math:`f_k` themselves; or a callable that returns them for the shape of an image.
-    context : int or "auto"
+    context : int, "auto" or "select"
         Radius of the filter h; 0 for none. "auto" is 2, or 1 for volumes, reduced until there are
         a thousand training pixels per coefficient, and 0 for "latent", which cannot learn one.
-    scale : bool, default True
+        "select" chooses among that one and all below it; see the notes.
+    scale : bool or "select", default True
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
-    penalty : float or dict, optional
+    penalty : float, dict or "select", optional
         Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
         ("alpha", "modular", "filter", "scale", 0 where not given). By default a Gaussian prior: 3
         over the number of images for the modular term (30 for "moments"), 30 over it for the
-        filter, and .1 over it (10 for "moments") for the others.
+        filter, and .1 over it (10 for "moments") for the others. "select" chooses among .1, 1, 10
+        and 100 times that.
     decode : {"auto", "mean", "map"}
         How `predict` decides: each pixel by its probability, or all by the most probable mask.
         "auto" is "map" for "max_margin", whose probabilities mean nothing, else "mean".
     marginals : {"auto", "logistic", "exact"}
         How `predict_proba` finds probabilities: by perturbations, or by (nearly) exact inference.
         "auto" is what the learner assumed; exact inference only where it is affordable.
+    temperature : float or "select", default 1.0
+        The log-odds of `predict_proba` are divided by it, which changes no mask and no sample.
     n_samples : int, default 64
         Perturbations per image, for "logistic".
     tol : float, optional
@@ -127,6 +132,12 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         Factor on all weights but w for "map": maximum likelihood is too smooth for the most
         probable mask. Chosen on the training images if `decode` is "map" and they have labels, else
         1; and 1 for "max_margin", which is made for "map".
+    temperature_ : float
+        The temperature that was given or chosen.
+    selection_ : tuple of dict
+        What was compared for "select": ``context``, ``scale``, ``penalty`` (times the default), the
+        ``score`` of each, by how much it is ``behind`` the best, and the ``stderr`` of that; empty
+        if nothing was.
     shape_ : tuple of int or None
         The shape of the training images, None where they differ.
     classes_ : ndarray of shape (2,)
@@ -139,6 +150,12 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     in all, unless something is given per pixel. Any dtype will do; NaN, or the mask of a masked
     array, is a missing pixel in `noisy`, which is filled in, and a pixel without a label in
     `clean`.
+
+    "select" holds a fifth of the images out, or of windows where there are fewer than five images,
+    and compares fits to the rest: without clean images by how well hidden pixels are predicted
+    (`score`), with them by the log loss of the labels. Context, scale and penalty are chosen in
+    this order, a fit per value, beginning with the defaults; the temperature belongs to the winner,
+    which is fitted again to everything.
 
     References
     ----------
@@ -158,11 +175,13 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
 
     _FITTED = (
         *("parameters_", "channel_", "learner_", "history_", "converged_", "decode_factor_"),
-        *("shape_", "_design", "_key"),
+        *("shape_", "_design", "_key", "temperature_", "selection_"),
     )
+    _OPTIONAL = ("temperature_", "selection_")
 
     history_: tuple[Record, ...]
     converged_: bool
+    selection_: tuple[dict[str, Any], ...]
 
     def __init__(
         self,
@@ -172,10 +191,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         modular: str = "auto",
         neighbors: Any = None,
         context: Any = "auto",
-        scale: bool = True,
-        penalty: float | dict[str, float] | None = None,
+        scale: bool | str = True,
+        penalty: float | dict[str, float] | str | None = None,
         decode: str = "auto",
         marginals: str = "auto",
+        temperature: float | str = 1.0,
         n_samples: int = learning.SAMPLES,
         tol: float | None = None,
         max_iter: int | None = None,
@@ -194,6 +214,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.penalty = penalty
         self.decode = decode
         self.marginals = marginals
+        self.temperature = temperature
         self.n_samples = n_samples
         self.tol = tol
         self.max_iter = max_iter
@@ -222,11 +243,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         refuse_weights(sample_weight)
         check_choice(self.learner, "learner", ["auto", *LEARNERS])
         check_choice(self.modular, "modular", ["auto", "pixel", "shared", "none"])
-        for option in ("scale", "verbose"):
-            value = getattr(self, option)
-            if not isinstance(value, bool | np.bool_):
-                raise TypeError(f"{option} must be True or False, got {value!r}")
+        if not isinstance(self.verbose, bool | np.bool_):
+            raise TypeError(f"verbose must be True or False, got {self.verbose!r}")
         check_callback(self.callback)
+        check_selection(self)
         self._check_decoding()
         images = read_images(noisy, "noisy")
         labels = None if clean is None else read_labels(clean, images)
@@ -255,8 +275,23 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
             if windows:
                 progress.say(f"learning looks at {len(parts)} windows of them")
+            found = {}
+            if learner.errors and not given:
+                found["rate_stderr"] = find_rate_error(channel, images)
+            selector = Selector(
+                self,
+                learner,
+                lambda setting: gather(setting.change(design), parts, channel, marked),
+                np.array(range(len(parts)) if places is None else [at.image for at in places]),
+                learner.marginals if self.marginals == "auto" else self.marginals,
+                key,
+                progress,
+                found,
+            )
+            chosen = selector.choose(Setting(design["context"], design["scale"]))
+            design = chosen.setting.change(design)
             examples = gather(design, parts, channel, marked)
-            learned = run(self, learner, examples, key, progress.callback)
+            learned = selector.learn(examples, chosen.setting, self.options)
             if not doubted:
                 doubt_answer(
                     examples,
@@ -273,6 +308,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         progress.say(f"{learner.name}: {'converged' if learned.converged else 'not converged'}")
         with whole(self):
             self._design, self._key, self.learner_ = design, key, learner.name
+            self.temperature_, self.selection_ = chosen.temperature, chosen.rows
             self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
             self.converged_ = bool(learned.converged)
@@ -316,12 +352,14 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         return self.modular
 
     def _choose_radius(self, learner: Learner, images: Images) -> int:
-        if self.context == "auto":
+        if self.context == "auto" or is_select(self.context):
             axes, pixels = images[0].ndim, sum(image.size for image in images)
             radii = () if learner.latent else _RADII[axes]
             return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
         if isinstance(self.context, str):
-            raise ValueError(f"context must be an integer >= 0 or 'auto', got {self.context!r}")
+            raise ValueError(
+                f"context must be an integer >= 0, 'auto' or {SELECT!r}, got {self.context!r}"
+            )
         radius = check_count(self.context, "context", 0)
         if radius and learner.latent:
             raise ValueError(
@@ -344,6 +382,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.filter_: FloatArray = window.reshape(
             (2 * self._design["context"] + 1,) * self._design["axes"]
         )
+        if not hasattr(self, "temperature_"):  # a file that is older than they are
+            self.temperature_, self.selection_ = 1.0, ()
         self.noise_: Any = self.channel_.noise
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 

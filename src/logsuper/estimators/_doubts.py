@@ -112,7 +112,8 @@ def doubt_answer(
     )
     observed = [images[i].astype(np.float64) for i in index]
     seen = _gather(channel, observed, found)
-    texts = list(_degenerate(channel, learned, observed, seen, labelled))
+    texts = [] if labelled else list(_heavy(examples, learned))
+    texts += _degenerate(channel, learned, observed, seen, labelled)
     # of all pixels, as if they had the same label
     alike, error = learning.neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
     if estimated and not channel.binary and abs(alike) <= _ALIKE * error < np.inf:
@@ -137,6 +138,17 @@ def _gather(channel: Channel, observed: list[FloatArray], found: list[FloatArray
         doubt = expit(-np.abs(channel.log_odds(z)))
         rows.append([part[there] for part in (doubt, p, border)])
     return _Seen(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+
+
+def _heavy(examples: Examples, learned: Learned) -> Iterator[str]:
+    """Yield that a weight is larger than any pixel could feel."""
+    name, weight = learning.heaviest(examples, learned.theta)
+    if weight > learning.HEAVY:
+        yield (
+            f"the learned weight of {name} is {weight:.3g}, above {learning.HEAVY:g}, beyond which "
+            "no pixel feels a difference: the fit has run away, and probabilities are too sure. "
+            f"Raise penalty, give noise if you know it, or learner={_SAFEST!r}; {_OTHERWISE}"
+        )
 
 
 def _degenerate(

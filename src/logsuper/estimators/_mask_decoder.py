@@ -32,6 +32,7 @@ class MaskDecoder:
     marginals: str
     n_samples: int
     n_jobs: int | None
+    temperature_: float
     parameters_: Parameters
     channel_: Channel
     learner_: str
@@ -71,11 +72,14 @@ class MaskDecoder:
         Returns
         -------
         ndarray of the shape of `noisy`, or list, float64
-            In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
+            In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss. Their log-odds are
+            divided by `temperature_`.
         """
-        return self._decode(
-            noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)
-        )
+
+        def finish(p: FloatArray) -> FloatArray:
+            return np.clip(learning.soften(p, self.temperature_), _DOUBT, 1.0 - _DOUBT)
+
+        return self._decode(noisy, self._find_means, np.float64, finish)
 
     def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw clean masks given the noisy ones, exactly, by coupling from the past.
@@ -137,6 +141,7 @@ class MaskDecoder:
                     theta,
                     method=self._method,
                     patterns=learning.PART,
+                    temperature=self.temperature_,
                     seed=self._key,
                     n_jobs=self.n_jobs,
                 )

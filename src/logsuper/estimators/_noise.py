@@ -19,6 +19,8 @@ _BITS, _GREY = "flips", "gaussian"
 # A given rate is doubted if it exceeds the estimate from the images by this number of standard
 # errors plus this share of itself.
 _SIGMAS, _SLACK = 5.0, 0.1
+# Maximum standard error of an estimated rate, as a share of it, for learners.
+_MOST_ERROR = 0.5
 
 
 def find_channel(noise: Any, noisy: Images, clean: Images | None) -> tuple[Channel, int]:
@@ -88,6 +90,14 @@ def doubt(channel: Channel, noisy: Images) -> bool:
         return False
     warnings.warn(text, UserWarning, stacklevel=3)
     return True
+
+
+def find_rate_error(channel: Channel, noisy: Images) -> float:
+    """Return the standard error of rates of flips that were estimated from the images."""
+    if not channel.rates or (found := find_rate(noisy)) is None:
+        return 0.0
+    least = min(float(rates.min()) for rates in channel.rates.values())
+    return min(found[1], _MOST_ERROR * least)
 
 
 def has_places(noise: Any) -> bool:

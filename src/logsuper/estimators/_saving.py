@@ -189,6 +189,8 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "n_features_in_": lambda value: type(value) is int and value > 0,
     "feature_names_in_": lambda value: isinstance(value, np.ndarray) and value.ndim == 1,
     "decode_factor_": lambda value: isinstance(value, int | float) and 0 < value < math.inf,
+    "temperature_": lambda value: isinstance(value, int | float) and 0 < value < math.inf,
+    "selection_": lambda value: _all(value, dict) and all(map(_is_row, value)),
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
     "_design": lambda value: (
@@ -201,6 +203,12 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
 }
 """Checks of the fitted attributes."""
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    """Return whether a row of a selection holds the numbers that it should."""
+    names = {"context", "scale", "penalty", "score", "behind", "stderr"}
+    return row.keys() == names and all(isinstance(value, int | float) for value in row.values())
 
 
 def _all(values: Any, kind: type) -> bool:

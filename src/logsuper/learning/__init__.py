@@ -29,7 +29,10 @@ from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place
 from logsuper.learning._make_examples import make_examples
 from logsuper.learning._max_margin import max_margin
-from logsuper.learning._moments import moment_targets, moments
+from logsuper.learning._moment_targets import moment_targets
+from logsuper.learning._moments import HEAVY as HEAVY
+from logsuper.learning._moments import heaviest as heaviest
+from logsuper.learning._moments import moments
 from logsuper.learning._noise_level import CLUMPED as CLUMPED
 from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
@@ -41,6 +44,8 @@ from logsuper.learning._resample import resample
 from logsuper.learning._residuals import Residuals, examine_residuals, neighbour_correlation
 from logsuper.learning._score import PART as PART
 from logsuper.learning._score import Score, score
+from logsuper.learning._score import check_temperature as check_temperature
+from logsuper.learning._score import score_labels as score_labels
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
 from logsuper.learning._steps import make_steps as make_steps

@@ -149,7 +149,7 @@ def descend(
     state = descent.init(check_start(start, examples.layout))
     problem = ""
     if checkpoint is not None:
-        options = (rule, rate, most, key, descent.average, start, penalty.weights, penalty.center)
+        options = (rule, rate, most, key, descent.average, start, *vars(penalty).values())
         problem = fingerprint(objective, options)
         state = load_state(checkpoint, problem, examples.layout) or state
     if warm and not state.step:

@@ -40,6 +40,10 @@ class Record:
     stderr: float = 0.0
     gap: float = float("nan")
 
+    def later(self, step: int, cuts: int) -> Record:
+        """Return the same line of a fit that follows so many steps and cuts of others."""
+        return dataclasses.replace(self, step=self.step + step, cuts=self.cuts + cuts)
+
 
 Callback = Callable[[Record], None]
 """Called with each new line of the history; whatever it raises ends the fit."""

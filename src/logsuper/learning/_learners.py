@@ -40,6 +40,8 @@ class Learner:
         What its parameters are made for: probabilities, or the most probable mask.
     marginals : {"logistic", "auto"}
         The inference that its parameters belong to: the logistic bound, or exact where affordable.
+    errors : bool
+        Whether it takes the standard error of the rate of flips, ``rate_stderr``.
     alpha, modular, beta : float
         Inverse variances of the Gaussian prior by default: on the weights of the functions and of
         the observations, on the modular term, and on the filter. Without the first, features that
@@ -60,6 +62,7 @@ class Learner:
     latent: bool = False
     decode: str = "mean"
     marginals: str = "logistic"
+    errors: bool = False
     alpha: float = 0.1
     modular: float = 3.0
     beta: float = 30.0
@@ -90,7 +93,15 @@ LEARNERS: dict[str, Learner] = {
         ),
         Learner("resample", "._resample", labels=False, pairwise=True),
         # estimated statistics are noisy, and can leave the polytope of those that a model can have
-        Learner("moments", "._moments", labels=False, pairwise=True, alpha=10.0, modular=30.0),
+        Learner(
+            "moments",
+            "._moments",
+            labels=False,
+            pairwise=True,
+            errors=True,
+            alpha=10.0,
+            modular=30.0,
+        ),
         Learner("latent", "._latent", labels=False, latent=True, alpha=1.0),
     ]
 }

@@ -164,6 +164,23 @@ def with_inputs(examples: Examples, features: Any = None, edge_weights: Any = No
     return dataclasses.replace(examples, groups=tuple(groups))
 
 
+def corrupt_again(examples: Examples, clean: list[Codes], rng: np.random.Generator) -> Examples:
+    """Return the clean images as labels, with new noise, and missing what was missing before."""
+    channel = examples.channel
+    assert channel is not None
+
+    def observe(group: Group, x: Codes) -> FloatArray:
+        z = np.empty(x.shape)
+        for rows in group.pieces():
+            shape = (len(rows), *group.shape)
+            again = channel.sample_like(group.images(rows), x[rows].reshape(shape), rng)
+            z[rows] = again.reshape(len(rows), -1)
+        return z
+
+    observed = [observe(group, x) for group, x in zip(examples.groups, clean, strict=True)]
+    return examples.with_observed(observed, clean)
+
+
 # ------------------------------------------------------------------------------------------ inside
 
 

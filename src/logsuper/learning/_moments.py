@@ -14,8 +14,8 @@ regulariser keeps the parameters finite.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,193 +23,38 @@ import numpy as np
 from logsuper._base import (
     ConvergenceWarning,
     FloatArray,
-    IntArray,
     Seed,
     as_generator,
     as_keys,
     check_choice,
     check_integer,
-    entry,
-    first_index,
+    check_number,
 )
+from logsuper.channels import Channel
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
 from logsuper.learning._engines import FreshNoise
+from logsuper.learning._error_bars import Relaxed, find_error_bars, move_rates
 from logsuper.learning._exact import fit_exactly
 from logsuper.learning._exact_engines import Exact
-from logsuper.learning._examples import Examples, Group, Moments, check_observed
-from logsuper.learning._features import Context, Dense
-from logsuper.learning._learned import Callback, Learned
-from logsuper.learning._objective import Objective, refuse_certainty
-from logsuper.learning._observed_means import (
-    apart_of,
-    cuts_of,
-    estimate,
-    mean_context,
-    mean_edges,
-    mean_pixels,
-    weighted_cuts,
-)
+from logsuper.learning._examples import Examples, check_observed
+from logsuper.learning._learned import Callback, Learned, Record
+from logsuper.learning._moment_targets import check_penalty, moment_targets
+from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._steps import units
 
-__all__ = ["EstimatedMoments", "moment_targets", "moments"]
-
-# Estimates of that many pixels are kept; beyond, they are made anew for each batch.
-_KEPT = 1 << 22
+__all__ = ["HEAVY", "heaviest", "moments"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class EstimatedMoments:
-    """Unbiased estimates of the moments of the clean images behind noisy ones.
+HEAVY = 10.0
+"""Number of units beyond which weights are impossible: no pixel could feel the difference."""
 
-    Called with a group and rows of it: the targets of an `Objective`. Each attribute has one array
-    a group.
-
-    Attributes
-    ----------
-    examples : Examples
-    stats : list of ndarray of shape (N, K)
-        Estimates of the functions.
-    agreement : list of ndarray of shape (N,)
-        Estimates of the agreement of the log-odds with x.
-    pixels : list of ndarray of shape (n,)
-        Mean estimate of each pixel, over the examples where it was observed.
-    weights : list of ndarray of shape (n,)
-        Factors on observed entries that make up for missing ones, with features; 0 if none can.
-    kept : list of ndarray of shape (N, n) or None
-        Estimates of x, where they are few enough to keep.
-    shifts : list of ndarray of shape (P,)
-        What the means of missing pixels leave out of the statistics of context.
-    """
-
-    examples: Examples
-    stats: list[FloatArray]
-    agreement: list[FloatArray]
-    pixels: list[FloatArray]
-    weights: list[FloatArray]
-    kept: list[FloatArray | None]
-    shifts: list[FloatArray]
-
-    def __call__(self, group: Group, rows: IntArray) -> Moments:
-        """Return the estimates for some examples of a group."""
-        g = self._number(group)
-        kept = self.kept[g]
-        mean = self.clean(g, rows) if kept is None else kept[rows]
-        return Moments(self.stats[g][rows], mean, self.agreement[g][rows])
-
-    def shift(self, group: Group) -> FloatArray:
-        """Return what to add to the statistics of each example, (P,)."""
-        return self.shifts[self._number(group)]
-
-    def _number(self, group: Group) -> int:
-        return next(i for i, other in enumerate(self.examples.groups) if other is group)
-
-    def clean(self, g: int, rows: IntArray) -> FloatArray:
-        """Return estimates of x whose mean over examples has no bias, also times given features.
-
-        Where nothing was observed it is the mean over other examples, so that such an entry has no
-        weight. With features it is 0, and observed entries make up for it if they can; for context,
-        which is missing where the pixel is, they cannot, and `shift` does.
-        """
-        group = self.examples.groups[g]
-        x = estimate(self.examples, group, rows)
-        if not isinstance(group.features, Dense):
-            return np.where(np.isnan(x), self.pixels[g], x)
-        weights = self.weights[g]
-        return np.where(np.isnan(x), np.where(weights > 0, 0.0, self.pixels[g]), x * weights)
-
-    @property
-    def inside(self) -> bool:
-        r"""Whether the loss provably has a minimum without a regulariser.
-
-        It is proved for cuts with at most a modular term that all pixels share: along a direction
-        :math:`(d_\alpha\ge0,d_t)` the model's side of the loss grows like :math:`\max(0,n\,d_t)`,
-        for constant images cut nothing. The moments' side grows less, whatever the direction, if
-        every cut is positive on average and the number of ones between 0 and n.
-        """
-        groups, layout = self.examples.groups, self.examples.layout
-        tilts = [t for group in groups for t in group.prepared.structure.tilts.values()]
-        if layout.modular > 1 or layout.features or layout.scale:
-            return False
-        if any(t.any() for t in tilts):
-            return False
-        cuts = np.sum([stats.sum(axis=0) for stats in self.stats], axis=0)
-        ones = sum(g.count * float(p.sum()) for g, p in zip(groups, self.pixels, strict=True))
-        return bool(np.all(cuts > 0)) and (layout.modular == 0 or 0 < ones < self.examples.pixels)
-
-
-def moment_targets(examples: Examples) -> EstimatedMoments:
-    r"""Estimate the moments of clean images from noisy ones, without a bias.
-
-    Parameters
-    ----------
-    examples : Examples
-        With observations through a channel that says something about every pixel but leaves doubt,
-        and functions that are sums of cuts and modular terms. Labels are not looked at. Features,
-        and factors on edges, must not depend on the noise of the pixels they act on, else there is
-        a bias: leave the pixel, or both ends of the edge, out of what they are made from, as
-        ``context`` does. Nor may they tell whether those pixels were observed.
-
-    Returns
-    -------
-    targets : EstimatedMoments
-        The ``targets`` of an `Objective`.
-
-    Notes
-    -----
-    Entries must be missing at random, whatever lies behind them, be it here and there or in blocks.
-    A pixel takes its mean over the examples of its shape where it was observed, an edge likewise
-
-    .. math:: \hat a_e=\sum_iw_{ie}o_{ie}\hat a_{ie}\Big/\sum_iw_{ie}o_{ie},\qquad
-        \hat a_{ie}=\hat x_{ic}+\hat x_{id}-2\hat x_{ic}\hat x_{id}
-
-    over those i where both ends c and d were (:math:`o_{ie}=1`), by its weight in each; if factors
-    on edges tell of x, the bias of a ratio remains, of order 1/N. What was never observed takes the
-    mean over its shape, or over all shapes if nothing was. That one is right if entries are missing
-    as often in one place as in another, which images with a shape of their own therefore need. The
-    same goes for the products of a pixel with those of its context.
-
-    Examples
-    --------
-    >>> import logsuper as ls
-    >>> from logsuper.learning import make_examples, moment_targets
-    >>> x = ls.make_silhouettes(40, shape=(20, 20), seed=0)
-    >>> z = ls.Flips(0.1).sample(x, seed=1)
-    >>> f = ls.grid_cuts((20, 20))
-    >>> targets = moment_targets(make_examples(f, observed=z, channel=ls.Flips(0.1)))
-    >>> clean = f[0](x.reshape(40, -1)).mean()
-    >>> bool(abs(targets.stats[0][:, 0].mean() / clean - 1) < 0.1)
-    True
-    """
-    check_observed(examples, "moments learns from")
-    assert examples.channel is not None
-    refuse_certainty(examples)
-    for group in examples.groups:
-        certain = ~np.isfinite(examples.channel.divergence(group.shape))
-        if certain.any():
-            pixel = entry("pixel", first_index(certain))
-            raise ValueError(
-                f"{examples.channel!r} can leave no doubt about {pixel}; moments needs noise: give "
-                "the channel rates above 0"
-            )
-    pixels, weights, whole = mean_pixels(examples)
-    stats, agreement, sums = zip(
-        *(_mean_stats(examples, g, p, whole) for g, p in zip(examples.groups, pixels, strict=True)),
-        strict=True,
-    )
-    if not whole:
-        _fill_functions(stats, sums)
-    kept: list[FloatArray | None] = [None] * len(pixels)
-    shifts = [np.zeros(examples.layout.size) for _ in pixels]
-    targets = EstimatedMoments(
-        examples, list(stats), list(agreement), pixels, weights, kept, shifts
-    )
-    for g, group in enumerate(examples.groups):
-        if group.count * group.prepared.n <= _KEPT:
-            kept[g] = targets.clean(g, np.arange(group.count))
-    if not whole:
-        _fill_context(targets)
-    return targets
+# An objective is negative if it is below 0 by this number of its standard errors.
+_SIGMAS = 3.0
+# After an impossible result: factors on the regulariser, then numbers of standard errors by which
+# rates are lowered; where they have none, this share of the rates stands in.
+_STRONGER, _LOWER, _SHARE = (4.0, 16.0), (1.0, 2.0), 0.02
 
 
 def moments(
@@ -226,8 +71,10 @@ def moments(
     n_samples: int | None = None,
     batch: int | None = None,
     checkpoint: Path | None = None,
+    relax: float = 1.0,
+    rate_stderr: float = 0.0,
 ) -> Learned:
-    """Learn from noisy observations alone, by estimated moments.
+    r"""Learn from noisy observations alone, by estimated moments.
 
     Parameters
     ----------
@@ -253,10 +100,35 @@ def moments(
         one of large ones.
     batch, checkpoint
         As in `descend`, for "logistic".
+    relax : float
+        The moments of the model may differ from the estimated ones by so many standard errors of
+        these, see the notes; 0 for an exact match.
+    rate_stderr : float
+        Standard error of the rates of flips, common to all; 0 where they are known.
 
     Returns
     -------
     Learned
+        Its details have the error ``bars`` of the targets, None without, and what was ``tried``.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When `max_iter` were done before; and when the result is impossible.
+
+    Notes
+    -----
+    With :math:`s_j` the standard error of the estimated moment j due to the noise of the pixels,
+    v the derivative of all moments with respect to the rate, and :math:`s_\pi` the error of the
+    rate, what is minimised is
+
+    .. math:: A(\theta)-\theta^\top\hat\mu+\Omega(\theta)
+        +c\sum_js_j|\theta_j-c_j|+c\,s_\pi|\theta^\top v|,
+
+    the dual of maximum entropy subject to moments within c (`relax`) standard errors of the
+    estimates. An objective below 0 is impossible: minus a log-probability never is; so are weights
+    beyond ten units, which no pixel could tell from infinite ones. Such a result is not returned
+    as it is: stronger regularisers are tried, then lower rates, and what remains is warned of.
 
     Examples
     --------
@@ -279,125 +151,183 @@ def moments(
     count = check_integer(
         draws_of(examples) if n_samples is None else n_samples, "n_samples", 1, 2**31
     )
+    channel = check_observed(examples, "moments learns from")
+    factor, error = _check_errors(channel, relax, rate_stderr)
     rng = as_generator(seed)
     keys = as_keys(rng, 2)
-    targets = moment_targets(examples)
-    check_penalty(targets, penalty)
-    if method == "exact":
-        return fit_exactly(
-            Objective(examples, Exact(n_jobs=n_jobs), targets),
-            penalty,
+
+    def solve(objective: Objective, firm: Penalty, watch: Callback, number: int) -> Learned:
+        if method == "exact":
+            return fit_exactly(
+                objective, firm, start=start, callback=watch, tol=tol, max_iter=max_iter
+            )
+        path = checkpoint if checkpoint is None or not number else f"{checkpoint}.{number}"
+        return descend(
+            objective,
+            firm,
             start=start,
-            callback=callback,
+            seed=rng,
+            callback=watch,
             tol=tol,
             max_iter=max_iter,
+            batch=batch,
+            estimate=FreshNoise(2, keys[1], n_jobs),
+            checkpoint=path,
         )
-    found = descend(
-        Objective(examples, FreshNoise(count, keys[0], n_jobs), targets),
-        penalty,
-        start=start,
-        seed=rng,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-        batch=batch,
-        estimate=FreshNoise(2, keys[1], n_jobs),
-        checkpoint=checkpoint,
+
+    engine = Exact(n_jobs=n_jobs) if method == "exact" else FreshNoise(count, keys[0], n_jobs)
+    history: list[Record] = []
+    tried: list[str] = []
+    trials = _find_trials(channel, error) if factor else [_Trial()]
+    for number, trial in enumerate(trials):
+        last = number + 1 == len(trials)
+        data = trial.lowered(examples)
+        targets = moment_targets(data)
+        check_penalty(targets, penalty)
+        parabola = firm = trial.strengthened(penalty)
+        bars = None
+        if factor:
+            bars = find_error_bars(data, error, keys[0])
+            firm = Relaxed.make(parabola, bars, factor * trial.strength, data)
+        watch = _Watch(callback, history[-1] if history else None, stops=not last)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", ConvergenceWarning)
+            try:
+                found = solve(Objective(data, engine, targets), firm, watch, number)
+                impossible = _find_impossible(data, found, parabola)
+                lines = [watch.later(line) for line in found.history]
+            except _Impossible as reason:
+                impossible, lines = str(reason), watch.lines
+        history += lines
+        tried.append(f"{trial}: {impossible or 'possible'}")
+        if not impossible:
+            break
+    for warning in said:
+        warnings.warn(warning.message, stacklevel=2)
+    if impossible or trial.lower:
+        warnings.warn(_explain(impossible, trial, tried), ConvergenceWarning, stacklevel=2)
+    return dataclasses.replace(
+        found,
+        converged=found.converged and not impossible,
+        history=tuple(history),
+        details={**found.details, "bars": bars, "tried": tuple(tried)},
     )
-    last = found.history[-1]
-    if last.objective + 3.0 * last.stderr < 0.0:
-        warnings.warn(
-            f"moments: the objective is {last.objective:.3g}, and minus a log-probability is never "
-            "below 0: the estimated moments are those of no distribution. Raise penalty, lower the "
-            "noise rate, or learn by 'resample', which cannot come to that",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-        found = dataclasses.replace(found, converged=False)
-    return found
-
-
-def check_penalty(targets: EstimatedMoments, penalty: Penalty) -> None:
-    """Refuse to learn without a regulariser, unless the moments provably need none."""
-    if targets.inside:
-        return
-    for name, where in targets.examples.layout.blocks.items():
-        if not (penalty.weights[where] > 0).all():
-            raise ValueError(
-                f"moments needs a penalty of {name} above 0: estimated moments can be those of no "
-                "distribution, and the loss then has no minimum"
-            )
 
 
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _mean_stats(
-    examples: Examples, group: Group, pixels: FloatArray, whole: bool
-) -> tuple[FloatArray, FloatArray, _Sums]:
-    """Return the estimates of the functions, (N, K), and of the agreement, (N,).
+class _Impossible(Exception):
+    """Ends a fit whose objective is negative."""
 
-    Unless the observations are whole, missing entries take the means of pixels and edges.
+
+class _Trial(NamedTuple):
+    """A factor on the regulariser, and by how much rates are lowered."""
+
+    strength: float = 1.0
+    lower: float = 0.0
+
+    def strengthened(self, penalty: Penalty) -> Penalty:
+        """Return the stronger regulariser."""
+        return dataclasses.replace(penalty, weights=self.strength * penalty.weights)
+
+    def lowered(self, examples: Examples) -> Examples:
+        """Return the examples with lower rates."""
+        if not self.lower:
+            return examples
+        assert examples.channel is not None
+        return examples.with_channel(move_rates(examples.channel, -self.lower))
+
+    def __str__(self) -> str:
+        lower = f" and a rate lower by {self.lower:.2g}" if self.lower else ""
+        return f"{self.strength:g} times the penalty{lower}"
+
+
+class _Watch:
+    """Passes records on, numbered after those of earlier fits; ends a fit that is impossible.
+
+    Attributes
+    ----------
+    lines : list of Record
+        What was passed on, signs of life excepted.
     """
-    structure = cuts_of(group)
-    channel = examples.channel
-    assert channel is not None
-    edges, seen = ([], np.empty(0)) if whole else mean_edges(examples, group)
-    cuts, weight, tilts = (np.zeros((group.count, structure.count)) for _ in range(3))
-    agreement = np.zeros(group.count)
-    for rows in group.pieces():
-        x = estimate(examples, group, rows)
-        agreement[rows] = channel.agreement(group.images(rows)).reshape(len(rows), -1).sum(axis=1)
-        for k, at, cut, weights in weighted_cuts(structure, group.factors(rows)):
-            apart = apart_of(cut, x)
-            if not whole:
-                apart = np.where(np.isnan(apart), edges[k][at], apart)
-            weight[rows, k] += weights.sum(axis=1)
-            cuts[rows, k] += np.einsum("be,be->b", np.broadcast_to(weights, apart.shape), apart)
-        for k, tilt in structure.tilts.items():
-            tilts[rows, k] = np.where(np.isnan(x), pixels, x) @ tilt
-    # by way of the mean over the edges, which gives the very bits that older checkpoints have
-    stats = weight * (cuts / np.where(weight > 0, weight, 1.0)) + tilts
-    return stats, agreement, _Sums(weight, seen)
+
+    def __init__(self, callback: Callback | None, before: Record | None, stops: bool) -> None:
+        self._callback, self._stops = callback, stops
+        self._before = (0, 0) if before is None else (before.step, before.cuts)
+        self.lines: list[Record] = []
+
+    def later(self, line: Record) -> Record:
+        return line.later(*self._before)
+
+    def __call__(self, line: Record) -> None:
+        line = self.later(line)
+        if self._callback is not None:
+            self._callback(line)
+        if not math.isnan(line.objective):
+            self.lines.append(line)
+        if self._stops and (why := _negative(line.objective, line.stderr)):
+            raise _Impossible(why)
 
 
-class _Sums(NamedTuple):
-    """The weights of the edges of examples, (N, K), and what `mean_edges` has summed, (K, 2)."""
-
-    weight: FloatArray
-    seen: FloatArray
-
-
-def _fill_functions(stats: Sequence[FloatArray], sums: Sequence[_Sums]) -> None:
-    """Give a function without an observed edge in a shape the mean of its edges in others."""
-    total, seen = np.sum([part.seen for part in sums], axis=0).T
-    blind = (seen <= 0) & (np.sum([part.weight.sum(axis=0) for part in sums], axis=0) > 0)
-    if blind.any():
+def _check_errors(channel: Channel, relax: object, rate_stderr: object) -> tuple[float, float]:
+    """Return how many standard errors moments may be off, and that of the rate."""
+    factor, error = check_number(relax, "relax"), check_number(rate_stderr, "rate_stderr")
+    for name, value in (("relax", factor), ("rate_stderr", error)):
+        if value < 0:
+            raise ValueError(f"{name} = {value:g} must be at least 0")
+    rates = [rates.ravel() for rates in channel.rates.values()]
+    if error and not rates:
+        raise ValueError(f"rate_stderr = {error:g}, but {channel!r} has no rate; give 0")
+    if error and error >= (least := float(np.concatenate(rates).min())):
         raise ValueError(
-            f"functions[{int(blind.argmax())}] has no edge with both ends observed in any image; "
-            "leave it out, or give images with fewer missing entries"
+            f"rate_stderr = {error:g} is not below the rate itself, {least:g}: nothing is known of "
+            "the noise; give a channel that is known better"
         )
-    for stat, part in zip(stats, sums, strict=True):
-        none = (part.seen[:, 1] <= 0) & (seen > 0)
-        stat[:, none] += part.weight[:, none] * (total[none] / seen[none])
+    return factor, error
 
 
-def _fill_context(targets: EstimatedMoments) -> None:
-    """Shift the statistics of context to where missing pixels have their means in each pair."""
-    examples, at = targets.examples, targets.examples.layout.blocks["beta"]
-    found = {
-        g: mean_context(examples, group, group.features)
-        for g, group in enumerate(examples.groups)
-        if isinstance(group.features, Context)
-    }
-    if not found:
-        return
-    total, both, _ = np.sum([sums for _, sums in found.values()], axis=0).T
-    for g, (mean, sums) in found.items():
-        group = examples.groups[g]
-        none = (sums[:, 1] <= 0) & (both > 0)  # in this shape, but not in all
-        mean[none] = sums[none, 2] * total[none] / both[none] / group.count
-        filled = np.zeros(examples.layout.size)
-        for rows in group.pieces():
-            filled += len(rows) * examples.mean_statistics(group, rows, targets(group, rows))
-        targets.shifts[g][at] = mean - filled[at] / group.count
+def _find_trials(channel: Channel, error: float) -> list[_Trial]:
+    """Return what to try, one after the other, until a result is possible."""
+    rates = [rates.ravel() for rates in channel.rates.values()]
+    trials = [_Trial(), *(_Trial(factor) for factor in _STRONGER)]
+    if rates:
+        least = float(np.concatenate(rates).min())
+        unit = min(error or _SHARE * least, least / (1.0 + max(_LOWER)))
+        trials += [_Trial(_STRONGER[-1], number * unit) for number in _LOWER]
+    return trials
+
+
+def _find_impossible(examples: Examples, found: Learned, parabola: Penalty) -> str:
+    """Return why a result is impossible, nothing if it is not."""
+    last = found.history[-1]
+    # targets within their error bars are those of no distribution if this is negative
+    if why := _negative(last.objective - parabola.value(found.theta), last.stderr):
+        return why
+    name, weight = heaviest(examples, found.theta)
+    return f"the weight of {name} is {weight:.3g} units" if weight > HEAVY else ""
+
+
+def heaviest(examples: Examples, theta: FloatArray) -> tuple[str, float]:
+    """Return the largest weight of a function or of the observations, in its own unit."""
+    where, sizes = examples.layout.blocks, np.abs(theta) / units(examples)
+    found = [(f"function {k}", float(size)) for k, size in enumerate(sizes[where["alpha"]])]
+    found += [("the observations", float(size)) for size in sizes[where["scale"]]]
+    return max(found, key=lambda pair: pair[1], default=("", 0.0))
+
+
+def _negative(objective: float, stderr: float) -> str:
+    if objective + _SIGMAS * np.nan_to_num(stderr) < 0.0:
+        return f"the objective is {objective:.3g}, and minus a log-probability is never below 0"
+    return ""
+
+
+def _explain(impossible: str, trial: _Trial, tried: list[str]) -> str:
+    """Return a warning about estimated moments that no distribution has."""
+    if not impossible:
+        return f"moments: with {tried[0]}; so the fit has {trial}"
+    more = "" if len(tried) == 1 else f", even with {trial}"
+    return (
+        f"moments: {impossible}{more}: the estimated moments are those of no distribution. Raise "
+        "penalty, lower the noise rate, or learn by 'resample', which cannot come to that"
+    )

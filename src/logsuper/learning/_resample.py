@@ -24,7 +24,6 @@ the weights to start from.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import warnings
 from collections.abc import Iterable
@@ -44,8 +43,9 @@ from logsuper._base import (
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import logistic
-from logsuper.learning._examples import Codes, Examples, Group, check_observed
+from logsuper.learning._examples import Codes, Examples, check_observed
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
+from logsuper.learning._make_examples import corrupt_again
 from logsuper.learning._moments import moments
 from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
@@ -53,7 +53,7 @@ from logsuper.learning._score import score_hidden
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import half_a_unit, units
 
-__all__ = ["clean_images", "corrupt_again", "is_pairwise", "resample"]
+__all__ = ["clean_images", "is_pairwise", "resample"]
 
 # The first weights: steps of the match of moments, its accuracy, and its regulariser, a nat for so
 # many pixels at a weight of about one. In trials (100 horses of 50x50, and windows of large ones) a
@@ -175,7 +175,7 @@ def resample(
                 batch=batch,
                 checkpoint=None if checkpoint is None else f"{os.fspath(checkpoint)}.{number}",
             )
-        history += [_shift(line, steps, cuts) for line in found.history]
+        history += [line.later(steps, cuts) for line in found.history]
         steps, cuts = history[-1].step, history[-1].cuts
         theta, done = found.theta, found.converged
         path.append(theta)
@@ -238,23 +238,6 @@ def clean_images(
     return clean
 
 
-def corrupt_again(examples: Examples, clean: list[Codes], rng: np.random.Generator) -> Examples:
-    """Return the clean images as labels, with new noise, and missing what was missing before."""
-    channel = examples.channel
-    assert channel is not None
-
-    def observe(group: Group, x: Codes) -> FloatArray:
-        z = np.empty(x.shape)
-        for rows in group.pieces():
-            shape = (len(rows), *group.shape)
-            again = channel.sample_like(group.images(rows), x[rows].reshape(shape), rng)
-            z[rows] = again.reshape(len(rows), -1)
-        return z
-
-    observed = [observe(group, x) for group, x in zip(examples.groups, clean, strict=True)]
-    return examples.with_observed(observed, clean)
-
-
 def is_pairwise(functions: Iterable[SubmodularFunction]) -> bool:
     """Return whether all functions are cuts and modular terms."""
     return all(isinstance(atom, Cut | Modular) for f in functions for _, atom in f.terms())
@@ -286,6 +269,7 @@ def _first(
             callback=lambda line: pulse.beat(0, line.cuts),
             tol=_FIRST_TOL,
             max_iter=_FIRST_STEPS,
+            relax=0.0,
         ).theta
 
 
@@ -308,10 +292,6 @@ def _moved(examples: Examples, path: list[FloatArray]) -> float:
     return float(np.abs(after - before).max() / max(1.0, np.abs(after).max()))
 
 
-def _shift(line: Record, steps: int, cuts: int) -> Record:
-    return dataclasses.replace(line, step=line.step + steps, cuts=line.cuts + cuts)
-
-
 def _later(callback: Pulse, steps: int, cuts: int) -> Callback:
     """Return the callback of a round that was preceded by so many steps and cuts."""
-    return lambda line: callback(_shift(line, steps, cuts))
+    return lambda line: callback(line.later(steps, cuts))

@@ -19,15 +19,35 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
-from logsuper._base import FloatArray, Seed, as_generator, as_keys, check_choice, check_integer
-from logsuper.learning._decoding import METHODS, MeanFinder
-from logsuper.learning._examples import Examples, Group, check_observed
+from logsuper._base import (
+    FloatArray,
+    Seed,
+    as_generator,
+    as_keys,
+    check_choice,
+    check_integer,
+    check_number,
+)
+from logsuper.learning._decoding import METHODS, MeanFinder, means
+from logsuper.learning._examples import UNKNOWN, Examples, Group, check_observed
 from logsuper.learning._features import Dense
 from logsuper.learning._make_examples import with_inputs
 from logsuper.learning._smooth import check_start
 
-__all__ = ["PART", "Score", "blind", "hidden_means", "log_predictive", "score", "score_hidden"]
+__all__ = [
+    "PART",
+    "Score",
+    "blind",
+    "check_temperature",
+    "heat",
+    "hidden_means",
+    "log_predictive",
+    "score",
+    "score_hidden",
+    "score_labels",
+]
 
 PART = 16
 """One pixel in so many is hidden at a time: enough others are left to predict it from."""
@@ -77,6 +97,7 @@ def score(
     method: str = "logistic",
     patterns: int = 4,
     n_samples: int = _SAMPLES,
+    temperature: float = 1.0,
     seed: Seed = 0,
     n_jobs: int | None = None,
 ) -> Score:
@@ -99,6 +120,8 @@ def score(
         How often other pixels are hidden, one in 16 each time; with 16, each pixel once.
     n_samples : int
         Perturbations behind each prediction, for "logistic".
+    temperature : float
+        Log-odds of predictions are divided by it, see `soften`.
     seed : int, Generator or None
         Which pixels are hidden, and the perturbations. With the same seed, differences between
         models have little noise.
@@ -122,7 +145,41 @@ def score(
     True
     """
     made = blind(examples, features, edge_weights)
-    return score_hidden(examples, theta, patterns, n_samples, seed, n_jobs, method, made)
+    t = check_temperature(temperature)
+    return score_hidden(examples, theta, patterns, n_samples, seed, n_jobs, method, made, t)
+
+
+def check_temperature(temperature: object) -> float:
+    """Return a temperature, which must be positive."""
+    number = check_number(temperature, "temperature")
+    if number <= 0:
+        raise ValueError(f"temperature must be positive, got {number:g}")
+    return number
+
+
+def heat(p: FloatArray, temperature: float) -> FloatArray:
+    """Return probabilities, or NaN, with log-odds divided by a temperature."""
+    return p if temperature == 1.0 else np.asarray(expit(logit(p) / temperature))
+
+
+def score_labels(
+    examples: Examples,
+    theta: FloatArray,
+    *,
+    method: str = "logistic",
+    n_samples: int = _SAMPLES,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+) -> Score:
+    """Return the log-probabilities of labels, NaN where there is none: minus the log loss."""
+    found = means(examples, theta, method=method, n_samples=n_samples, seed=seed, n_jobs=n_jobs)
+    pixels = []
+    for group in examples.groups:
+        assert group.labels is not None
+        p = np.clip([found[i].ravel() for i in group.index], _DOUBT, 1.0 - _DOUBT)
+        logs = np.log(np.where(group.labels == 1, p, 1.0 - p))
+        pixels.append(np.where(group.labels == UNKNOWN, np.nan, logs))
+    return Score(tuple(pixels))
 
 
 def score_hidden(
@@ -134,13 +191,17 @@ def score_hidden(
     n_jobs: int | None,
     method: str = "logistic",
     made: Callable[[Examples], Examples] | None = None,
+    temperature: float = 1.0,
 ) -> Score:
     """Return the score of examples whose features, unless they are `made`, do not see z."""
     found = hidden_means(examples, theta, patterns, n_samples, seed, n_jobs, method, made)
     return Score(
         tuple(
             np.concatenate(
-                [log_predictive(examples, group, rows, mean[rows]) for rows in group.pieces()]
+                [
+                    log_predictive(examples, group, rows, heat(mean[rows], temperature))
+                    for rows in group.pieces()
+                ]
             )
             for group, mean in zip(examples.groups, found, strict=True)
         )

@@ -20,12 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, logit
+from scipy.special import logit
 
-from logsuper._base import FloatArray, Seed, check_number
+from logsuper._base import FloatArray, Seed
 from logsuper.learning._decoding import SAMPLES, means
 from logsuper.learning._examples import Examples, check_examples
-from logsuper.learning._score import blind, hidden_means, log_predictive
+from logsuper.learning._score import (
+    blind,
+    check_temperature,
+    heat,
+    hidden_means,
+    log_predictive,
+)
 
 __all__ = ["best_temperature", "soften"]
 
@@ -53,13 +59,11 @@ def soften(probabilities: ArrayLike, temperature: float) -> FloatArray:
     >>> soften([0.1, 0.5, 0.9], 2.0).round(2)
     array([0.25, 0.5 , 0.75])
     """
-    if check_number(temperature, "temperature") <= 0:
-        raise ValueError(f"temperature must be positive, got {temperature:g}")
+    t = check_temperature(temperature)
     p = np.asarray(probabilities, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError("probabilities must lie in [0, 1]")
-    found: FloatArray = expit(logit(p) / temperature)
-    return found
+    return heat(p, t)
 
 
 def best_temperature(
@@ -135,7 +139,7 @@ def _hidden(
     def loss(t: float) -> float:
         total, known = 0.0, 0
         for group, mean in zip(examples.groups, found, strict=True):
-            logs = log_predictive(examples, group, np.arange(group.count), expit(logit(mean) / t))
+            logs = log_predictive(examples, group, np.arange(group.count), heat(mean, t))
             total -= float(np.nansum(logs))
             known += int(np.count_nonzero(logs == logs))
         return total / max(known, 1)
