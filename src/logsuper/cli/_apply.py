@@ -36,4 +36,6 @@ def apply(
     """
     run = _masks.start(inputs, Reading.of(options), out, _options.sides(options))
     run.load(model)
-    context.exit(_masks.clean_and_report(run, out, _masks.open_ledger(out), options))
+    ledger = _masks.open_ledger(out)
+    _masks.check_outputs(run, ledger, options)
+    context.exit(_masks.clean_and_report(run, out, ledger, options))

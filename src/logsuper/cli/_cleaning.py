@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -12,8 +13,7 @@ import click
 
 from logsuper.cli._certify import is_doubtful
 from logsuper.cli._folder import Failure, Job
-from logsuper.cli._inputs import refusal
-from logsuper.cli._ledger import Ledger, digest_of, digest_of_open, key_of
+from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Observed, Reading, read_observed
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Cleaner:
         chance = seen.assemble([one for _, one in parts])
         figures = _figures(self.denoiser, seen, mask, chance)
         key = key_of(self.key, dataclasses.astuple(self.reading), digest_of(job.source))
-        contents: dict[str, Callable[[BinaryIO, str], None]] = {}
+        contents: dict[str, Callable[[str, BinaryIO], object]] = {}
         if "probabilities" in job.outputs:
             contents["probabilities"] = _image(np.rint(65535.0 * chance).astype(np.uint16))
         if "uncertain" in job.outputs:
@@ -176,24 +176,10 @@ class Cleaner:
         if "compare" in job.outputs:
             contents["compare"] = _sheet(job.source.name, seen, mask, chance)
         contents["mask"] = _image(seen.as_pixels(mask))
-        for kind, write in contents.items():
-            self._write(job.outputs[kind], key, write, figures if kind == "mask" else {})
+        for kind, encode in contents.items():
+            name = job.outputs[kind]
+            self.ledger.write(name, key, partial(encode, name), figures if kind == "mask" else {})
         return Cleaned(job.source, self.out / job.outputs["mask"], figures)
-
-    def _write(
-        self, name: str, key: str, write: Callable[[BinaryIO, str], None], figures: dict[str, Any]
-    ) -> None:
-        """Write a file and record it before it gets its name."""
-        from logsuper._base import atomic_write
-
-        try:
-            with atomic_write(self.out / name) as file:
-                write(file, name)
-                file.flush()
-                digest = digest_of_open(file)
-                self.ledger.add(name, key, digest, figures)
-        except OSError as error:
-            raise refusal(self.out, error) from error
 
 
 def finished(job: Job, model: str, reading: Reading, ledger: Ledger) -> dict[str, Any] | None:
@@ -285,15 +271,15 @@ def _pairs_seen(there: NDArray[Any], axis: int) -> NDArray[Any]:
     return np.asarray(first & second)
 
 
-def _image(array: NDArray[Any]) -> Callable[[BinaryIO, str], None]:
+def _image(array: NDArray[Any]) -> Callable[[str, BinaryIO], object]:
     from logsuper.io import encode_image
 
-    return lambda file, name: encode_image(file, name, array)
+    return lambda name, file: encode_image(file, name, array)
 
 
 def _sheet(
     title: str, seen: Observed, mask: NDArray[Any], chance: NDArray[Any]
-) -> Callable[[BinaryIO, str], None]:
+) -> Callable[[str, BinaryIO], object]:
     """Return a picture: before, after, how sure; of a volume its middle slice."""
     from logsuper.report import sheet
 
@@ -307,18 +293,14 @@ def _sheet(
         before = (before - low) / ((high - low) or 1.0)
     where = "" if middle is None else f", slice {middle + 1} of {len(mask)}"
     panels = [
-        sheet.grey(before, "before"),
-        sheet.grey(after, "after"),
+        sheet.grey(1.0 - before, "before"),  # white is one, as in the files
+        sheet.grey(1.0 - after, "after"),
         sheet.doubt(sure, "doubt (white: none)"),
     ]
-    return lambda file, name: _drop(file.write(sheet.draw([panels], [f"{title}{where}"])))
+    return lambda name, file: file.write(sheet.draw([panels], [f"{title}{where}"]))
 
 
 def _finite(values: NDArray[Any]) -> NDArray[Any]:
     import numpy as np
 
     return np.asarray(values[values == values])
-
-
-def _drop(_: object) -> None:
-    """Ignore a result."""

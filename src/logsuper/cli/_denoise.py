@@ -57,10 +57,12 @@ def denoise(
     ledger = _masks.open_ledger(out)
     if model is not None:
         run.load(model)
+        _masks.check_outputs(run, ledger, options)
     else:
         if save_model is not None and not ledger.folder.exists():
             _masks.check_model_path(save_model, None, options["force"])
         lesson = _masks.make_lesson(run, noise, seed, clean)
+        _masks.check_outputs(run, ledger, options)
         _masks.learn_from_files(run, lesson, options["jobs"], ledger)
         if save_model is not None:
             _masks.save_model(run.denoiser, save_model, options["force"])

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from logsuper.io import ImageInfo
 
-__all__ = ["Failure", "Job", "Plan", "find_inputs", "pair_with", "plan_outputs"]
+__all__ = ["OVERVIEW", "Failure", "Job", "Plan", "find_inputs", "pair_with", "plan_outputs"]
 
 _SIDE = {"probabilities": "probabilities", "uncertain": "uncertain", "compare": "compare"}
 _SUFFIX = {"PNG": ".png", "BMP": ".bmp", "PPM": ".pgm", "TIFF": ".tif", "NPY": ".npy"}
@@ -24,7 +24,8 @@ _SAME = {
     "TIFF": (".tif", ".tiff"),
     "NPY": (".npy",),
 }
-_HIDDEN = ".logsuper"
+OVERVIEW = "compare.png"
+"""One picture of the first sheets, with --compare."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +121,7 @@ def plan_outputs(plan: Plan, out: Path, sides: Sequence[str]) -> Plan:
     parents = [os.path.dirname(os.path.abspath(job.source)) for job in plan.jobs]
     root = os.path.commonpath(parents)
     jobs: list[Job] = []
-    taken: dict[str, Path] = {}
+    taken: dict[str, Path] = {OVERVIEW: Path("the overview")} if "compare" in sides else {}
     for job, parent in zip(plan.jobs, parents, strict=True):
         below = Path(os.path.relpath(parent, root))
         name = below / _mask_name(job)

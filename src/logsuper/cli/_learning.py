@@ -40,12 +40,18 @@ class Lesson:
     reading : Reading
     pairs : dict of Path to Path, or None
         The clean image of each noisy one that has one; None to learn without.
+    files : tuple of Job
+        The files to learn from.
+    quota : int
+        Pixels that one file gives at most.
     """
 
     noise: str | float
     seed: int
     reading: Reading
     pairs: dict[Path, Path] | None = None
+    files: tuple[Job, ...] = ()
+    quota: int = SAMPLE
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,8 +82,8 @@ class Sample:
         return sum(part.size for part in self.noisy)
 
 
-def choose_files(jobs: Sequence[Job], lesson: Lesson) -> tuple[list[Job], int]:
-    """Return the files to learn from, and how many pixels each may give.
+def choose_files(jobs: Sequence[Job], lesson: Lesson) -> Lesson:
+    """Return the lesson with the files to learn from.
 
     All of them where they are small; else a random choice, each file giving a part.
     """
@@ -86,7 +92,7 @@ def choose_files(jobs: Sequence[Job], lesson: Lesson) -> tuple[list[Job], int]:
     usable = [job for job in jobs if lesson.pairs is None or job.source in lesson.pairs]
     total = sum(job.info.size for job in usable)
     if total <= SAMPLE:
-        return usable, SAMPLE
+        return dataclasses.replace(lesson, files=tuple(usable))
     axes = 3 if lesson.reading.volume == "whole" else 2
     quota = max(_LEAST[axes], SAMPLE // len(usable))
     rng = np.random.default_rng([lesson.seed, 1])
@@ -97,20 +103,18 @@ def choose_files(jobs: Sequence[Job], lesson: Lesson) -> tuple[list[Job], int]:
         if pixels >= SAMPLE:
             break
     # where some files are small, the others may give more
-    return [usable[index] for index in sorted(chosen)], max(quota, SAMPLE // len(chosen))
+    files = tuple(usable[index] for index in sorted(chosen))
+    return dataclasses.replace(lesson, files=files, quota=max(quota, SAMPLE // len(chosen)))
 
 
 def take_sample(
-    plan: Plan, chosen: Sequence[Job], quota: int, lesson: Lesson, show: Callable[[int], None]
+    plan: Plan, lesson: Lesson, show: Callable[[int], None]
 ) -> tuple[Sample, list[Failure]]:
     """Read the files to learn from.
 
     Parameters
     ----------
     plan : Plan
-    chosen : sequence of Job
-    quota : int
-        Pixels that one file gives at most.
     lesson : Lesson
     show : callable
         Is given the number of files that have been read.
@@ -127,8 +131,8 @@ def take_sample(
     clean: list[NDArray[Any]] = []
     kinds: dict[bool, Path] = {}
     failures: list[Failure] = []
-    whole, used, cut = len(chosen) == len(plan.jobs), 0, 0
-    for number, job in enumerate(chosen):
+    whole, used, cut = len(lesson.files) == len(plan.jobs), 0, 0
+    for number, job in enumerate(lesson.files):
         rng = np.random.default_rng([lesson.seed, 2, number])
         try:
             seen = read_observed(job.source, job.info, lesson.reading)
@@ -138,7 +142,7 @@ def take_sample(
             continue
         show(number + 1)
         kinds.setdefault(seen.binary, job.source)
-        windows = _windows(seen, quota, rng)
+        windows = _windows(seen, lesson.quota, rng)
         whole = whole and len(windows) == len(seen.parts) and all(w == () for _, w in windows)
         noisy += [seen.parts[k][window] for k, window in windows]
         if truth is not None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from logsuper.cli._inputs import refusal
 
 __all__ = ["Ledger", "digest_of", "digest_of_open", "key_of"]
 
@@ -67,8 +70,32 @@ class Ledger:
             return None
         return entry if entry.get("sha256") == digest_of(self.out / name) else None
 
-    def add(self, name: str, key: str, sha256: str, figures: dict[str, Any]) -> None:
-        """Record a file that is about to get its name."""
+    def write(
+        self, name: str, key: str, encode: Callable[[BinaryIO], object], figures: dict[str, Any]
+    ) -> None:
+        """Write a file, and record it before it gets its name.
+
+        Parameters
+        ----------
+        name : str
+            Below the folder.
+        key : str
+        encode : callable
+            Writes the bytes to an open file.
+        figures : dict
+            What else is kept in its line.
+        """
+        from logsuper._base import atomic_write
+
+        try:
+            with atomic_write(self.out / name) as file:
+                encode(file)
+                file.flush()
+                self._add(name, key, digest_of_open(file), figures)
+        except OSError as error:
+            raise refusal(self.out, error) from error
+
+    def _add(self, name: str, key: str, sha256: str, figures: dict[str, Any]) -> None:
         entry = {"file": name, "key": key, "sha256": sha256, **figures}
         self._lines[name] = entry
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -19,14 +19,14 @@ from logsuper.cli._inputs import check_folder, refusal
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Reading
 from logsuper.cli._options import needs_model
-from logsuper.cli._overview import draw_overview
+from logsuper.cli._overview import check_overview, draw_overview
 from logsuper.cli._progress import stages
 
 if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
 
 __all__ = [
-    "Run", "check_model_path", "clean_and_report", "learn_from_files", "make_lesson",
+    "Run", "check_model_path", "check_outputs", "clean_and_report", "learn_from_files", "make_lesson",
     "open_ledger", "save_model", "start",
 ]  # fmt: skip
 
@@ -118,9 +118,12 @@ def open_ledger(out: Path) -> Ledger:
 
 
 def make_lesson(run: Run, noise: str | float, seed: int, clean: Path | None) -> _learning.Lesson:
-    """Return how to learn; match clean masks with noisy ones if they are given."""
+    """Return how to learn, and from which files; match clean masks with noisy ones if given."""
     pairs = None if clean is None else pair_with(run.plan, clean)
-    return _learning.Lesson(noise, seed, run.reading, pairs)
+    lesson = _learning.Lesson(noise, seed, run.reading, pairs)
+    lesson = _learning.choose_files(run.plan.jobs, lesson)
+    run.key = _lesson_key(run, lesson)
+    return lesson
 
 
 def learn_from_files(
@@ -131,12 +134,10 @@ def learn_from_files(
     With a ledger, the model that an earlier run has learned from the same files is taken.
     """
     began = time.perf_counter()
-    chosen, quota = _learning.choose_files(run.plan.jobs, lesson)
-    run.key = _lesson_key(run, lesson, [job.source for job in chosen])
     stored = None if ledger is None else ledger.folder / f"model-{run.key[:32]}.npz"
     with stages() as stage:
-        show = stage("Reading images to learn from", len(chosen))
-        sample, failures = _learning.take_sample(run.plan, chosen, quota, lesson, show)
+        show = stage("Reading images to learn from", len(lesson.files))
+        sample, failures = _learning.take_sample(run.plan, lesson, show)
         run.fail(failures)
         if not sample.noisy:
             raise click.ClickException("none of the images could be read")
@@ -162,9 +163,9 @@ def learn_from_files(
     }
 
 
-def _lesson_key(run: Run, lesson: _learning.Lesson, files: Sequence[Path]) -> str:
+def _lesson_key(run: Run, lesson: _learning.Lesson) -> str:
     """Return what a learned model depends on, in 64 digits."""
-    pairs = lesson.pairs or {}
+    pairs, files = lesson.pairs or {}, [job.source for job in lesson.files]
     contents = [(_known(file), _known(pairs[file]) if file in pairs else "") for file in files]
     shapes = sorted({str(job.info.shape) for job in run.plan.jobs})
     settings = [__version__, lesson.noise, lesson.seed, dataclasses.astuple(lesson.reading)]
@@ -212,18 +213,22 @@ def check_model_path(path: Path, denoiser: MaskDenoiser | None, force: bool) -> 
 # ----------------------------------------------------------------------------------------- cleaning
 
 
+def check_outputs(run: Run, ledger: Ledger, options: Mapping[str, Any]) -> None:
+    """Refuse, before any work, to write over files that are not from the same command."""
+    _cleaning.refuse_strangers(run.plan.jobs, run.key, run.reading, ledger, options["force"])
+    if options["compare"]:
+        check_overview(ledger, options["force"])
+
+
 def clean_and_report(run: Run, out: Path, ledger: Ledger, options: Mapping[str, Any]) -> int:
     """Clean all files of a command into a folder; return 0 for all, 1 for some, 2 for none."""
     force, as_json = options["force"], options["as_json"]
-    _cleaning.refuse_strangers(run.plan.jobs, run.key, run.reading, ledger, force)
     if not as_json:
         print_found(run)
     cleaned = _clean(run, out, ledger, options["jobs"], force)
     if options["compare"]:
-        try:
-            draw_overview(run.plan.jobs, out)
-        except OSError as error:
-            raise refusal(out, error) from error
+        draw_overview(run.plan.jobs, ledger)
+    ledger.tidy()
     seconds = time.perf_counter() - run.began
     if as_json:
         print_json(run, cleaned, out=str(out), seconds=seconds)
@@ -251,5 +256,4 @@ def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[
         _tell(f"{len(cleaned)} of {len(wanted)} images are done; the same command continues.")
         raise
     run.warn(cleaner.warnings)
-    ledger.tidy()
     return cleaned

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from pathlib import Path
 
-from logsuper.cli._folder import Job
+import click
 
-__all__ = ["draw_overview"]
+from logsuper.cli._folder import OVERVIEW, Job
+from logsuper.cli._ledger import Ledger
+
+__all__ = ["check_overview", "draw_overview"]
 
 _ROWS = 12
-_NAME = "compare.png"
+_KEY = "overview"
 
 
-def draw_overview(jobs: Sequence[Job], out: Path) -> None:
+def check_overview(ledger: Ledger, force: bool) -> None:
+    """Refuse to replace a picture that is not from here."""
+    path = ledger.out / OVERVIEW
+    if path.exists() and not force and ledger.finished(OVERVIEW, _KEY) is None:
+        raise click.ClickException(
+            f"--out: {path} is there already, and not from this command; rename it, or --force"
+        )
+
+
+def draw_overview(jobs: Sequence[Job], ledger: Ledger) -> None:
     """Put the sheets of the first images below each other: OUT/compare.png."""
     from PIL import Image
 
-    from logsuper._base import atomic_write
-
-    paths = [out / job.outputs["compare"] for job in jobs]
+    paths = [ledger.out / job.outputs["compare"] for job in jobs]
     sheets = []
     for path in [path for path in paths if path.is_file()][:_ROWS]:
         with Image.open(path) as picture:
@@ -35,5 +44,4 @@ def draw_overview(jobs: Sequence[Job], out: Path) -> None:
         top += sheet.height
     buffer = io.BytesIO()
     page.save(buffer, format="PNG", optimize=True)
-    with atomic_write(out / _NAME) as file:
-        file.write(buffer.getvalue())
+    ledger.write(OVERVIEW, _KEY, lambda file: file.write(buffer.getvalue()), {})
