@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
 
 __all__ = [
-    "Run", "check_model_path", "check_outputs", "clean_and_report", "learn_from_files", "make_lesson",
-    "open_ledger", "save_model", "start",
+    "Run", "check_model_path", "check_outputs", "clean_and_report", "learn_from_files",
+    "make_lesson", "open_ledger", "save_model", "start",
 ]  # fmt: skip
 
 _MODELS = "model-*.npz"
