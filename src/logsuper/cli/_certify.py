@@ -10,7 +10,12 @@ if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
     from logsuper.model import LogSupermodular
 
-__all__ = ["is_doubtful", "posterior"]
+__all__ = ["NO_INTERVALS", "is_doubtful", "posterior"]
+
+NO_INTERVALS = (
+    "certified intervals are for images with 4 neighbours; leave it out, or clean volumes by "
+    "--volume slices"
+)
 
 
 def posterior(denoiser: MaskDenoiser, image: NDArray[Any]) -> LogSupermodular:
@@ -49,10 +54,7 @@ def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any], jobs: int) -> NDArr
     import numpy as np
 
     if image.ndim != 2 or denoiser.neighbors not in (None, 4):
-        raise ValueError(
-            "certified intervals (--uncertain) are for images with 4 neighbours; leave it out, or "
-            "clean volumes by --volume slices"
-        )
+        raise ValueError(NO_INTERVALS)
     found = posterior(denoiser, image).marginals("strips", n_jobs=jobs)
     assert found.lower is not None and found.upper is not None
     return np.asarray((found.lower <= 0.5) & (found.upper >= 0.5)).reshape(image.shape)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from logsuper.cli._certify import is_doubtful
+from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Job
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Observed, Reading, read_observed
@@ -297,7 +298,7 @@ def _sheet(
         sheet.grey(1.0 - after, "after"),
         sheet.doubt(sure, "doubt (white: none)"),
     ]
-    return lambda name, file: file.write(sheet.draw([panels], [f"{title}{where}"]))
+    return lambda name, file: file.write(sheet.draw([panels], [f"{one_line(title)}{where}"]))
 
 
 def _finite(values: NDArray[Any]) -> NDArray[Any]:

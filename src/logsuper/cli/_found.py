@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logsuper.cli._console import console, print_table
+from logsuper.cli._console import console, one_line, print_table
 
 if TYPE_CHECKING:
     from logsuper.cli._cleaning import Cleaned
@@ -116,7 +116,8 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
     if renamed:
         one = renamed[0]
         screen.print(
-            f"{len(renamed)} written in a lossless format: {one.source.name} as {one.output.name}.",
+            f"{len(renamed)} written in a lossless format: "
+            f"{one_line(one.source.name)} as {one_line(one.output.name)}.",
             soft_wrap=True,
         )
     before = sum(one.before for one in cleaned)

@@ -150,6 +150,11 @@ def take_sample(
         used, cut = used + 1, cut + seen.cut
     if not noisy:
         return Sample([], None, 0, False, 0), failures
+    if False in kinds and lesson.noise != "auto":
+        raise click.ClickException(
+            f"--noise: a rate is for masks of two levels, but {kinds[False]} is grey; leave it "
+            "out, or make masks by --threshold otsu"
+        )
     if len(kinds) == 2:
         raise click.ClickException(
             f"{kinds[False]} has grey levels, but {kinds[True]} is a mask of two levels; "

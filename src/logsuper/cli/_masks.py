@@ -12,6 +12,7 @@ import click
 
 from logsuper import __version__
 from logsuper.cli import _cleaning, _learning
+from logsuper.cli._certify import NO_INTERVALS
 from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Plan, find_inputs, pair_with, plan_outputs
 from logsuper.cli._found import print_found, print_json, print_summary
@@ -95,6 +96,8 @@ def start(
     inputs: Sequence[Path], reading: Reading, out: Path | None = None, sides: Sequence[str] = ()
 ) -> Run:
     """Find the files of a command, and report those that are not images."""
+    if "uncertain" in sides and reading.volume == "whole":
+        raise click.UsageError(f"--uncertain: {NO_INTERVALS}")
     plan = find_inputs(inputs, out)
     if out is not None:
         plan = plan_outputs(plan, out, sides)
@@ -141,18 +144,14 @@ def learn_from_files(
         run.fail(failures)
         if not sample.noisy:
             raise click.ClickException("none of the images could be read")
-        if stored is not None and stored.exists():
-            run.denoiser = needs_model(stored)
-        else:
+        run.denoiser = None if stored is None else _load_stored(stored)
+        if run.denoiser is None:
             stage("Learning", None)
             one_shape = len({job.info.shape for job in run.plan.jobs}) == 1
             run.denoiser, warned = _learning.learn(sample, lesson, one_shape, jobs)
             run.warn(warned)
-    if stored is not None and not stored.exists():
-        run.denoiser.save(stored)
-        for old in stored.parent.glob(_MODELS):
-            if old != stored:
-                old.unlink(missing_ok=True)
+            if ledger is not None and stored is not None:
+                _store(run.denoiser, stored, ledger)
     run.found = {
         "images": sample.files,
         "pixels": sample.pixels,
@@ -161,6 +160,26 @@ def learn_from_files(
         "learning_seconds": time.perf_counter() - began,
         **_learning.describe_model(run.denoiser),
     }
+
+
+def _load_stored(path: Path) -> MaskDenoiser | None:
+    """Return the model of an earlier run; None if there is none that can be read."""
+    try:
+        found: MaskDenoiser = needs_model(path)
+        return found
+    except click.ClickException:
+        return None
+
+
+def _store(denoiser: MaskDenoiser, path: Path, ledger: Ledger) -> None:
+    """Keep a model for a second run, in the place of older ones."""
+    try:
+        denoiser.save(path)
+        for old in path.parent.glob(_MODELS):
+            if old != path:
+                old.unlink(missing_ok=True)
+    except OSError as error:
+        raise refusal(ledger.out, error) from error
 
 
 def _lesson_key(run: Run, lesson: _learning.Lesson) -> str:
@@ -256,4 +275,5 @@ def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[
         _tell(f"{len(cleaned)} of {len(wanted)} images are done; the same command continues.")
         raise
     run.warn(cleaner.warnings)
-    return cleaned
+    order = {job.source: place for place, job in enumerate(run.plan.jobs)}
+    return sorted(cleaned, key=lambda one: order[one.source])
