@@ -28,7 +28,8 @@ def listed(folder):
     return sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
-        if path.is_file() and ".logsuper" not in path.parts
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 
 
@@ -624,6 +625,7 @@ def test_ctrl_c_leaves_whole_files_and_a_second_run_continues(tmp_path, model):
     lines = said.splitlines()
     assert lines[-1] == "Interrupted." and lines[-2].endswith("the same command continues.")
     there = listed(out)
+    assert list(out.glob(".*")) == [out / ".logsuper"]
     assert 5 <= len(there) < 80 and all(read_image(out / name).shape == (24, 24) for name in there)
     done = run(*line, "--json")
     assert done.exit_code == 0 and len(listed(out)) == 80
