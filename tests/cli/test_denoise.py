@@ -662,4 +662,4 @@ def test_tiff_without_a_codec_is_said(tmp_path, model):
         with tifffile.TiffFile(tmp_path / "x.tif", mode="r+b") as file:
             file.pages[0].tags["Compression"].overwrite(50001)
         done = run("apply", "--model", model[0], tmp_path / "x.tif", "--out", tmp_path / "out")
-        assert done.exit_code == 2 and "needs the package imagecodecs" in done.stderr
+        assert done.exit_code == 2 and "the package imagecodecs" in done.stderr

@@ -177,7 +177,7 @@ def _decode_without_codec(
 ) -> Picture:
     """Let Pillow decode what tifffile would need the package imagecodecs for, such as LZW."""
     try:
-        with reading(path, ("TIFF",)) as file:
+        with _silenced(), reading(path, ("TIFF",)) as file:
             count = int(getattr(file, "n_frames", 1))
             check_memory(path, float(np.prod(file.size)) * count, 4)
             frames = []
@@ -196,6 +196,23 @@ def _decode_without_codec(
         )
     except ValueError:
         raise ValueError(
-            f"{os.fspath(path)}: is compressed by {compression}, which needs the package "
-            "imagecodecs; install that, or save the image without compression or as ZIP (deflate)"
+            f"{os.fspath(path)}: is damaged, or compressed by {compression} in a way that needs "
+            "the package imagecodecs; install that, or save the image as ZIP (deflate)"
         ) from None
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep what libtiff, in C, prints about damaged files off the terminal."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # no standard error at all
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as null:
+            os.dup2(null.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
