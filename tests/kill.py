@@ -1,8 +1,9 @@
 """Kill processes at random moments of their work: ``python -m tests.kill --times 100``.
 
-Three kinds of work are killed (SIGKILL): a fit with a checkpoint, ``logsuper reproduce``, and the
-saving of a model. Each is then run to its end, and must give what it gives undisturbed, with the
-same files in its folder and no others. Exit code 1 if anything differs.
+Four kinds of work are killed (SIGKILL): a fit with a checkpoint, ``logsuper reproduce``, the saving
+of a model, and ``logsuper denoise``; ``--only`` takes one of them. Each is then run to its end, and
+must give what it gives undisturbed, with the same files in its folder and no others. Exit code 1 if
+anything differs.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ import numpy as np
 
 import logsuper as ls
 from logsuper import learning
+from logsuper.cli import _cleaning
 from logsuper.cli import main as command_line
 from logsuper.experiments import figure1
+from logsuper.io import read_image, write_image
 
 # Of one kill in so many the process is started anew and killed once more.
 _AGAIN = 3
@@ -109,6 +112,7 @@ def _timeless(path: Path) -> list[list[str]]:
 def _make_small() -> None:
     few = functools.partial(figure1.compute, points=4, n_samples=20)
     figure1.compute, figure1.QUICK_COUNTS = few, (1, 2)  # type: ignore[assignment]
+    _cleaning._BATCH = 1000  # a few files at a time
     importlib.import_module("matplotlib.figure")
     importlib.import_module("matplotlib.backends.backend_agg")
 
@@ -151,29 +155,69 @@ def _save_whole(folder: Path) -> str | None:
     return "a model that is neither the old nor the new one"
 
 
+# ----------------------------------------------------------------------------------------- denoise
+
+
+@functools.cache
+def _masks() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder of noisy masks, which is removed at the end."""
+    folder = tempfile.TemporaryDirectory()
+    noisy = ls.Flips(0.1).sample(ls.make_silhouettes(30, (20, 20), seed=0), seed=1)
+    for k, mask in enumerate(noisy):
+        write_image(Path(folder.name) / f"{k:02}.png", (255 * mask).astype(np.uint8))
+    return folder
+
+
+def _denoise(folder: Path) -> None:
+    line = ["denoise", _masks().name, "--out", str(folder), "--jobs", "1"]
+    with open(os.devnull, "w") as null:
+        sys.stdout = sys.stderr = null
+        code = command_line([*line, "--probabilities", "--compare"], standalone_mode=False)
+    if code:
+        raise SystemExit(code)
+
+
+def _denoised(folder: Path) -> Any:
+    """Return all files; of the model its weights, for its file has the time in it."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".npz")
+    [model] = folder.glob(".logsuper/*.npz")
+    weights = ls.load_model(model).alpha_.tolist()
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}, weights
+
+
+def _denoised_whole(folder: Path) -> str | None:
+    """Every image that is there can be read."""
+    for path in folder.rglob("*.png"):
+        if read_image(path, color=True).size == 0:
+            return f"{path.name} is not whole"
+    return None
+
+
 WORKS = {
     "checkpointed fit": Work(_fit, _fitted, _fit_whole),
     "reproduce": Work(_reproduce, _reproduced, lambda folder: None),
     "saving": Work(_save, _saved, _save_whole),
+    "denoise": Work(_denoise, _denoised, _denoised_whole),
 }
 
 
 # ------------------------------------------------------------------------------------------ killing
 
 
-def kill_often(times: int, seed: int) -> tuple[dict[str, Counter[str]], list[str]]:
+def kill_often(times: int, seed: int, only: str = "") -> tuple[dict[str, Counter[str]], list[str]]:
     """Kill each kind of work in turn; return counts by kind, and what went wrong."""
     rng = np.random.default_rng(seed)
-    counts: dict[str, Counter[str]] = {name: Counter() for name in WORKS}
+    works = {name: work for name, work in WORKS.items() if only in ("", name)}
+    counts: dict[str, Counter[str]] = {name: Counter() for name in works}
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as root:
-        truth = {name: _undisturbed(work, Path(root) / name) for name, work in WORKS.items()}
+        truth = {name: _undisturbed(work, Path(root) / name) for name, work in works.items()}
         number = 0
         while sum(count["kills"] for count in counts.values()) < times:
-            name = list(WORKS)[number % len(WORKS)]
+            name = list(works)[number % len(works)]
             folder = Path(root) / f"{number}"
             number += 1
-            complaint = _disturb(WORKS[name], folder, truth[name], rng, counts[name])
+            complaint = _disturb(works[name], folder, truth[name], rng, counts[name])
             if complaint is not None:
                 counts[name]["wrong"] += 1
                 wrong.append(f"{name}, seed {seed}, number {number - 1}: {complaint}")
@@ -250,12 +294,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kill", description=__doc__)
     parser.add_argument("--times", type=int, default=100, help="kills in all; default 100")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=list(WORKS), default="", help="one kind of work")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ls.ConvergenceWarning)
     _make_small()
-    _problem(), _models()
+    _problem(), _models(), _masks()
     start = time.monotonic()
-    counts, wrong = kill_often(given.times, given.seed)
+    counts, wrong = kill_often(given.times, given.seed, given.only)
     names = ("kills", "too late", "left unfinished", "ended", "wrong")
     print(f"{'work':<18}" + "".join(f"{name:>17}" for name in names))
     for work, count in counts.items():

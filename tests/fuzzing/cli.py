@@ -19,12 +19,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from click.testing import CliRunner
 
+import logsuper as ls
 from logsuper import experiments
 from logsuper.bounds._methods import METHODS
 from logsuper.cli import _demo, main
 from logsuper.experiments import figure1
+from logsuper.io import write_image
 from logsuper.report import Section, Table
 from tests.fuzzing.files import _EVIDENCE, _UAI, _pictures
 from tests.fuzzing.hostile import Rng, pick
@@ -115,11 +118,40 @@ def _folder() -> Iterator[Path]:
         (folder / "data" / "figure_ground").mkdir(parents=True)
         for i, picture in enumerate(_pictures()[:3]):
             (folder / "data" / "figure_ground" / f"horse{i:03}.jpg").write_bytes(picture)
+        _write_masks(folder)
         os.chdir(folder)
         try:
             yield folder
         finally:
             os.chdir(before)
+
+
+@functools.cache
+def _denoiser() -> bytes:
+    """Return a file with a small model."""
+    clean = ls.make_silhouettes(3, (16, 16), seed=0)
+    noisy = ls.Flips(0.1).sample(clean, seed=1)
+    model = ls.MaskDenoiser(0.1, max_iter=2, modular="shared").fit(noisy, clean)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.npz")
+        return (Path(folder) / "model.npz").read_bytes()
+
+
+def _write_masks(folder: Path) -> None:
+    """Write noisy and clean masks, grey ones, broken files and a model."""
+    clean = 255 * ls.make_silhouettes(3, (16, 16), seed=0)
+    rng = np.random.default_rng(0)
+    for i, mask in enumerate(clean):
+        flips = np.where(rng.random(mask.shape) < 0.1, 255, 0).astype(np.uint8)
+        write_image(folder / "noisy" / f"{i}.png", mask ^ flips)
+        write_image(folder / "clean" / f"{i}.tif", mask)
+        write_image(folder / "grey" / f"{i}.png", mask // 2 + flips // 4 + i)
+    (folder / "broken").mkdir()
+    (folder / "broken" / "0.png").write_bytes((folder / "noisy" / "0.png").read_bytes()[:60])
+    (folder / "broken" / "1.tif").write_bytes(b"II*\0")
+    (folder / "broken" / "2.npy").touch()
+    (folder / "mask.npz").write_bytes(_denoiser())
+    (folder / "broken.npz").write_bytes(_denoiser()[:-9])
 
 
 def _run_here(arguments: list[str]) -> Verdict:
@@ -149,6 +181,8 @@ def _verdict(arguments: list[str], code: int, said: str, errors: str) -> Verdict
     complaints = [line for line in lines if line.startswith(("Error:", "Aborted"))]
     if code not in _CODES or "Traceback" in errors + said:
         return Verdict(OPAQUE, told)
+    if code == 1 and any(line.startswith("Left out: ") for line in lines):
+        return Verdict(RESULT)  # some of the files
     if code:
         # progress may stand above it, nothing below
         one = len(complaints) == 1 and lines[-1] == complaints[0]
@@ -231,6 +265,57 @@ def _reproduce_line(rng: Rng, intact: bool) -> list[str]:
     return _spoilt(rng, ["reproduce", name], options, intact)
 
 
+_READING: Options = {
+    "--threshold": ("0.5", (*_NUMBERS, "otsu", "Otsu")),
+    "--missing": ("alpha", (*_NUMBERS, "red", "nan", "#ff0000", "#12345", "rgb(1,2)", "alpha ")),
+    "--volume": ("slices", ("whole", "", "[/x]")),
+    "--jobs": ("1", (*_NUMBERS, "-99999999999", "99999999999")),
+    "--force": ("", ()),
+    "--json": ("", ()),
+}
+_LEARNING: Options = {
+    "--clean": ("clean", (*_PATHS, "noisy", "data")),
+    "--noise": ("0.1", (*_NUMBERS, "auto", "0.5")),
+    "--seed": ("3", _NUMBERS),
+}
+_WRITING: Options = {
+    "--out": ("out", (*_PATHS, "noisy", "noisy/out", "clean", "mask.npz")),
+    **{f"--{name}": ("", ()) for name in ("probabilities", "uncertain", "compare")},
+}
+_MODELS = (*_PATHS, "mask.npz", "model.uai", "noisy", "broken.npz")
+
+
+def _inputs(rng: Rng, intact: bool) -> list[str]:
+    if intact or rng.integers(3):
+        return ["noisy"]
+    names = (*_PATHS, "noisy/0.png", "noisy/1.png", "grey", "broken", "clean", "model.uai", "data")
+    return [pick(rng, names) for _ in range(int(rng.integers(1, 4)))]
+
+
+def _denoise_line(rng: Rng, intact: bool) -> list[str]:
+    options = _WRITING | _READING | _LEARNING | {"--save-model": ("saved.npz", _MODELS)}
+    if not intact and rng.integers(3) == 0:
+        options |= {"--model": ("mask.npz", _MODELS)}
+    return _spoilt(rng, ["denoise", *_inputs(rng, intact)], options, intact)
+
+
+def _fit_line(rng: Rng, intact: bool) -> list[str]:
+    line = _spoilt(rng, ["fit", *_inputs(rng, intact)], _READING | _LEARNING, intact)
+    saved = "saved.npz" if intact or rng.integers(2) else pick(rng, _MODELS)
+    return [*line, "--save-model", saved]
+
+
+def _apply_line(rng: Rng, intact: bool) -> list[str]:
+    line = _spoilt(rng, ["apply", *_inputs(rng, intact)], _WRITING | _READING, intact)
+    return [*line, "--model", "mask.npz" if intact or rng.integers(2) else pick(rng, _MODELS)]
+
+
+def _info_line(rng: Rng, intact: bool) -> list[str]:
+    options: Options = {"--json": ("", ())}
+    file = "mask.npz" if intact else pick(rng, _MODELS)
+    return _spoilt(rng, ["info", file], options, intact)
+
+
 def _group_line(rng: Rng, intact: bool) -> list[str]:
     if intact:
         return pick(rng, ([], ["-h"], ["--version"], ["demo", "-h"], ["reproduce"]))
@@ -251,6 +336,10 @@ TARGETS = {
     "demo": _target(_demo_line),
     "bounds": _target(_bounds_line),
     "reproduce": _target(_reproduce_line),
+    "denoise": _target(_denoise_line),
+    "fit": _target(_fit_line),
+    "apply": _target(_apply_line),
+    "info": _target(_info_line),
     "no command": _target(_group_line),
     "process": _process,
 }

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 import logsuper as ls
 from logsuper import learning
 from logsuper._base._files import load_arrays, save_arrays
 from logsuper.datasets import load_weizmann
 from logsuper.experiments._partial import Partial
+from logsuper.io import inspect_image, read_image, write_image
 from tests.fuzzing import checks, mutations
 from tests.fuzzing.calls import has_nan
 from tests.fuzzing.hostile import Rng, pick
@@ -313,6 +315,53 @@ def _picture(rng: Rng, intact: bool) -> FileCase:
     return FileCase("horse001.jpg", data, _read_picture)
 
 
+@functools.cache
+def _images() -> dict[str, bytes]:
+    """Return image files of all formats, by their suffixes."""
+    rng = np.random.default_rng(0)
+    grey = rng.integers(0, 256, (5, 6)).astype(np.uint8)
+    colors = rng.integers(0, 256, (5, 6, 3)).astype(np.uint8)
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in ("png", "bmp", "pgm", "tif", "npy"):
+            write_image(Path(folder) / f"x.{suffix}", grey)
+        write_image(Path(folder) / "bits.png", grey > 99)
+        write_image(Path(folder) / "wide.png", 257 * grey.astype(np.uint16))
+        write_image(Path(folder) / "color.png", colors, color=True)
+        write_image(Path(folder) / "stack.ome.tif", np.stack([grey] * 3))
+        write_image(Path(folder) / "float.tif", grey / 7.0)
+        for name, mode in (("x.jpg", "L"), ("cmyk.jpg", "CMYK"), ("x.gif", "P"), ("a.png", "LA")):
+            Image.fromarray(colors).convert(mode).save(Path(folder) / name)
+        Image.fromarray(grey).save(Path(folder) / "lzw.tif", compression="tiff_lzw")
+        for path in sorted(Path(folder).iterdir()):
+            found[path.name] = path.read_bytes()
+    return found
+
+
+def _read_any(path: Path) -> Any:
+    """Read an image in every way; what is said of it without decoding must be true."""
+    info = inspect_image(path)
+    for options in ({}, {"color": True}, {"missing": "alpha"}, {"palette": "indices"}):
+        try:
+            pixels = read_image(path, **options)
+        except ValueError:
+            continue
+        assert pixels.size and pixels.ndim in (2, 3, 4)
+        if not options:
+            assert pixels.shape == info.shape
+    return read_image(path).shape
+
+
+def _image(rng: Rng, intact: bool) -> FileCase:
+    names = ("x.png", "x.bmp", "x.pgm", "x.tif", "x.npy", "stack.ome.tif", "float.tif", "x.jpg")
+    name = pick(rng, names if intact else sorted(_images()))
+    data = _images()[name]
+    if not intact:
+        huge = rng.integers(6) == 0 and name.endswith(("png", "jpg"))
+        data = (mutations.inflate_picture if huge else mutations.damage_bytes)(rng, data)
+    return FileCase(name, data, _read_any)
+
+
 TARGETS = {
     "model": _model,
     "checkpoint": _checkpoint,
@@ -320,4 +369,5 @@ TARGETS = {
     "UAI model": _uai,
     "UAI evidence": _evidence,
     "picture": _picture,
+    "image": _image,
 }

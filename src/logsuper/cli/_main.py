@@ -13,8 +13,13 @@ from logsuper import __version__
 from logsuper.cli._console import one_line, tolerate_encodings
 
 COMMANDS = [
+    "apply",
     "bounds",
+    "completion",
     "demo",
+    "denoise",
+    "fit",
+    "info",
     "reproduce",
 ]
 """The commands; NAME is the function NAME in `_NAME.py`."""
