@@ -91,7 +91,8 @@ def learn_from_strokes(session: ScribbleSession, labels: Labels, start: Constant
 
     def risk(constants: Constants) -> float:
         # of each label apart: strokes on the background are longer
-        wrong, total = sum(_count_wrong(example, constants) for example in examples)
+        counts = [_count_wrong(example, constants) for example in examples]
+        wrong, total = np.sum(counts, axis=0)
         return float(np.mean(wrong[total > 0] / total[total > 0]))
 
     return _search(risk, start, _BY_STROKES, None)
