@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from logsuper.cli._console import console, one_line, print_table
-from logsuper.cli._inputs import SEED, FiniteRange, TextPath
+from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, TextPath, check_folder
 
 if TYPE_CHECKING:
     from logsuper.bounds import Bound, Bracket
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["bounds"]
 
+_LONG = 60  # variables of a mode that are printed
 _DEFAULT = "exact lfield logistic trw superdifferential mean_field bethe".split()
+_EXAMPLES = """\b
+Examples:
+  logsuper bounds model.uai --marginals
+  logsuper bounds model.uai --evidence model.uai.evid --write results/
+"""
 _FILE = TextPath(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -35,7 +42,14 @@ class _Row(NamedTuple):
     seconds: float
 
 
-@click.command()
+class _Mode(NamedTuple):
+    """A most probable state, and the logarithm of its weight, which divided by Z is p(x)."""
+
+    x: list[int]
+    value: float
+
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("file", type=_FILE)
 @click.option(
     *("--method", "methods"),
@@ -47,6 +61,12 @@ class _Row(NamedTuple):
     "--evidence", type=_FILE, help="Evidence file (UAI format): the variables that are known."
 )
 @click.option("--marginals", "with_marginals", is_flag=True, help="Also print P(x_d = 1).")
+@click.option(
+    *("--write", "folder"),
+    type=FOLDER,
+    help="Also write log Z (.PR), marginals (.MAR) and the mode (.MAP) there, as UAI results.",
+)
+@click.option("--force", is_flag=True, help="Replace result files that are there.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed.")
 @click.option(
     "--budget",
@@ -61,6 +81,8 @@ def bounds(
     methods: tuple[str, ...],
     evidence: Path | None,
     with_marginals: bool,
+    folder: Path | None,
+    force: bool,
     seed: int,
     budget: float,
     as_json: bool,
@@ -70,9 +92,12 @@ def bounds(
     FILE is a Markov network in the UAI format, with binary variables and attractive factors of at
     most two of them. Each method's value is printed as natural and as decimal logarithm, with the
     side of log Z that it is on. A method that does not suit the model is listed with the reason.
+    The mode, a most probable state, is exact.
     """
     names = _check(methods)
     model = _read(file, evidence)
+    if folder is not None:
+        check_folder(folder)
     values = [_try(model, "log_partition", name, seed, budget) for name in names]
     probabilities = [
         _try(model, "marginals", name, seed, budget) for name in names if with_marginals
@@ -81,14 +106,23 @@ def bounds(
         if row.found is None and len(methods) == 1:
             raise click.ClickException(row.reason)
     bracket = _bracket(model, values, None if methods else budget)
+    mode = _find_mode(model)
+    written = (
+        [] if folder is None else _write(folder / file.name, model, values, bracket, mode, force)
+    )
     if as_json:
         content = _as_json(file, model, values, bracket)
+        content["mode"] = {"x": mode.x, "ln": mode.value, "log10": _decimal(mode.value)}
+        content["written"] = [str(path) for path in written]
         if with_marginals:
             content["marginals"] = {row.method: _marginals_as_json(row) for row in probabilities}
         click.echo(json.dumps(_finite(content), allow_nan=False))
     else:
         _print(file, model, values, bracket)
+        _print_mode(mode)
         _print_marginals(model, probabilities)
+        for path in written:
+            click.echo(path)
 
 
 def _check(methods: Sequence[str]) -> list[str]:
@@ -146,6 +180,46 @@ def _bracket(model: LogSupermodular, rows: list[_Row], budget: float | None) -> 
     below = exact or [bound for bound in proven if bound.target == "lower"]
     above = exact or [bound for bound in proven if bound.target == "upper"]
     return Bracket(max(below, key=float), min(above, key=float)) if below and above else None
+
+
+def _find_mode(model: LogSupermodular) -> _Mode:
+    import numpy as np
+
+    from logsuper.solvers import maximize
+
+    value = float(maximize(model.f, np.zeros(model.f.n)).value) + model.constant
+    return _Mode(np.ravel(model.mode()).tolist(), value)
+
+
+def _write(
+    start: Path,
+    model: LogSupermodular,
+    rows: list[_Row],
+    bracket: Bracket | None,
+    mode: _Mode,
+    force: bool,
+) -> list[Path]:
+    """Write the best value of log Z, the best marginals that are cheap, and the mode."""
+    from logsuper.io import write_uai_results
+
+    found = [row.found for row in rows if row.found is not None]
+    exact = [bound.value for bound in found if bound.target == "exact"]
+    if exact or bracket is None:
+        value = exact[0] if exact else (found[0].value if found else None)
+    else:
+        value = (bracket.lower + bracket.upper) / 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of wide brackets, which the table shows
+        marginals = model.marginals().values
+    try:
+        return write_uai_results(
+            start, log_partition=value, marginals=marginals, mode=mode.x, force=force
+        )
+    except FileExistsError as error:
+        message = str(error).replace("force=True", "--force")
+        raise click.ClickException(f"--write: {message}") from error
+    except OSError as error:
+        raise click.ClickException(f"--write: {error.strerror or error}") from error
 
 
 def _sides(bound: Bound) -> list[Bound]:
@@ -227,6 +301,16 @@ def _print(file: Path, model: LogSupermodular, rows: list[_Row], bracket: Bracke
             f"[{_decimal(bracket.lower):.6f}, {_decimal(bracket.upper):.6f}], by {methods}",
             soft_wrap=True,
         )
+
+
+def _print_mode(mode: _Mode) -> None:
+    """Print the most probable state; a long one is in the file that --write makes."""
+    state = "".join(map(str, mode.x))
+    shown = state if len(state) <= _LONG else f"{state[:_LONG]}... ({len(state)} variables)"
+    console().print(
+        f"Mode: ln weight {mode.value:.6f}, log10 {_decimal(mode.value):.6f}, x = {shown}",
+        soft_wrap=True,
+    )
 
 
 def _print_marginals(model: LogSupermodular, rows: list[_Row]) -> None:

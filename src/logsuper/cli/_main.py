@@ -15,8 +15,13 @@ from logsuper.cli._console import one_line, tolerate_encodings
 __all__ = ["main"]
 
 COMMANDS = [
+    "apply",
     "bounds",
+    "completion",
     "demo",
+    "denoise",
+    "fit",
+    "info",
     "reproduce",
 ]
 """The commands; NAME is the function NAME in `_NAME.py`."""

@@ -8,7 +8,7 @@ from functools import partial
 
 from logsuper.cli._console import console
 
-__all__ = ["bars"]
+__all__ = ["bars", "stages"]
 
 _Show = Callable[[int, int], None]
 
@@ -39,3 +39,35 @@ def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
         yield {
             name: partial(show, progress.add_task(name, start=False, total=None)) for name in names
         }
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
+    """Show the stages of a work on the standard error, with the remaining time; on terminals only.
+
+    Yields
+    ------
+    callable
+        Is given the name of a stage and its total (None if unknown), and returns a function that
+        is given how much of it is done.
+    """
+    from rich import progress as rich
+
+    screen = console(stderr=True)
+    columns = (
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TaskProgressColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(
+        *columns, console=screen, disable=not screen.is_terminal, transient=True
+    ) as progress:
+
+        def stage(name: str, total: int | None) -> Callable[[int], None]:
+            task = progress.add_task(name, total=total)
+            return lambda done: progress.update(task, completed=done)
+
+        yield stage

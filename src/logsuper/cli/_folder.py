@@ -1,0 +1,199 @@
+"""Which files a command reads, and which ones it writes for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from logsuper.io import ImageInfo
+
+__all__ = ["OVERVIEW", "Failure", "Job", "Plan", "find_inputs", "pair_with", "plan_outputs"]
+
+_SIDE = {"probabilities": "probabilities", "uncertain": "uncertain", "compare": "compare"}
+_SUFFIX = {"PNG": ".png", "BMP": ".bmp", "PPM": ".pgm", "TIFF": ".tif", "NPY": ".npy"}
+_SAME = {
+    "PNG": (".png",),
+    "BMP": (".bmp",),
+    "PPM": (".pbm", ".pgm", ".pnm"),
+    "TIFF": (".tif", ".tiff"),
+    "NPY": (".npy",),
+}
+OVERVIEW = "compare.png"
+"""One picture of the first sheets, with --compare."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """A file that could not be cleaned, and why."""
+
+    source: Path
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A file to be read, and what is written for it.
+
+    Attributes
+    ----------
+    source : Path
+    info : ImageInfo
+    outputs : dict of str to str
+        What is written ("mask", "probabilities", "uncertain", "compare") and where, below the
+        folder for results.
+    """
+
+    source: Path
+    info: ImageInfo
+    outputs: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """All files of a command.
+
+    Attributes
+    ----------
+    jobs : list of Job
+    failures : list of Failure
+        Files that are no images.
+    """
+
+    jobs: list[Job]
+    failures: list[Failure]
+
+
+def find_inputs(given: Sequence[Path], out: Path | None = None) -> Plan:
+    """Return the images among files and in folders; refuse a folder for results that is one.
+
+    Nothing but the heads of files is read.
+    """
+    from logsuper.io import find_images, inspect_image
+
+    if out is not None:
+        for path in given:
+            if path.is_dir() and out.exists() and out.samefile(path):
+                raise click.ClickException(
+                    f"--out: {out} is a folder of images to be cleaned, which are never replaced; "
+                    "give another"
+                )
+    try:
+        files = find_images(given)
+    except OSError as error:
+        raise click.ClickException(_reason(error)) from error
+    if not files:
+        raise click.ClickException(f"there is no image in {', '.join(map(str, given))}")
+    plan = Plan([], [])
+    for file in files:
+        try:
+            plan.jobs.append(Job(file, inspect_image(file)))
+        except (OSError, ValueError, MemoryError) as error:
+            plan.failures.append(Failure(file, _reason(error)))
+    return plan
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def plan_outputs(plan: Plan, out: Path, sides: Sequence[str]) -> Plan:
+    """Return the plan with the files that are written; refuse two that would be the same.
+
+    Names are kept, and folders from the deepest one on that holds all inputs.
+
+    Parameters
+    ----------
+    plan : Plan
+    out : Path
+    sides : sequence of str
+        What is written besides masks.
+    """
+    if not plan.jobs:
+        return plan
+    parents = [os.path.dirname(os.path.abspath(job.source)) for job in plan.jobs]
+    root = os.path.commonpath(parents)
+    jobs: list[Job] = []
+    taken: dict[str, Path] = {OVERVIEW: Path("the overview")} if "compare" in sides else {}
+    for job, parent in zip(plan.jobs, parents, strict=True):
+        below = Path(os.path.relpath(parent, root))
+        name = below / _mask_name(job)
+        outputs = {"mask": name.as_posix()}
+        for side in sides:
+            suffix = ".tif" if _deep(job) and side != "compare" else ".png"
+            outputs[side] = (_SIDE[side] / below / f"{name.stem}{suffix}").as_posix()
+        for path in outputs.values():
+            if path in taken:
+                raise click.ClickException(
+                    f"{taken[path]} and {job.source} would both be written to {out / path}; "
+                    "rename one, or clean them into different folders"
+                )
+            taken[path] = job.source
+        jobs.append(dataclasses.replace(job, outputs=outputs))
+    _spare_inputs(jobs, out)
+    return Plan(jobs, plan.failures)
+
+
+def _deep(job: Job) -> bool:
+    return len(job.info.shape) == 3 or job.info.format == "TIFF"
+
+
+def _mask_name(job: Job) -> str:
+    """Return the name of the mask: that of the input if its format is lossless and written here."""
+    path, kind = job.source, job.info.format
+    if path.suffix.lower() in _SAME.get(kind, ()) and not job.info.lossy:
+        return path.name
+    if kind == "ZARR" or (job.info.lossy and kind == "TIFF"):
+        return f"{path.stem}.tif"
+    return f"{path.stem}{'.png' if job.info.lossy else _SUFFIX.get(kind, '.png')}"
+
+
+def _spare_inputs(jobs: list[Job], out: Path) -> None:
+    """Refuse results in the place of inputs."""
+    sources = {os.path.realpath(job.source): job.source for job in jobs}
+    for job in jobs:
+        for name in job.outputs.values():
+            if (path := os.path.realpath(out / name)) in sources:
+                raise click.ClickException(
+                    f"--out: the result for {job.source} would replace the image {sources[path]}; "
+                    "give another folder"
+                )
+
+
+def pair_with(plan: Plan, folder: Path) -> dict[Path, Path]:
+    """Return the clean image of each noisy one: the one in a folder with the same name.
+
+    Suffixes do not matter, and with several folders of noisy images the clean ones are in folders
+    of the same names.
+    """
+    from logsuper.io import find_images
+
+    parents = [os.path.dirname(os.path.abspath(job.source)) for job in plan.jobs]
+    root = os.path.commonpath(parents) if parents else ""
+    stems: dict[Path, dict[str, list[Path]]] = {}
+    pairs: dict[Path, Path] = {}
+    for job, parent in zip(plan.jobs, parents, strict=True):
+        place = folder / os.path.relpath(parent, root)
+        if place not in stems:
+            stems[place] = {}
+            for file in find_images(place) if place.is_dir() else []:
+                stems[place].setdefault(file.stem, []).append(file)
+        found = stems[place].get(job.source.stem, [])
+        if len(found) > 1:
+            raise click.ClickException(
+                f"--clean: {found[0]} and {found[1]} both have the name of {job.source}; keep one"
+            )
+        if found:
+            pairs[job.source] = found[0]
+    if not pairs:
+        raise click.ClickException(
+            f"--clean: no image in {folder} has the name of a noisy one (suffixes do not matter)"
+        )
+    return pairs

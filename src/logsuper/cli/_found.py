@@ -1,0 +1,159 @@
+"""What was found, in plain words, as a table, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logsuper.cli._console import console, one_line, print_table
+
+if TYPE_CHECKING:
+    from logsuper.cli._cleaning import Cleaned
+    from logsuper.cli._masks import Run
+
+__all__ = ["percent", "print_found", "print_json", "print_summary", "words_of_model"]
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits that count."""
+    value = 100.0 * share
+    if value == 0.0 or value >= 9.95:
+        return f"{value:.1f} %"
+    return f"{value:.2f} %" if value >= 0.1 else f"{value:.2g} %"
+
+
+def words_of_model(found: dict[str, Any]) -> list[str]:
+    """Return sentences about a model."""
+    return [_noise(found), _smoothness(found)]
+
+
+def _noise(found: dict[str, Any]) -> str:
+    noise, error = found["noise"], found.get("noise_error")
+    if found["levels"] is not None:
+        (dark, bright), (first, second) = found["levels"], noise
+        return (
+            f"Noise: grey levels {dark:.3g} and {bright:.3g}, with standard deviations "
+            f"{first:.2g} and {second:.2g}."
+        )
+    if isinstance(noise, list):
+        return f"Noise: {percent(noise[0])} of zeros and {percent(noise[1])} of ones are flipped."
+    known = "" if error is None else f", with a standard error of {percent(error)}"
+    return f"Noise: {percent(noise)} of the pixels are flipped{known}."
+
+
+def _smoothness(found: dict[str, Any]) -> str:
+    names = found["directions"] or [str(k + 1) for k in range(len(found["weights"]))]
+    weights = [f"{w:.2f} {name}" for w, name in zip(found["weights"], names, strict=True)]
+    listed = f"{', '.join(weights[:-1])} and {weights[-1]}" if len(weights) > 1 else weights[0]
+    return f"Smoothness: a border between neighbours costs {listed} (in nats)."
+
+
+def print_found(run: Run) -> None:
+    """Print what was learned."""
+    found, screen = run.found, console()
+    if "images" in found:
+        images = f"{found['images']} image{'s' * (found['images'] != 1)}"
+        labels = "no clean ones" if not found["labelled"] else "with their clean masks"
+        rest = "" if found["converged"] else "; learning has not converged"
+        pixels = f"{found['pixels']:,} pixels"
+        screen.print(f"Learned from {images} ({pixels}), {labels}{rest}.", soft_wrap=True)
+    for line in words_of_model(found):
+        screen.print(line, soft_wrap=True)
+
+
+def totals(cleaned: Sequence[Cleaned]) -> dict[str, Any]:
+    """Return shares over all pixels of all files."""
+
+    def total(name: str) -> float:
+        return float(sum(one.figures.get(name, 0) for one in cleaned))
+
+    pixels, observed = total("pixels"), total("observed")
+    if not pixels:
+        return {}
+    shares = {
+        "pixels": int(pixels),
+        "missing": 1.0 - observed / pixels,
+        "changed": total("changed") / max(observed, 1.0),
+        "wrong_before": total("wrong_before") / max(observed, 1.0),
+        "wrong_after": total("wrong_after") / pixels,
+        "neighbours_differ_before": total("noisy_pairs_differ") / max(total("noisy_pairs"), 1.0),
+        "neighbours_differ_after": total("pairs_differ") / max(total("pairs"), 1.0),
+    }
+    if any("uncertain" in one.figures for one in cleaned):
+        shares["uncertain"] = total("uncertain") / pixels
+    return shares
+
+
+def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: float) -> None:
+    """Print the shares in words, and a table of what was done."""
+    from logsuper.report import Table, duration
+
+    screen, shares = console(), totals(cleaned)
+    if shares:
+        differ = shares["neighbours_differ_before"], shares["neighbours_differ_after"]
+        screen.print(
+            f"Neighbouring pixels differ in {percent(differ[0])} of the cases before, in "
+            f"{percent(differ[1])} after.",
+            soft_wrap=True,
+        )
+        screen.print(
+            f"Wrong pixels, as the model expects: {percent(shares['wrong_before'])} before, "
+            f"{percent(shares['wrong_after'])} after.",
+            soft_wrap=True,
+        )
+    soft = sum(bool(one.figures.get("cut")) for one in cleaned)
+    if soft:
+        screen.print(
+            f"{soft} mask{'s' * (soft > 1)} with soft or compressed borders were cut at one half "
+            "(--threshold sets another level).",
+            soft_wrap=True,
+        )
+    renamed = [one for one in cleaned if one.output.suffix.lower() != one.source.suffix.lower()]
+    if renamed:
+        one = renamed[0]
+        screen.print(
+            f"{len(renamed)} written in a lossless format: "
+            f"{one_line(one.source.name)} as {one_line(one.output.name)}.",
+            soft_wrap=True,
+        )
+    before = sum(one.before for one in cleaned)
+    rows = [("images cleaned", str(len(cleaned) - before))]
+    if before:
+        rows.append(("finished by an earlier run", str(before)))
+    if run.failures:
+        rows.append(("left out", str(len(run.failures))))
+    if shares:
+        rows.append(("pixels", f"{shares['pixels']:,}"))
+        rows.append(("changed", percent(shares["changed"])))
+        if shares["missing"]:
+            rows.append(("missing, filled in", percent(shares["missing"])))
+        if "uncertain" in shares:
+            rows.append(("uncertain", percent(shares["uncertain"])))
+    rows.append(("time", duration(seconds)))
+    rows.append(("written to", str(out)))
+    print_table(Table("Summary", ["what", "result"], rows))
+
+
+def print_json(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) -> None:
+    """Print everything as one JSON object."""
+    content: dict[str, Any] = {"model": run.found, **more}
+    if cleaned is not None:
+        content["all"] = totals(cleaned)
+        content["files"] = [
+            {
+                "input": str(one.source),
+                "output": str(one.output),
+                "finished_before": one.before,
+                **{k: v for k, v in one.figures.items() if k not in ("file", "key", "sha256")},
+            }
+            for one in cleaned
+        ]
+    content["left_out"] = [
+        {"input": str(failure.source), "reason": failure.reason} for failure in run.failures
+    ]
+    content["warnings"] = run.warned
+    click.echo(json.dumps(content, allow_nan=False))

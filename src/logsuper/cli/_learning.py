@@ -1,0 +1,270 @@
+"""Learning from files: a bounded sample of them, and what was found in plain words."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logsuper.cli._folder import Failure, Job, Plan
+from logsuper.cli._observed import Observed, Reading, read_observed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from logsuper.estimators import MaskDenoiser
+
+__all__ = ["Lesson", "Sample", "choose_files", "describe_model", "learn", "take_sample"]
+
+SAMPLE = 1 << 21
+"""Pixels to learn from."""
+
+_LEAST = {2: 96 * 96, 3: 24**3}
+"""Pixels that an image or volume in the sample has at least, if it is that large."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Lesson:
+    """How to learn.
+
+    Attributes
+    ----------
+    noise : "auto" or float
+    seed : int
+    reading : Reading
+    pairs : dict of Path to Path, or None
+        The clean image of each noisy one that has one; None to learn without.
+    files : tuple of Job
+        The files to learn from.
+    quota : int
+        Pixels that one file gives at most.
+    """
+
+    noise: str | float
+    seed: int
+    reading: Reading
+    pairs: dict[Path, Path] | None = None
+    files: tuple[Job, ...] = ()
+    quota: int = SAMPLE
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sample:
+    """What is learned from.
+
+    Attributes
+    ----------
+    noisy : list of ndarray
+    clean : list of ndarray or None
+    files : int
+        Number of files they come from.
+    whole : bool
+        Whether they are all images of all files, and of one shape.
+    cut : int
+        Number of masks with soft borders that were cut at one half.
+    """
+
+    noisy: list[NDArray[Any]]
+    clean: list[NDArray[Any]] | None
+    files: int
+    whole: bool
+    cut: int
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels."""
+        return sum(part.size for part in self.noisy)
+
+
+def choose_files(jobs: Sequence[Job], lesson: Lesson) -> Lesson:
+    """Return the lesson with the files to learn from.
+
+    All of them where they are small; else a random choice, each file giving a part.
+    """
+    import numpy as np
+
+    usable = [job for job in jobs if lesson.pairs is None or job.source in lesson.pairs]
+    total = sum(job.info.size for job in usable)
+    if total <= SAMPLE:
+        return dataclasses.replace(lesson, files=tuple(usable))
+    axes = 3 if lesson.reading.volume == "whole" else 2
+    quota = max(_LEAST[axes], SAMPLE // len(usable))
+    rng = np.random.default_rng([lesson.seed, 1])
+    chosen, pixels = [], 0
+    for index in rng.permutation(len(usable)):
+        chosen.append(int(index))
+        pixels += min(quota, usable[index].info.size)
+        if pixels >= SAMPLE:
+            break
+    # where some files are small, the others may give more
+    files = tuple(usable[index] for index in sorted(chosen))
+    return dataclasses.replace(lesson, files=files, quota=max(quota, SAMPLE // len(chosen)))
+
+
+def take_sample(
+    plan: Plan, lesson: Lesson, show: Callable[[int], None]
+) -> tuple[Sample, list[Failure]]:
+    """Read the files to learn from.
+
+    Parameters
+    ----------
+    plan : Plan
+    lesson : Lesson
+    show : callable
+        Is given the number of files that have been read.
+
+    Returns
+    -------
+    sample : Sample
+    failures : list of Failure
+        Files that could not be read.
+    """
+    import numpy as np
+
+    noisy: list[NDArray[Any]] = []
+    clean: list[NDArray[Any]] = []
+    kinds: dict[bool, Path] = {}
+    failures: list[Failure] = []
+    whole, used, cut = len(lesson.files) == len(plan.jobs), 0, 0
+    for number, job in enumerate(lesson.files):
+        rng = np.random.default_rng([lesson.seed, 2, number])
+        try:
+            seen = read_observed(job.source, job.info, lesson.reading)
+            truth = None if lesson.pairs is None else _read_clean(job, seen, lesson)
+        except (OSError, ValueError, MemoryError) as error:
+            failures.append(Failure(job.source, str(error)))
+            continue
+        show(number + 1)
+        kinds.setdefault(seen.binary, job.source)
+        windows = _windows(seen, lesson.quota, rng)
+        whole = whole and len(windows) == len(seen.parts) and all(w == () for _, w in windows)
+        noisy += [seen.parts[k][window] for k, window in windows]
+        if truth is not None:
+            clean += [truth.parts[k][window] for k, window in windows]
+        used, cut = used + 1, cut + seen.cut
+    if not noisy:
+        return Sample([], None, 0, False, 0), failures
+    if False in kinds and lesson.noise != "auto":
+        raise click.ClickException(
+            f"--noise: a rate is for masks of two levels, but {kinds[False]} is grey; leave it "
+            "out, or make masks by --threshold otsu"
+        )
+    if len(kinds) == 2:
+        raise click.ClickException(
+            f"{kinds[False]} has grey levels, but {kinds[True]} is a mask of two levels; "
+            "clean them apart, or make masks of all by --threshold otsu"
+        )
+    whole = whole and len({part.shape for part in noisy}) == 1
+    return Sample(noisy, None if lesson.pairs is None else clean, used, whole, cut), failures
+
+
+def _read_clean(job: Job, seen: Observed, lesson: Lesson) -> Observed:
+    """Return the labels of an image."""
+    from logsuper.io import inspect_image
+
+    assert lesson.pairs is not None
+    path = lesson.pairs[job.source]
+    truth = read_observed(path, inspect_image(path), lesson.reading)
+    if not truth.binary:
+        raise ValueError(f"{path}: has grey levels; a clean mask has two (or say --threshold otsu)")
+    if truth.shape != seen.shape:
+        raise ValueError(f"{path}: has shape {truth.shape}, but {job.source} has {seen.shape}")
+    return truth
+
+
+def _windows(
+    seen: Observed, quota: int, rng: np.random.Generator
+) -> list[tuple[int, tuple[slice, ...]]]:
+    """Return parts of a file, and windows in them (() for all of one), of `quota` pixels in all."""
+    if seen.size <= quota:
+        return [(k, ()) for k in range(len(seen.parts))]
+    shape = seen.parts[0].shape
+    count = max(1, quota // math.prod(shape))
+    kept = sorted(rng.permutation(len(seen.parts))[:count].tolist())
+    side = max(1, int(quota ** (1.0 / len(shape))))
+    if math.prod(shape) <= quota:
+        return [(k, ()) for k in kept]
+    # a window as long as the quota allows where the image is narrower than its share
+    sides = [min(side, n) for n in shape]
+    for axis, n in enumerate(shape):
+        sides[axis] = min(n, quota // math.prod(s for i, s in enumerate(sides) if i != axis))
+    starts = [int(rng.integers(n - s + 1)) for n, s in zip(shape, sides, strict=True)]
+    window = tuple(slice(a, a + s) for a, s in zip(starts, sides, strict=True))
+    return [(k, window) for k in kept]
+
+
+def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[Any, list[str]]:
+    """Return a fitted denoiser, and what it warned of.
+
+    Parameters
+    ----------
+    sample : Sample
+    lesson : Lesson
+    one_shape : bool
+        Whether all images, those that are not in the sample too, have one shape.
+    jobs : int
+        Threads.
+    """
+    from logsuper.estimators import MaskDenoiser
+
+    everywhere = sample.whole and one_shape
+    denoiser = MaskDenoiser(
+        noise=lesson.noise,
+        modular="auto" if everywhere else "shared",
+        random_state=lesson.seed,
+        n_jobs=jobs,
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            denoiser.fit(sample.noisy, sample.clean)
+        except (ValueError, MemoryError) as error:
+            raise click.ClickException(f"cannot learn from these images: {error}") from error
+    denoiser.set_params(n_jobs=None)  # the file does not depend on the number of threads
+    return denoiser, list(dict.fromkeys(str(one.message) for one in said))
+
+
+def noise_error(sample: Sample, lesson: Lesson, denoiser: MaskDenoiser) -> float | None:
+    """Return the standard error of an estimated rate of flips, if there is one."""
+    import numpy as np
+
+    from logsuper.learning import find_rate
+
+    if not denoiser.channel_.binary or lesson.noise != "auto":
+        return None
+    if sample.clean is not None:
+        known = sum(int(np.count_nonzero(z == z)) for z in sample.noisy)
+        rate = float(np.mean(denoiser.noise_))
+        return math.sqrt(rate * (1.0 - rate) / known)
+    found = find_rate(sample.noisy)
+    return None if found is None else float(found[1])
+
+
+def describe_model(denoiser: MaskDenoiser) -> dict[str, Any]:
+    """Return what a model is, as JSON can hold it."""
+    import numpy as np
+
+    channel = denoiser.channel_
+    names = ("along rows", "down columns", "across slices")
+    weights = [float(a) for a in denoiser.alpha_]
+    plain = len(weights) == len(denoiser.filter_.shape)
+    return {
+        "noise": np.asarray(denoiser.noise_, dtype=float).tolist(),
+        "noise_kind": channel.kind,
+        "levels": None if channel.binary else [float(level) for level in channel.levels],
+        "weights": weights,
+        "directions": list(names[: len(weights)]) if plain else [],
+        "observation_weight": float(denoiser.scale_),
+        "filter_radius": denoiser.filter_.shape[0] // 2,
+        "modular": "per pixel" if np.ndim(denoiser.modular_) else float(denoiser.modular_),
+        "axes": denoiser.filter_.ndim,
+        "shape": None if denoiser.shape_ is None else list(denoiser.shape_),
+        "learner": denoiser.learner_,
+        "converged": bool(denoiser.converged_),
+    }

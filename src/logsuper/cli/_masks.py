@@ -1,0 +1,279 @@
+"""What `denoise`, `fit` and `apply` do: find files, learn, clean, say what was found."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logsuper import __version__
+from logsuper.cli import _cleaning, _learning
+from logsuper.cli._certify import NO_INTERVALS
+from logsuper.cli._console import one_line
+from logsuper.cli._folder import Failure, Plan, find_inputs, pair_with, plan_outputs
+from logsuper.cli._found import print_found, print_json, print_summary
+from logsuper.cli._inputs import check_folder, refusal
+from logsuper.cli._ledger import Ledger, digest_of, key_of
+from logsuper.cli._observed import Reading
+from logsuper.cli._options import needs_model
+from logsuper.cli._overview import check_overview, draw_overview
+from logsuper.cli._progress import stages
+
+if TYPE_CHECKING:
+    from logsuper.estimators import MaskDenoiser
+
+__all__ = [
+    "Run", "check_model_path", "check_outputs", "clean_and_report", "learn_from_files",
+    "make_lesson", "open_ledger", "save_model", "start",
+]  # fmt: skip
+
+_MODELS = "model-*.npz"
+
+
+@dataclasses.dataclass
+class Run:
+    """What a command has found so far.
+
+    Attributes
+    ----------
+    reading : Reading
+    plan : Plan
+    began : float
+        When, in seconds.
+    denoiser : MaskDenoiser
+    key : str
+        Stands for the model: the same key, the same results.
+    found : dict
+        What the model is and was learned from, as JSON can hold it.
+    warned : list of str
+    failures : list of Failure
+    """
+
+    reading: Reading
+    plan: Plan
+    began: float = dataclasses.field(default_factory=time.perf_counter)
+    denoiser: Any = None
+    key: str = ""
+    found: dict[str, Any] = dataclasses.field(default_factory=dict)
+    warned: list[str] = dataclasses.field(default_factory=list)
+    failures: list[Failure] = dataclasses.field(default_factory=list)
+
+    def fail(self, failures: Sequence[Failure]) -> None:
+        """Report files that are left out, once each."""
+        known = {failure.source for failure in self.failures}
+        for failure in failures:
+            if failure.source not in known:
+                _tell(f"Left out: {failure.reason}")
+                self.failures.append(failure)
+
+    def warn(self, texts: Sequence[str]) -> None:
+        """Pass warnings on, once each."""
+        for text in texts:
+            if text not in self.warned:
+                _tell(f"Warning: {text}")
+                self.warned.append(text)
+
+    def load(self, path: Path) -> None:
+        """Take the model in a file."""
+        self.denoiser, self.key = needs_model(path), key_of(digest_of(path))
+        self.found = _learning.describe_model(self.denoiser)
+        whole = self.reading.volume == "whole"
+        if (self.found["axes"] == 3) != whole:
+            kind, remedy = ("images", "leave out") if whole else ("volumes", "give")
+            raise click.ClickException(f"{path}: was learned from {kind}; {remedy} --volume whole")
+
+
+def _tell(text: str) -> None:
+    """Print one line on the standard error."""
+    click.echo(one_line(text), err=True)
+
+
+def start(
+    inputs: Sequence[Path], reading: Reading, out: Path | None = None, sides: Sequence[str] = ()
+) -> Run:
+    """Find the files of a command, and report those that are not images."""
+    if "uncertain" in sides and reading.volume == "whole":
+        raise click.UsageError(f"--uncertain: {NO_INTERVALS}")
+    plan = find_inputs(inputs, out)
+    if out is not None:
+        plan = plan_outputs(plan, out, sides)
+    run = Run(reading, plan)
+    run.fail(plan.failures)
+    if not plan.jobs:
+        raise click.ClickException("none of the files is an image that can be read")
+    return run
+
+
+def open_ledger(out: Path) -> Ledger:
+    """Make the folder for results, and read what was written there before."""
+    check_folder(out)
+    try:
+        return Ledger(out)
+    except OSError as error:
+        raise refusal(out, error) from error
+
+
+# ----------------------------------------------------------------------------------------- learning
+
+
+def make_lesson(run: Run, noise: str | float, seed: int, clean: Path | None) -> _learning.Lesson:
+    """Return how to learn, and from which files; match clean masks with noisy ones if given."""
+    pairs = None if clean is None else pair_with(run.plan, clean)
+    lesson = _learning.Lesson(noise, seed, run.reading, pairs)
+    lesson = _learning.choose_files(run.plan.jobs, lesson)
+    run.key = _lesson_key(run, lesson)
+    return lesson
+
+
+def learn_from_files(
+    run: Run, lesson: _learning.Lesson, jobs: int, ledger: Ledger | None = None
+) -> None:
+    """Learn from the files of a command.
+
+    With a ledger, the model that an earlier run has learned from the same files is taken.
+    """
+    began = time.perf_counter()
+    stored = None if ledger is None else ledger.folder / f"model-{run.key[:32]}.npz"
+    with stages() as stage:
+        show = stage("Reading images to learn from", len(lesson.files))
+        sample, failures = _learning.take_sample(run.plan, lesson, show)
+        run.fail(failures)
+        if not sample.noisy:
+            raise click.ClickException("none of the images could be read")
+        run.denoiser = None if stored is None else _load_stored(stored)
+        if run.denoiser is None:
+            stage("Learning", None)
+            one_shape = len({job.info.shape for job in run.plan.jobs}) == 1
+            run.denoiser, warned = _learning.learn(sample, lesson, one_shape, jobs)
+            run.warn(warned)
+            if ledger is not None and stored is not None:
+                _store(run.denoiser, stored, ledger)
+    run.found = {
+        "images": sample.files,
+        "pixels": sample.pixels,
+        "labelled": lesson.pairs is not None,
+        "noise_error": _learning.noise_error(sample, lesson, run.denoiser),
+        "learning_seconds": time.perf_counter() - began,
+        **_learning.describe_model(run.denoiser),
+    }
+
+
+def _load_stored(path: Path) -> MaskDenoiser | None:
+    """Return the model of an earlier run; None if there is none that can be read."""
+    try:
+        found: MaskDenoiser = needs_model(path)
+        return found
+    except click.ClickException:
+        return None
+
+
+def _store(denoiser: MaskDenoiser, path: Path, ledger: Ledger) -> None:
+    """Keep a model for a second run, in the place of older ones."""
+    try:
+        denoiser.save(path)
+        for old in path.parent.glob(_MODELS):
+            if old != path:
+                old.unlink(missing_ok=True)
+    except OSError as error:
+        raise refusal(ledger.out, error) from error
+
+
+def _lesson_key(run: Run, lesson: _learning.Lesson) -> str:
+    """Return what a learned model depends on, in 64 digits."""
+    pairs, files = lesson.pairs or {}, [job.source for job in lesson.files]
+    contents = [(_known(file), _known(pairs[file]) if file in pairs else "") for file in files]
+    shapes = sorted({str(job.info.shape) for job in run.plan.jobs})
+    settings = [__version__, lesson.noise, lesson.seed, dataclasses.astuple(lesson.reading)]
+    return key_of(settings, shapes, len(run.plan.jobs), lesson.pairs is None, contents)
+
+
+def _known(path: Path) -> str:
+    """Return the digest of a file, "" if it cannot be read, which is reported later."""
+    try:
+        return digest_of(path)
+    except OSError:
+        return ""
+
+
+def save_model(denoiser: MaskDenoiser, path: Path, force: bool) -> None:
+    """Write a model; refuse to replace a file that holds another."""
+    if path.exists() and not force:
+        check_model_path(path, denoiser, force)
+        return
+    try:
+        denoiser.save(path)
+    except OSError as error:
+        message = error.strerror or str(error)
+        raise click.ClickException(f"--save-model: cannot write {path}: {message}") from error
+
+
+def check_model_path(path: Path, denoiser: MaskDenoiser | None, force: bool) -> None:
+    """Refuse to replace a file, unless it holds this model."""
+    if path.is_dir():
+        raise click.ClickException(f"--save-model: {path} is a folder")
+    if not path.exists() or force:
+        return
+    if denoiser is not None:
+        try:
+            stored = _learning.describe_model(needs_model(path))
+        except click.ClickException:
+            stored = {}
+        if stored == _learning.describe_model(denoiser):
+            return
+    raise click.ClickException(
+        f"--save-model: {path} is there already; give another name, or --force to replace it"
+    )
+
+
+# ----------------------------------------------------------------------------------------- cleaning
+
+
+def check_outputs(run: Run, ledger: Ledger, options: Mapping[str, Any]) -> None:
+    """Refuse, before any work, to write over files that are not from the same command."""
+    _cleaning.refuse_strangers(run.plan.jobs, run.key, run.reading, ledger, options["force"])
+    if options["compare"]:
+        check_overview(ledger, options["force"])
+
+
+def clean_and_report(run: Run, out: Path, ledger: Ledger, options: Mapping[str, Any]) -> int:
+    """Clean all files of a command into a folder; return 0 for all, 1 for some, 2 for none."""
+    force, as_json = options["force"], options["as_json"]
+    if not as_json:
+        print_found(run)
+    cleaned = _clean(run, out, ledger, options["jobs"], force)
+    if options["compare"]:
+        draw_overview(run.plan.jobs, ledger)
+    ledger.tidy()
+    seconds = time.perf_counter() - run.began
+    if as_json:
+        print_json(run, cleaned, out=str(out), seconds=seconds)
+    else:
+        print_summary(run, cleaned, out, seconds)
+    if not run.failures:
+        return 0
+    return 1 if cleaned else 2
+
+
+def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[_cleaning.Cleaned]:
+    cleaner = _cleaning.Cleaner(run.denoiser, run.key, run.reading, out, ledger, jobs)
+    known = {failure.source for failure in run.failures}
+    wanted = [job for job in run.plan.jobs if job.source not in known]
+    cleaned: list[_cleaning.Cleaned] = []
+    try:
+        with stages() as stage:
+            show = stage("Cleaning", sum(job.info.size for job in wanted))
+            for result in cleaner.clean(wanted, show, force):
+                if isinstance(result, Failure):
+                    run.fail([result])
+                else:
+                    cleaned.append(result)
+    except KeyboardInterrupt:
+        _tell(f"{len(cleaned)} of {len(wanted)} images are done; the same command continues.")
+        raise
+    run.warn(cleaner.warnings)
+    order = {job.source: place for place, job in enumerate(run.plan.jobs)}
+    return sorted(cleaned, key=lambda one: order[one.source])

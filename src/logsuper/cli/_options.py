@@ -1,0 +1,187 @@
+"""Options that the commands for folders of masks have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, TextPath
+
+__all__ = [
+    "MODEL", "check_jobs", "inputs", "learning_options", "needs_model", "output_options",
+    "reading_options", "run_options", "sides",
+]  # fmt: skip
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_RATE = FiniteRange(0.0, 0.5, min_open=True, max_open=True)
+_LEVEL = FiniteRange()
+MODEL = TextPath(dir_okay=False, path_type=Path)
+
+
+class _Or(click.ParamType):  # type: ignore[type-arg]
+    """A word, or something that another type converts."""
+
+    def __init__(self, word: str, other: Any, name: str) -> None:
+        self._word, self._other, self.name = word, other, name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == self._word else self._other.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(self._word)] if self._word.startswith(incomplete) else []
+
+
+class _Missing(click.ParamType):  # type: ignore[type-arg]
+    """Alpha, NaN, a colour by its name or as #rrggbb, or a grey level."""
+
+    name = "COLOUR|alpha|nan"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from PIL import ImageColor
+
+        if value in ("alpha", "nan") or not isinstance(value, str):
+            return value
+        if value.isascii() and value.isdigit() and len(value) < 6:
+            return int(value)
+        try:
+            return ImageColor.getrgb(value)[:3]
+        except ValueError:
+            self.fail(
+                f"{value!r} is not alpha, nan, a grey level such as 128, or a colour such as red "
+                "or #ff0000",
+                param,
+                ctx,
+            )
+
+
+def check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
+    """Return the number of threads."""
+    from logsuper._base import count_threads
+
+    if jobs == 0:
+        raise click.BadParameter("0 is not a number of threads; try -1", param_hint="--jobs")
+    return count_threads(jobs)
+
+
+def _stack(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return one decorator for several options, the first one first in the help."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+inputs = click.argument(
+    "inputs", nargs=-1, required=True, type=TextPath(path_type=Path), metavar="IN..."
+)
+
+learning_options = _stack(
+    click.option(
+        "--clean",
+        type=TextPath(exists=True, file_okay=False, path_type=Path),
+        help="Folder of clean masks to learn from, with the names of noisy ones (any suffix).",
+    ),
+    click.option(
+        "--noise",
+        type=_Or("auto", _RATE, "auto|RATE"),
+        default="auto",
+        show_default=True,
+        help="Share of flipped pixels, as in 0.1, or auto to estimate the noise.",
+    ),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed."),
+)
+
+reading_options = _stack(
+    click.option(
+        "--threshold",
+        type=_Or("otsu", _LEVEL, "otsu|NUMBER"),
+        help="Make masks of grey images: by Otsu's threshold, or cut at a level from 0 (black) to "
+        "1 (white).  [default: grey stays grey, with two Gaussian levels]",
+    ),
+    click.option(
+        "--missing",
+        type=_Missing(),
+        help="Pixels that are missing, to be filled in: those of a colour (red, #ff0000) or grey "
+        "level (128), transparent ones (alpha), or NaN, which always is.",
+    ),
+    click.option(
+        "--volume",
+        type=click.Choice(["slices", "whole"]),
+        default="slices",
+        show_default=True,
+        help="Clean stacks and volumes slice by slice, or as a whole, in three dimensions.",
+    ),
+)
+
+output_options = _stack(
+    click.option(
+        "--out",
+        type=FOLDER,
+        required=True,
+        help="Folder for the clean masks; made if it is not there.",
+    ),
+    click.option(
+        "--probabilities",
+        is_flag=True,
+        help="Also write how probable white is, with 16 bits (65535 is 1): OUT/probabilities.",
+    ),
+    click.option(
+        "--uncertain",
+        is_flag=True,
+        help="Also mark pixels whose certified interval of probability holds one half: "
+        "OUT/uncertain.",
+    ),
+    click.option(
+        "--compare",
+        is_flag=True,
+        help="Also draw sheets: before, after, how sure: OUT/compare and OUT/compare.png.",
+    ),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="Replace files that are there, and clean again what is finished.",
+    ),
+)
+
+run_options = _stack(
+    click.option(
+        "--jobs",
+        type=click.IntRange(-1024, 1024),
+        default=-1,
+        show_default=True,
+        callback=check_jobs,
+        help="Threads; -1 is one per processor. The results do not depend on it.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+)
+
+
+def sides(options: Mapping[str, Any]) -> list[str]:
+    """Return what is to be written besides masks."""
+    return [side for side in ("probabilities", "uncertain", "compare") if options[side]]
+
+
+def needs_model(path: Path) -> Any:
+    """Return the denoiser in a file, or say in one line what is wrong with it."""
+    from logsuper.estimators import MaskDenoiser, load_model
+
+    try:
+        model = load_model(path)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror or error}") from error
+    except (ValueError, MemoryError) as error:
+        raise click.ClickException(str(error)) from error
+    if not isinstance(model, MaskDenoiser):
+        raise click.ClickException(
+            f"{path}: is a {type(model).__name__}, not a denoiser of masks (logsuper fit makes one)"
+        )
+    return model

@@ -1,0 +1,128 @@
+"""PNG, JPEG, BMP, PBM, PGM and GIF, decoded by Pillow."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from logsuper.io._picture import ImageInfo, Picture, blaming, check_memory, turns
+
+__all__ = ["decode_pillow", "inspect_pillow", "pixels_of", "reading"]
+
+# Formats that are tried, whatever the file name; Pillow starts programs to decode some others.
+_FORMATS = ("PNG", "JPEG", "BMP", "DIB", "PPM", "GIF")
+_LOSSY = ("JPEG", "MPO")
+_ORIENTATION = 0x0112
+_DTYPES = {"1": "bool", "L": "uint8", "LA": "uint8", "F": "float32"}
+_WIDE = ("I", "I;16", "I;16B", "I;16L", "I;16N")
+_COLOURS = {"CMYK": "CMYK colours of print", "YCbCr": "YCbCr", "LAB": "Lab", "HSV": "HSV"}
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], formats: tuple[str, ...] = _FORMATS) -> Iterator[Any]:
+    """Open a picture; what is wrong with the file becomes one line."""
+    from PIL import Image, UnidentifiedImageError
+
+    name = os.fspath(path)
+    with blaming(path, "cannot be decoded, perhaps truncated or damaged"):
+        with warnings.catch_warnings():
+            # what cannot fit into memory is refused below; Pillow refuses twice this size itself
+            warnings.simplefilter("ignore")
+            try:
+                picture = Image.open(path, formats=formats)
+            except Image.DecompressionBombError:
+                raise ValueError(
+                    f"{name}: claims more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, as "
+                    "decompression bombs do; give images of that size as TIFF or .npy"
+                ) from None
+            except UnidentifiedImageError:
+                raise ValueError(f"{name}: is not an image of a known format") from None
+            with picture:
+                check_memory(path, float(np.prod(picture.size)), 4)
+                yield picture
+
+
+def inspect_pillow(path: str | os.PathLike[str]) -> ImageInfo:
+    """Return format, shape and dtype from the head of a file."""
+    with reading(path) as picture:
+        _check(path, picture)
+        width, height = picture.size
+        if turns(_orientation(picture)):
+            width, height = height, width
+        kind = _DTYPES.get(picture.mode, "uint16" if picture.mode in _WIDE else "uint8")
+        name = {"MPO": "JPEG", "DIB": "BMP"}.get(picture.format, picture.format)
+        return ImageInfo(name, (height, width), np.dtype(kind), picture.format in _LOSSY)
+
+
+def decode_pillow(path: str | os.PathLike[str], palette: str) -> Picture:
+    """Decode a picture, upright."""
+    from PIL import ImageOps
+
+    with reading(path) as picture:
+        _check(path, picture)
+        lossy = picture.format in _LOSSY
+        key = picture.info.get("transparency")
+        picture.load()
+        if _orientation(picture) != 1:
+            picture = ImageOps.exif_transpose(picture)
+        return pixels_of(picture, palette, key, lossy)
+
+
+def _orientation(picture: Any) -> int:
+    return int(picture.getexif().get(_ORIENTATION, 1))
+
+
+def _check(path: str | os.PathLike[str], picture: Any) -> None:
+    """Refuse what is not one picture of grey levels or of red, green and blue."""
+    name = os.fspath(path)
+    if picture.format != "MPO" and getattr(picture, "is_animated", False):
+        raise ValueError(f"{name}: is an animation; save the frames as images of their own")
+    if picture.mode in _COLOURS:
+        raise ValueError(f"{name}: has {_COLOURS[picture.mode]}; convert it to grey or RGB")
+
+
+def pixels_of(picture: Any, palette: str, key: Any = None, lossy: bool = False) -> Picture:
+    """Return the pixels of a loaded picture in an array of their own bit depth.
+
+    Parameters
+    ----------
+    picture : Image
+    palette : {"colors", "indices"}
+        What a pixel of a picture with a palette stands for.
+    key : int, tuple or bytes, optional
+        Level, colour or palette entries that are transparent.
+    lossy : bool
+    """
+    if picture.mode == "P" and palette == "colors":
+        picture = picture.convert("RGB" if key is None else "RGBA")
+        key = None
+    elif picture.mode == "P":
+        key = None
+    elif picture.mode == "PA":
+        picture = picture.convert("RGBA")
+    values = np.asarray(picture)
+    if picture.mode in _WIDE:
+        values = _as_uint16(values)
+    if picture.mode in ("LA", "La"):
+        return Picture(values[..., 0], False, values[..., 1], lossy)
+    if picture.mode in ("RGBA", "RGBa", "RGBX"):
+        return Picture(values[..., :3], True, values[..., 3], lossy)
+    colored = picture.mode == "RGB"
+    alpha = None
+    if isinstance(key, int | tuple):
+        transparent = values == np.asarray(key)
+        transparent = transparent.all(axis=-1) if colored else transparent
+        alpha = np.where(transparent, 0, 255).astype(np.uint8)
+    return Picture(values, colored, alpha, lossy)
+
+
+def _as_uint16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return 16-bit pixels, which Pillow may give in 32."""
+    if values.size and 0 <= values.min() and values.max() <= 65535:
+        return values.astype(np.uint16)
+    return values
