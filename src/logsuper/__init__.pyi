@@ -22,12 +22,15 @@ from logsuper.channels import Flips as Flips
 from logsuper.channels import Gaussian as Gaussian
 from logsuper.channels import Missing as Missing
 from logsuper.datasets import gaussian_mixture_graph as gaussian_mixture_graph
+from logsuper.datasets import make_scenes as make_scenes
 from logsuper.datasets import make_silhouettes as make_silhouettes
 from logsuper.estimators import LogSupermodularDensity as LogSupermodularDensity
 from logsuper.estimators import MaskDenoiser as MaskDenoiser
+from logsuper.estimators import ScribbleSegmenter as ScribbleSegmenter
 from logsuper.estimators import flatten_light as flatten_light
 from logsuper.estimators import load_model as load_model
 from logsuper.estimators import pixel_scorer as pixel_scorer
+from logsuper.estimators import segment as segment
 from logsuper.functions import ConcaveCardinality as ConcaveCardinality
 from logsuper.functions import ConcaveOfModular as ConcaveOfModular
 from logsuper.functions import Coverage as Coverage

@@ -69,6 +69,12 @@ def _make_examples(rng: Rng) -> Call:
     return Call(learning.make_examples, arguments)
 
 
+def _contrast_weights(rng: Rng) -> Call:
+    edges = np.concatenate([cut.edges for cut in ls.grid_cuts(SHAPE, neighbors=8)])
+    image = rng.normal(size=(12, int(rng.integers(1, 4))))
+    return Call(learning.contrast_weights, {"image": image, "edges": edges, "scales": (0.5, 1.0)})
+
+
 def _apart(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments of `make_examples`, and the others."""
     names = ("functions", "labels", "observed", "channel", "modular", "features", "scale")
@@ -351,6 +357,7 @@ def _use_density(name: str, rng: Rng) -> Call:
 
 MAKERS: dict[str, Maker] = {
     "learning.make_examples": _make_examples,
+    "learning.contrast_weights": _contrast_weights,
     "learning.Penalty.of": _penalty,
     **{f"learning.{name}": functools.partial(_learner, name) for name in _LEARNERS},
     **{

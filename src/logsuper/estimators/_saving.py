@@ -59,7 +59,8 @@ class Saveable:
         params["callback"] = None
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # used up by the fit
-        params["options"] = without_paths(params["options"])
+        if "options" in params:
+            params["options"] = without_paths(params["options"])
         header = {
             "estimator": type(self).__name__,
             "params": {name: packer.pack(value, name) for name, value in params.items()},
@@ -97,7 +98,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    MaskDenoiser or LogSupermodularDensity
+    MaskDenoiser, LogSupermodularDensity or ScribbleSegmenter
 
     Raises
     ------
@@ -125,10 +126,15 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> bool((same.score_samples(X) == density.score_samples(X)).all())
     True
     """
-    from logsuper.estimators import _denoiser, _density
+    from logsuper.estimators import _denoiser, _density, _segmenter
 
     header, arrays = load_arrays(path, _KIND, _VERSION)
-    classes = {c.__name__: c for c in (_denoiser.MaskDenoiser, _density.LogSupermodularDensity)}
+    kinds = (
+        _denoiser.MaskDenoiser,
+        _density.LogSupermodularDensity,
+        _segmenter.ScribbleSegmenter,
+    )
+    classes: dict[str, Any] = {kind.__name__: kind for kind in kinds}
     try:
         packer = _Packer(arrays)
         params, fitted = (
@@ -136,7 +142,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             for part in ("params", "fitted")
         )
         params = _renamed(params)
-        params["options"] = _renamed(without_paths(params.get("options")))
+        if "options" in params:
+            params["options"] = _renamed(without_paths(params["options"]))
         estimator = classes[header["estimator"]](**params)
         for name in estimator._FITTED:
             if name in fitted or name not in estimator._OPTIONAL:
@@ -191,6 +198,12 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "decode_factor_": lambda value: isinstance(value, int | float) and 0 < value < math.inf,
     "temperature_": lambda value: isinstance(value, int | float) and 0 < value < math.inf,
     "selection_": lambda value: _all(value, dict) and all(map(_is_row, value)),
+    "constants_": lambda value: (
+        isinstance(value, dict)
+        and all(isinstance(v, float) for k, v in value.items() if k != "calibration")
+        and _all(value["calibration"], float)
+        and len(value["calibration"]) == 5
+    ),
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
     "_design": lambda value: (

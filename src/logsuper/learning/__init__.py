@@ -7,6 +7,7 @@ interface of scikit-learn.
 
 # for other rooms
 from logsuper.learning._checkpoint import State
+from logsuper.learning._contrast import contrast_weights
 from logsuper.learning._decoding import METHODS as METHODS
 from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
@@ -80,6 +81,7 @@ __all__ = [
     "bracket_log_evidence",
     "choose_exact",
     "choose_learner",
+    "contrast_weights",
     "cross_validate",
     "descend",
     "estimate_noise",

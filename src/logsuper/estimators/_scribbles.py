@@ -1,0 +1,146 @@
+"""Images with scribbles as users give them: checks, channels, strokes, smaller copies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import distance_transform_edt, label
+
+from logsuper._base import FloatArray, IntArray, as_array, check_integer, entry, first_index
+
+__all__ = [
+    "Labels",
+    "draw_scribbles",
+    "find_strokes",
+    "read_photograph",
+    "read_scribbles",
+    "shrink",
+]
+
+Labels = NDArray[np.uint8]
+
+# Pixels that learning works on per image, at most about.
+_PIXELS = 100_000
+# Half the width of a drawn stroke, relative to the square root of the number of pixels.
+_PEN = 0.004
+
+
+def read_photograph(image: Any, channel_axis: Any, axes: int | None = None) -> tuple[Any, int]:
+    """Return an image with its channels last, if it has any, and its number of other axes.
+
+    With ``channel_axis="auto"`` the number of axes decides, where it is known from scribbles;
+    else a last axis of at most four entries of an array of three axes holds channels, and so does
+    the last of four.
+    """
+    values = as_array(image, "image")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"image must hold real numbers, got dtype {values.dtype}")
+    if channel_axis == "auto":
+        if axes is None:
+            axes = 2 if values.ndim == 3 and values.shape[-1] <= 4 else min(values.ndim, 3)
+        channel_axis = -1 if values.ndim == axes + 1 else None
+    if channel_axis is not None:
+        axis = check_integer(channel_axis, "channel_axis", -values.ndim, max(values.ndim, 1))
+        values = np.moveaxis(values, axis, -1)
+    axes = values.ndim - (channel_axis is not None)
+    if axes not in (2, 3) or not values.size:
+        raise ValueError(
+            f"image has shape {values.shape}; give an image (H, W) or a volume (Z, H, W), with "
+            "channels last or at channel_axis, and at least one pixel"
+        )
+    if values.dtype.kind == "f":
+        bad = ~(np.abs(values) < 1e140)
+        if bad.any():
+            at = first_index(bad)
+            raise ValueError(
+                f"{entry('image', at)} = {values[at]} is not finite, or too large to be squared; "
+                "fill such pixels first"
+            )
+    return values, axes
+
+
+def read_scribbles(
+    scribbles: Any, shape: tuple[int, ...] | None, name: str = "scribbles"
+) -> Labels:
+    """Return labels 0, 1 and 2, each of the last two at least once."""
+    labels = as_array(scribbles, name)
+    if shape is not None and labels.shape != shape:
+        raise ValueError(f"{name} has shape {labels.shape}, but the image {shape}")
+    if labels.dtype.kind not in "biu":
+        raise TypeError(
+            f"{name} must hold integers (0 unknown, 1 object, 2 background), got {labels.dtype}"
+        )
+    bad = (labels < 0) | (labels > 2)
+    if bad.any():
+        at = first_index(bad)
+        raise ValueError(
+            f"{entry(name, at)} = {labels[at]}: labels are 0 (unknown), 1 (object) and 2 "
+            "(background); for more objects, segment one against the rest for each: "
+            f"numpy.where({name} == 0, 0, numpy.where({name} == k, 1, 2))"
+        )
+    for value, kind in ((1, "object"), (2, "background")):
+        if not (labels == value).any():
+            raise ValueError(f"{name} has no {kind} (label {value}); mark a part of it")
+    return labels.astype(np.uint8)
+
+
+def find_strokes(scribbles: Labels) -> tuple[IntArray, int]:
+    """Return the number of the stroke of each pixel, from 1 (0 for none), and their count."""
+    neighbours = np.ones((3,) * scribbles.ndim)
+    first, count = label(scribbles == 1, neighbours)
+    second, more = label(scribbles == 2, neighbours)
+    return np.where(second > 0, second + count, first).astype(np.int64), int(count + more)
+
+
+def draw_scribbles(mask: NDArray[Any], rng: np.random.Generator) -> Labels:
+    """Draw a few strokes on object and background, as a user might, from a mask with NaN or not.
+
+    A stroke joins two random pixels far from the border of its region, and stays within it.
+    """
+    found = np.zeros(mask.shape, dtype=np.uint8)
+    width = max(1.0, _PEN * math.sqrt(math.prod(mask.shape[-2:])))
+    for value, count in ((1, 2), (2, 4)):
+        region = mask == (value == 1)
+        if not region.any():
+            raise ValueError(
+                f"a mask has no {'object' if value == 1 else 'background'} to draw scribbles on; "
+                "give scribbles"
+            )
+        inside = distance_transform_edt(np.pad(region, 1))[(slice(1, -1),) * mask.ndim]
+        deep = np.argwhere(inside >= min(0.5 * inside.max(), inside.max()))
+        for _ in range(count):
+            a, b = deep[rng.integers(len(deep), size=2)].astype(float)
+            steps = np.linspace(0.0, 1.0, 2 + int(np.abs(b - a).max()))[:, None]
+            line = np.round(a + steps * (b - a)).astype(int)
+            stroke = np.zeros(mask.shape, dtype=bool)
+            stroke[tuple(line.T)] = True
+            found[(distance_transform_edt(~stroke) <= width) & region] = value
+    return found
+
+
+def shrink(
+    image: NDArray[Any], mask: FloatArray, scribbles: Labels
+) -> tuple[NDArray[Any], FloatArray, Labels]:
+    """Return a smaller copy where there are many pixels: means of blocks; a scribble stays one."""
+    block = math.ceil((mask.size / _PIXELS) ** (1.0 / mask.ndim))
+    if block == 1:
+        return image, mask, scribbles
+    sizes = [size // block * block for size in mask.shape]
+    parts = [part for size in sizes for part in (size // block, block)]
+    inner = tuple(slice(0, size) for size in sizes)
+    within = tuple(range(1, 2 * mask.ndim, 2))
+    cells = image[inner].reshape(*parts, *image.shape[mask.ndim :])
+    small = cells.mean(axis=within)
+    if image.dtype.kind in "iu":
+        small = np.round(small).astype(image.dtype)
+    marks = scribbles[inner].reshape(parts)
+    # the larger count wins where strokes of both kinds share a block
+    counts = [np.count_nonzero(marks == value, axis=within) for value in (0, 1, 2)]
+    kept = np.where(counts[1] + counts[2] == 0, 0, np.where(counts[1] >= counts[2], 1, 2)).astype(
+        np.uint8
+    )
+    middle = tuple(slice(block // 2, size, block) for size in sizes)
+    return small, mask[middle], kept

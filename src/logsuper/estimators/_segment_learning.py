@@ -1,0 +1,187 @@
+r"""Learning the constants of a segmentation from scribbles.
+
+The weights are those of the least error of the exact cut on the given masks, found by coordinate
+search. (Maximum likelihood and max-margin make the coupling as strong as neighbours agree, and
+leave little to the field; errors of a segmentation are whole regions, of which there are few.
+`python -m benchmarks.segment --learners` compares.) The temperature and the calibration of
+probabilities are maximum likelihood, by logistic regression over pixels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from logsuper._base import FloatArray, IntArray
+from logsuper.estimators._scribbles import Labels, find_strokes
+from logsuper.estimators._session import Constants, Progress, ScribbleSession, design
+
+__all__ = ["Example", "learn_constants", "learn_from_strokes"]
+
+# Values of each constant that the search tries: nearest neighbours of the present one only.
+_GRID: dict[str, tuple[float, ...]] = {
+    "coupling": (5.0, 10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 140.0),
+    "geodesic": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
+    "clip": (0.5, 1.0, 1.5, 2.0, 3.0, 4.0),
+    "straight": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
+    "bias": (-1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0),
+    "contrast": (0.5, 0.7, 1.0, 1.4, 2.0),
+}
+_SWEEPS = 4
+_TEMPERATURES = (4.0, 8.0, 16.0, 32.0)
+# Perturbations per image, pixels per image and penalty of the logistic regression.
+_SAMPLES, _PIXELS, _PENALTY = 8, 4000, 1.0
+# Folds of strokes, and what is chosen by them.
+_FOLDS, _BY_STROKES = 5, ("coupling", "geodesic", "clip")
+
+
+class Example(NamedTuple):
+    """An image with its scribbles and with labels, NaN where there is none."""
+
+    session: ScribbleSession
+    scribbles: Labels
+    truth: FloatArray
+    terms: FloatArray
+
+    @classmethod
+    def of(cls, session: ScribbleSession, scribbles: Labels, truth: FloatArray) -> Example:
+        """Return the example with its terms computed."""
+        known = np.where(scribbles == 0, truth, np.nan)
+        return cls(session, scribbles, known, session.terms(scribbles))
+
+    def error(self, constants: Constants) -> float:
+        """Return the share of labelled pixels without a scribble that the cut gets wrong."""
+        known = ~np.isnan(self.truth)
+        found = self.session.cut(self.scribbles, self.terms, constants)
+        return float(np.mean(found[known] != self.truth[known])) if known.any() else 0.0
+
+
+def learn_constants(
+    examples: Sequence[Example], start: Constants, callback: Progress | None = None
+) -> Constants:
+    """Return the constants with the least mean error, and their calibration."""
+
+    def risk(constants: Constants) -> float:
+        return float(np.mean([example.error(constants) for example in examples]))
+
+    return calibrate(examples, _search(risk, start, tuple(_GRID), callback))
+
+
+def learn_from_strokes(session: ScribbleSession, labels: Labels, start: Constants) -> Constants:
+    """Return the constants that predict held-out strokes best; `start` if they cannot be.
+
+    Whole strokes are held out, since neighbouring pixels of a stroke say the same. A label with a
+    single stroke keeps it always.
+    """
+    strokes, count = find_strokes(labels)
+    values = np.array([labels[strokes == k][0] for k in range(1, count + 1)])
+    folds = _fold_strokes(values)
+    examples = []
+    for fold in range(_FOLDS):
+        out = np.isin(strokes, 1 + np.flatnonzero(folds == fold))
+        if out.any():
+            truth = np.where(out, labels == 1, np.nan)
+            examples.append(Example.of(session, np.where(out, 0, labels).astype(np.uint8), truth))
+    if not examples:
+        return start
+
+    def risk(constants: Constants) -> float:
+        # of each label apart: strokes on the background are longer
+        counts = [_count_wrong(example, constants) for example in examples]
+        wrong, total = np.sum(counts, axis=0)
+        return float(np.mean(wrong[total > 0] / total[total > 0]))
+
+    return _search(risk, start, _BY_STROKES, None)
+
+
+def calibrate(examples: Sequence[Example], constants: Constants) -> Constants:
+    """Return the constants with the temperature and calibration of the least log loss."""
+    best, least = constants, np.inf
+    for temperature in _TEMPERATURES:
+        tried = dataclasses.replace(constants, temperature=temperature)
+        X, y = _pixels(examples, tried)
+        if len(np.unique(y)) < 2:
+            return constants
+        spread = np.maximum(X.std(axis=0), 1e-6)[1:]
+        fit = LogisticRegression(C=_PENALTY, max_iter=1000).fit(X[:, 1:] / spread, y)
+        weights = fit.coef_[0] / spread
+        # the probability must not fall as the mean rises, or bounds on it would change sides
+        weights[0] = max(weights[0], 0.0)
+        found = np.concatenate([fit.intercept_, weights])
+        odds = (X @ found) * (2.0 * y - 1.0)
+        loss = float(np.logaddexp(0.0, -odds).mean())
+        if loss < least:
+            least = loss
+            best = dataclasses.replace(tried, calibration=tuple(map(float, found)))
+    return best
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _search(
+    risk: Callable[[Constants], float],
+    start: Constants,
+    names: tuple[str, ...],
+    callback: Progress | None,
+) -> Constants:
+    """Move one constant at a time to a better neighbour on its grid, until none is better."""
+    best, least = start, risk(start)
+    for sweep in range(_SWEEPS):
+        before = least
+        for done, name in enumerate(names):
+            for side in (-1, 1):
+                while (value := _beside(name, getattr(best, name), side)) is not None:
+                    tried = dataclasses.replace(best, **{name: value})  # type: ignore[arg-type]
+                    found = risk(tried)
+                    if found >= least:
+                        break
+                    best, least = tried, found
+            if callback is not None:
+                callback(sweep * len(names) + done + 1, _SWEEPS * len(names))
+        if least == before:
+            break
+    return best
+
+
+def _beside(name: str, value: float, side: int) -> float | None:
+    """Return the next value of a grid below or above one, None at its end."""
+    values = np.array(_GRID[name])
+    beyond = values[values < value - 1e-9] if side < 0 else values[values > value + 1e-9]
+    return None if not len(beyond) else float(beyond[-1 if side < 0 else 0])
+
+
+def _fold_strokes(values: IntArray) -> IntArray:
+    """Return the fold of each stroke; one beyond the last for the only stroke of a label."""
+    folds = np.full(len(values), _FOLDS)
+    for value in (1, 2):
+        own = np.flatnonzero(values == value)
+        if len(own) > 1:
+            folds[own] = np.arange(len(own)) % min(_FOLDS, len(own))
+    return folds
+
+
+def _count_wrong(example: Example, constants: Constants) -> IntArray:
+    """Return how many pixels of each label are wrong, and how many there are, (2, 2)."""
+    found = example.session.cut(example.scribbles, example.terms, constants)
+    own = [example.truth == value for value in (0.0, 1.0)]
+    wrong = [np.count_nonzero(found[own[0]]), np.count_nonzero(~found[own[1]])]
+    return np.array([wrong, [np.count_nonzero(part) for part in own]])
+
+
+def _pixels(examples: Sequence[Example], constants: Constants) -> tuple[FloatArray, FloatArray]:
+    """Return what the calibration weighs, and the labels, of some pixels of each example."""
+    rng = np.random.default_rng(0)
+    rows: list[Any] = []
+    for example in examples:
+        truth = example.truth.ravel()
+        known = np.flatnonzero(~np.isnan(truth))
+        chosen = known[rng.permutation(len(known))[:_PIXELS]]
+        mean = example.session.mean(example.scribbles, example.terms, constants, _SAMPLES)
+        rows.append((design(example.terms[chosen], mean[chosen], constants), truth[chosen]))
+    X, y = (np.concatenate(part) for part in zip(*rows, strict=True))
+    return X, y
