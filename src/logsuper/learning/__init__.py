@@ -7,6 +7,7 @@ interface of scikit-learn.
 
 # for other rooms
 from logsuper.learning._checkpoint import State
+from logsuper.learning._contrast import contrast_weights
 from logsuper.learning._decoding import METHODS as METHODS
 from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
@@ -35,6 +36,12 @@ from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
+from logsuper.learning._perturbed_loss import (
+    PerturbedLoss,
+    PerturbedMeans,
+    perturbed_loss,
+    perturbed_means,
+)
 from logsuper.learning._pseudo import pseudo
 from logsuper.learning._resample import is_pairwise as is_pairwise
 from logsuper.learning._resample import resample
@@ -46,6 +53,7 @@ from logsuper.learning._smooth import minimize
 from logsuper.learning._steps import make_steps as make_steps
 from logsuper.learning._stochastic import Descent
 from logsuper.learning._temperature import best_temperature, soften
+from logsuper.learning._total_variation import TotalVariation, total_variation
 
 __all__ = [
     "LEARNERS",
@@ -63,6 +71,8 @@ __all__ = [
     "Objective",
     "Parameters",
     "Penalty",
+    "PerturbedLoss",
+    "PerturbedMeans",
     "Place",
     "Record",
     "Residuals",
@@ -70,11 +80,13 @@ __all__ = [
     "Selection",
     "State",
     "Strips",
+    "TotalVariation",
     "best_factor",
     "best_temperature",
     "bracket_log_evidence",
     "choose_exact",
     "choose_learner",
+    "contrast_weights",
     "cross_validate",
     "descend",
     "estimate_noise",
@@ -93,10 +105,13 @@ __all__ = [
     "moments",
     "neighbour_correlation",
     "path",
+    "perturbed_loss",
+    "perturbed_means",
     "pseudo",
     "resample",
     "saa",
     "samples",
     "score",
     "soften",
+    "total_variation",
 ]

@@ -340,12 +340,13 @@ class Flow:
         alpha: FloatArray,
         threads: int,
         memory_limit: int | None = None,
+        factors: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """Return the min-norm points, gaps and numbers of levels; requires no auxiliary nodes."""
         if self._on_list is not self:
-            return self._on_list.min_norm(theta, alpha, threads, memory_limit)
+            return self._on_list.min_norm(theta, alpha, threads, memory_limit, factors)
         # for the points, their squares and the squares of the fields
-        arrays = self._copies(theta, alpha, None) + 24.0 * theta.size
+        arrays = self._copies(theta, alpha, factors) + 24.0 * theta.size
         workers = min(threads, len(theta))
         memory = self._workspace.limit(
             "min_norm_point", arrays, memory_limit, workers, min_norm=True
@@ -357,7 +358,7 @@ class Flow:
             self._kernel.min_norm(
                 self.field(theta, alpha),
                 self._kernel_alpha(alpha),
-                None,
+                self._kernel_factors(factors),
                 threads,
                 points,
                 gaps,
@@ -383,10 +384,9 @@ class Flow:
         if factors is None:
             return None
         if self.grid is not None:
-            if self._grid_order is None:
+            if (order := self._grid_order) is None:
                 return factors
-            known = np.where(self._grid_order >= 0, factors[..., self._grid_order], 0.0)
-            return np.ascontiguousarray(known)
+            return np.ascontiguousarray(np.where(order >= 0, factors[..., order], 0.0))
         lists = self.structure.lists
         assert lists is not None
         others = len(lists.edges) - len(self.edges)
