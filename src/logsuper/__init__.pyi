@@ -24,6 +24,7 @@ from logsuper.channels import Missing as Missing
 from logsuper.datasets import gaussian_mixture_graph as gaussian_mixture_graph
 from logsuper.datasets import make_silhouettes as make_silhouettes
 from logsuper.estimators import LogSupermodularDensity as LogSupermodularDensity
+from logsuper.estimators import MaskCRF as MaskCRF
 from logsuper.estimators import MaskDenoiser as MaskDenoiser
 from logsuper.estimators import flatten_light as flatten_light
 from logsuper.estimators import load_model as load_model

@@ -1,5 +1,6 @@
 """Estimators with the interface of scikit-learn."""
 
+from logsuper.estimators._crf import MaskCRF
 from logsuper.estimators._denoiser import MaskDenoiser
 from logsuper.estimators._density import LogSupermodularDensity
 from logsuper.estimators._flatten import flatten_light
@@ -8,6 +9,7 @@ from logsuper.estimators._scoring import pixel_scorer
 
 __all__ = [
     "LogSupermodularDensity",
+    "MaskCRF",
     "MaskDenoiser",
     "flatten_light",
     "load_model",

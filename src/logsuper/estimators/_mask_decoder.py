@@ -20,7 +20,7 @@ from logsuper.learning import LEARNERS, Examples, Parameters
 
 __all__ = ["MaskDecoder"]
 
-_DOUBT = 1e-4
+DOUBT = 1e-4
 """Distance that probabilities keep from 0 and 1, since the model itself may be wrong.
 Chosen in cross-validation by `python -m benchmarks.probabilities`."""
 
@@ -74,7 +74,7 @@ class MaskDecoder:
             In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
         """
         return self._decode(
-            noisy, self._find_means, np.float64, lambda p: np.clip(p, _DOUBT, 1.0 - _DOUBT)
+            noisy, self._find_means, np.float64, lambda p: np.clip(p, DOUBT, 1.0 - DOUBT)
         )
 
     def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:

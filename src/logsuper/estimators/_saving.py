@@ -20,6 +20,7 @@ from logsuper._base import (
     save_arrays,
 )
 from logsuper.channels import CHANNELS, Channel
+from logsuper.estimators._calibration import Calibration
 from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, grid_cuts
 from logsuper.learning import LEARNERS, Parameters, Record
 
@@ -97,7 +98,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    MaskDenoiser or LogSupermodularDensity
+    MaskDenoiser, MaskCRF or LogSupermodularDensity
 
     Raises
     ------
@@ -125,10 +126,11 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> bool((same.score_samples(X) == density.score_samples(X)).all())
     True
     """
-    from logsuper.estimators import _denoiser, _density
+    from logsuper.estimators import _crf, _denoiser, _density
 
     header, arrays = load_arrays(path, _KIND, _VERSION)
-    classes = {c.__name__: c for c in (_denoiser.MaskDenoiser, _density.LogSupermodularDensity)}
+    known = (_denoiser.MaskDenoiser, _density.LogSupermodularDensity, _crf.MaskCRF)
+    classes = {c.__name__: c for c in known}
     try:
         packer = _Packer(arrays)
         params, fitted = (
@@ -191,6 +193,21 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "decode_factor_": lambda value: isinstance(value, int | float) and 0 < value < math.inf,
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
+    "calibration_": lambda value: (
+        isinstance(value, Calibration)
+        and all(isinstance(weight, float) and math.isfinite(weight) for weight in value)
+    ),
+    "_plan": lambda value: (
+        isinstance(value, dict)
+        and value["axes"] in (1, 2, 3)
+        and isinstance(value["graphs"], bool)
+        and _all(value["channels"], int)
+        and (value["scaling"] is None or isinstance(value["scaling"], np.ndarray))
+        and value["coupling"]["kind"] in ("contrast", "uniform", "none")
+        and _all(value["coupling"]["scales"], float)
+        and isinstance(value["coupling"]["spread"], np.ndarray)
+        and type(value["coupling"]["neighbors"]) in (int, type(None))
+    ),
     "_design": lambda value: (
         isinstance(value, dict)
         and value["axes"] in (1, 2, 3)
@@ -221,6 +238,8 @@ class _Packer:
             return value
         if isinstance(value, os.PathLike):
             return os.fspath(value)
+        if isinstance(value, Calibration):
+            return {"is": "calibration", "parts": value._asdict()}
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
             items = [self.pack(v, f"{name}[{i}]") for i, v in enumerate(value)]
@@ -324,6 +343,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "names": lambda names: np.array(names, dtype=object),
     "parameters": _make_parameters,
     "record": _make_record,
+    "calibration": Calibration,
     "sum": _make_sum,
     "modular": Modular,
     "cardinality": ConcaveCardinality,

@@ -28,6 +28,7 @@ from logsuper.learning._learned import Pulse as Pulse
 from logsuper.learning._learners import LEARNERS, Learner, choose_exact, choose_learner
 from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place
+from logsuper.learning._make_examples import join_examples as join_examples
 from logsuper.learning._make_examples import make_examples
 from logsuper.learning._max_margin import max_margin
 from logsuper.learning._moments import moment_targets, moments

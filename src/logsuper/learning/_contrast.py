@@ -29,7 +29,7 @@ def contrast_weights(
     As m is a mean over the edges of the image, the factors do not depend on the unit of its values.
     A small scale keeps only edges within even regions; a large one treats all edges nearly alike.
     One function per scale, each with its learned weight, makes the coupling any non-negative
-    combination of these curves (Y. Boykov and M.-P. Jolly, "Interactive graph cuts", 2001, use one).
+    combination of these curves (Boykov and Jolly, "Interactive graph cuts", 2001, have one).
 
     Parameters
     ----------

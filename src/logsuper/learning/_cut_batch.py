@@ -20,7 +20,6 @@ from logsuper._base import (
     as_rows,
     check_integer,
     check_number,
-    first_index,
     refuse,
     refuse_negative,
     stream_key,

@@ -29,7 +29,7 @@ from logsuper.learning._features import Context, Dense, Features
 from logsuper.learning._layout import Layout
 from logsuper.solvers import Prepared, prepare
 
-__all__ = ["as_codes", "as_images", "make_examples", "with_inputs"]
+__all__ = ["as_codes", "as_images", "join_examples", "make_examples", "with_inputs"]
 
 Functions = Sequence[SubmodularFunction]
 
@@ -174,6 +174,26 @@ def with_inputs(examples: Examples, features: Any = None, edge_weights: Any = No
             group = dataclasses.replace(group, edge_weights=own)
         groups.append(group)
     return dataclasses.replace(examples, groups=tuple(groups))
+
+
+def join_examples(parts: Sequence[tuple[Examples, IntArray]]) -> Examples:
+    """Return one set of examples, made of some with the same layout and without a channel.
+
+    Parameters
+    ----------
+    parts : sequence of (Examples, ndarray of int)
+        Examples, and their places, in increasing order, among all. Those of one part may have
+        another graph than those of another part with the same shape.
+    """
+    groups = [
+        dataclasses.replace(group, index=places[group.index])
+        for examples, places in parts
+        for group in examples.groups
+    ]
+    layouts = {examples.layout for examples, _ in parts}
+    if len(layouts) > 1:
+        raise ValueError(f"examples of different layouts cannot be joined: {layouts}")
+    return Examples(tuple(groups), layouts.pop(), None)
 
 
 # ------------------------------------------------------------------------------------------ inside

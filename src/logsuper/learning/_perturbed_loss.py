@@ -1,4 +1,4 @@
-r"""Fenchel-Young losses of perturbed cuts, and perturbed cuts as a smooth function of their weights.
+r"""Fenchel-Young losses of perturbed cuts, and their means as smooth functions of the weights.
 
 With noise z of mean 0 (logistic here, as everywhere in this library) and scale :math:`\sigma`,
 
@@ -170,7 +170,8 @@ class PerturbedMeans:
         the mean is the second derivative of F, it is symmetric, and for a gradient g both are
         covariances with one number per sample, :math:`u=g^\top\tanh(z/2)`:
 
-        .. math:: \operatorname{cov}(y^*,u)/\sigma,\qquad-\operatorname{cov}(|y^*_i-y^*_j|,u)/\sigma.
+        .. math:: \tfrac1\sigma\operatorname{cov}(y^*,u),\qquad
+           -\tfrac1\sigma\operatorname{cov}(|y^*_i-y^*_j|,u).
 
         They are estimated without bias from the same samples; an element that no perturbation
         changes has gradient 0. Their variance falls as 1 over the number of samples.
@@ -255,7 +256,7 @@ def perturbed_means(
 
 def _statistics(batch: CutBatch, maximisers: NDArray[np.uint8]) -> tuple[FloatArray, FloatArray]:
     """Return the means over samples (R, S, n) of the labels and of the cut edges."""
-    rows, count, n = maximisers.shape
+    rows, count = maximisers.shape[:2]
     cut = np.zeros((rows, len(batch.prepared.edges)))
     for s in range(count):
         cut += batch.disagreements(maximisers[:, s])
