@@ -166,7 +166,7 @@ class Linear(Unary):
             raise ValueError(
                 f"unary returns {rows.shape[1]} features, but {self.scaling.shape[1]} at the fit"
             )
-        return (rows - self.scaling[0]) / self.scaling[1]
+        return np.asarray((rows - self.scaling[0]) / self.scaling[1])
 
 
 class Classified(Unary):

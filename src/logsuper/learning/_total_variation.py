@@ -54,10 +54,11 @@ class TotalVariation:
         i, j = batch.prepared.edges.T
         fused = (x[:, i] == x[:, j]) & (batch.base * batch.edge_weights > 0)
         row, edge = np.nonzero(fused)
-        first, second = (row * x.shape[1] + end[edge] for end in (i, j))
+        first, second = row * x.shape[1] + i[edge], row * x.shape[1] + j[edge]
         links = coo_array((np.ones(len(row)), (first, second)), shape=(x.size, x.size))
         _, region = connected_components(links, directed=False)
-        mean = (np.bincount(region, g.ravel()) / np.bincount(region))[region].reshape(x.shape)
+        averages = np.bincount(region, g.ravel()) / np.bincount(region)
+        mean = averages[region].reshape(x.shape)
         slope = -np.sign(x[:, i] - x[:, j]) * (mean[:, i] - mean[:, j])
         return batch.per_node(mean), batch.per_edge(batch.base * slope)
 
