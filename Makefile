@@ -28,12 +28,13 @@ REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 	s = {"build": t["build-system"]["requires"], "core": p["dependencies"], **p["optional-dependencies"]}; \
 	print(*(r for name in sys.argv[1:] for r in s[name] if not r.startswith("logsuper[")), sep="\n")'
 
-.PHONY: help demo test test-kernels test-fallback test-no-compiler sanitize check format bench wheel install clean
+.PHONY: help demo test test-torch test-kernels test-fallback test-no-compiler sanitize check format bench wheel install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo              learn from noisy silhouettes, clean others, report in demo/'
 	@echo 'make test              run the tests, the solver part without compiled kernels too'
+	@echo 'make test-torch        install PyTorch and test the layers over it'
 	@echo 'make test-kernels      run the unit tests of the C++ code alone'
 	@echo 'make check             style, types and the direction of imports'
 	@echo 'make format            put the style right where that can be done by a tool'
@@ -50,6 +51,10 @@ test: install $(VENV)/test.stamp
 	$(MAKE) --no-print-directory test-kernels
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(MAKE) --no-print-directory test-fallback
+
+# PyTorch is large: only this target installs it. Without it the tests of the layers are skipped.
+test-torch: install $(VENV)/test.stamp $(VENV)/torch.stamp
+	$(BIN)/python -m pytest tests/torch --doctest-modules --pyargs logsuper.torch
 
 # Unit tests of the C++ code, for both instruction sets.
 test-kernels: COMPILER := $(if $(filter default,$(origin CXX)),c++,$(CXX))

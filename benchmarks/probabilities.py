@@ -26,7 +26,7 @@ import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.tables import show, write_page
 from logsuper.estimators._images import read_images
-from logsuper.estimators._mask_decoder import _DOUBT
+from logsuper.estimators._mask_decoder import DOUBT
 from logsuper.estimators._mask_examples import gather
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._decoding import SAMPLES
@@ -108,14 +108,14 @@ def counted(posterior: Posterior, samples: int = 100, more: float = 0.0) -> Floa
 
 
 def conditional(
-    posterior: Posterior, rounds: int = ROUNDS, samples: int = SAMPLES, doubt: float = _DOUBT
+    posterior: Posterior, rounds: int = ROUNDS, samples: int = SAMPLES, doubt: float = DOUBT
 ) -> Floats:
     """Return the probabilities of the default, or with other settings."""
     return np.clip(posterior.conditional(rounds, samples), doubt, 1.0 - doubt)
 
 
 REFERENCE = "(k + .5) / (S + 1), S = 100"
-DEFAULT = f"conditional, {ROUNDS} rounds, S = {SAMPLES}, doubt {_DOUBT:g}"
+DEFAULT = f"conditional, {ROUNDS} rounds, S = {SAMPLES}, doubt {DOUBT:g}"
 WAYS: dict[str, Way] = {
     "frequencies k / S, S = 100": counted,
     REFERENCE: partial(counted, more=0.5),
@@ -133,7 +133,7 @@ WAYS: dict[str, Way] = {
         for doubt in (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
     },
     **{
-        f"conditional, {ROUNDS} rounds, S = {samples}, doubt {_DOUBT:g}": partial(
+        f"conditional, {ROUNDS} rounds, S = {samples}, doubt {DOUBT:g}": partial(
             conditional, n_samples=samples
         )
         for samples in (32, SAMPLES)

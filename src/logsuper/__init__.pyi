@@ -25,6 +25,7 @@ from logsuper.datasets import gaussian_mixture_graph as gaussian_mixture_graph
 from logsuper.datasets import make_scenes as make_scenes
 from logsuper.datasets import make_silhouettes as make_silhouettes
 from logsuper.estimators import LogSupermodularDensity as LogSupermodularDensity
+from logsuper.estimators import MaskCRF as MaskCRF
 from logsuper.estimators import MaskDenoiser as MaskDenoiser
 from logsuper.estimators import ScribbleSegmenter as ScribbleSegmenter
 from logsuper.estimators import flatten_light as flatten_light

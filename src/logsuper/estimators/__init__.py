@@ -1,5 +1,6 @@
 """Estimators with the interface of scikit-learn."""
 
+from logsuper.estimators._crf import MaskCRF
 from logsuper.estimators._denoiser import MaskDenoiser
 from logsuper.estimators._density import LogSupermodularDensity
 from logsuper.estimators._flatten import flatten_light
@@ -12,6 +13,7 @@ from logsuper.estimators._session import ScribbleSession
 
 __all__ = [
     "LogSupermodularDensity",
+    "MaskCRF",
     "MaskDenoiser",
     "ScribbleSegmenter",
     "ScribbleSession",

@@ -34,11 +34,11 @@ def is_large(images: list[Image]) -> bool:
 
 
 def crop(
-    images: list[Image], labels: list[Image] | None, key: int
+    images: list[Image], labels: list[Image] | None, key: int, pixels: int = PIXELS
 ) -> tuple[list[Image], list[Image] | None, list[Place]]:
     """Return windows of the images and of their labels, of one shape where images allow it.
 
-    They cover the images if `PIXELS` allows it, else they are drawn at random among those that
+    They cover the images if `pixels` allows it, else they are drawn at random among those that
     would. Windows without a single label, or observation, are left out. The last part of the result
     says where each window comes from.
     """
@@ -52,7 +52,7 @@ def crop(
     ]
     size = max(math.prod(images[i][window].shape) for i, window in places)
     rng = np.random.default_rng(key)
-    chosen = np.sort(rng.permutation(len(places))[: max(1, PIXELS // size)])
+    chosen = np.sort(rng.permutation(len(places))[: max(1, pixels // size)])
     kept = [places[k] for k in chosen]
     return (
         [images[i][window] for i, window in kept],

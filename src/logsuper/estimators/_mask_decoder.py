@@ -20,7 +20,7 @@ from logsuper.learning import LEARNERS, Examples, Parameters
 
 __all__ = ["MaskDecoder"]
 
-_DOUBT = 1e-4
+DOUBT = 1e-4
 """Distance that probabilities keep from 0 and 1, since the model itself may be wrong.
 Chosen in cross-validation by `python -m benchmarks.probabilities`."""
 
@@ -77,7 +77,7 @@ class MaskDecoder:
         """
 
         def finish(p: FloatArray) -> FloatArray:
-            return np.clip(learning.soften(p, self.temperature_), _DOUBT, 1.0 - _DOUBT)
+            return np.clip(learning.soften(p, self.temperature_), DOUBT, 1.0 - DOUBT)
 
         return self._decode(noisy, self._find_means, np.float64, finish)
 

@@ -20,6 +20,7 @@ from logsuper._base import (
     save_arrays,
 )
 from logsuper.channels import CHANNELS, Channel
+from logsuper.estimators._calibration import Calibration
 from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, grid_cuts
 from logsuper.learning import LEARNERS, Parameters, Record
 
@@ -98,7 +99,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    MaskDenoiser, LogSupermodularDensity or ScribbleSegmenter
+    MaskDenoiser, MaskCRF, ScribbleSegmenter or LogSupermodularDensity
 
     Raises
     ------
@@ -126,15 +127,16 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> bool((same.score_samples(X) == density.score_samples(X)).all())
     True
     """
-    from logsuper.estimators import _denoiser, _density, _segmenter
+    from logsuper.estimators import _crf, _denoiser, _density, _segmenter
 
     header, arrays = load_arrays(path, _KIND, _VERSION)
-    kinds = (
+    known = (
         _denoiser.MaskDenoiser,
+        _crf.MaskCRF,
         _density.LogSupermodularDensity,
         _segmenter.ScribbleSegmenter,
     )
-    classes: dict[str, Any] = {kind.__name__: kind for kind in kinds}
+    classes: dict[str, Any] = {kind.__name__: kind for kind in known}
     try:
         packer = _Packer(arrays)
         params, fitted = (
@@ -206,6 +208,21 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
+    "calibration_": lambda value: (
+        isinstance(value, Calibration)
+        and all(isinstance(weight, float) and math.isfinite(weight) for weight in value)
+    ),
+    "_plan": lambda value: (
+        isinstance(value, dict)
+        and value["axes"] in (1, 2, 3)
+        and isinstance(value["graphs"], bool)
+        and _all(value["channels"], int)
+        and (value["scaling"] is None or isinstance(value["scaling"], np.ndarray))
+        and value["coupling"]["kind"] in ("contrast", "uniform", "none")
+        and _all(value["coupling"]["scales"], float)
+        and isinstance(value["coupling"]["spread"], np.ndarray)
+        and type(value["coupling"]["neighbors"]) in (int, type(None))
+    ),
     "_design": lambda value: (
         isinstance(value, dict)
         and value["axes"] in (1, 2, 3)
@@ -242,6 +259,8 @@ class _Packer:
             return value
         if isinstance(value, os.PathLike):
             return os.fspath(value)
+        if isinstance(value, Calibration):
+            return {"is": "calibration", "parts": value._asdict()}
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
             items = [self.pack(v, f"{name}[{i}]") for i, v in enumerate(value)]
@@ -345,6 +364,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "names": lambda names: np.array(names, dtype=object),
     "parameters": _make_parameters,
     "record": _make_record,
+    "calibration": Calibration,
     "sum": _make_sum,
     "modular": Modular,
     "cardinality": ConcaveCardinality,

@@ -67,11 +67,18 @@ class PixelScorer:
             )
         from sklearn.metrics import get_scorer
 
-        y = _flat(read_labels(clean, read_images(noisy, "noisy")))
+        y = _flat(_labels(estimator, noisy, clean))
         known = ~np.isnan(y)
         rows = np.stack([_flat(estimator.predict(noisy)), _flat(estimator.predict_proba(noisy))], 1)
         scorer = get_scorer(self.scoring)
         return float(scorer(_Pixels().fit(), rows[known], y[known].astype(int)))
+
+
+def _labels(estimator: Any, noisy: Any, clean: Any) -> Any:
+    """Return labels, checked by the estimator if it reads other images than masks."""
+    if hasattr(estimator, "_read_labels"):
+        return estimator._read_labels(noisy, clean)
+    return read_labels(clean, read_images(noisy, "noisy"))
 
 
 class _Pixels(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -28,6 +28,7 @@ from logsuper.learning._learned import Pulse as Pulse
 from logsuper.learning._learners import LEARNERS, Learner, choose_exact, choose_learner
 from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place
+from logsuper.learning._make_examples import join_examples as join_examples
 from logsuper.learning._make_examples import make_examples
 from logsuper.learning._max_margin import max_margin
 from logsuper.learning._moment_targets import moment_targets
@@ -39,6 +40,12 @@ from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty
+from logsuper.learning._perturbed_loss import (
+    PerturbedLoss,
+    PerturbedMeans,
+    perturbed_loss,
+    perturbed_means,
+)
 from logsuper.learning._pseudo import pseudo
 from logsuper.learning._resample import is_pairwise as is_pairwise
 from logsuper.learning._resample import resample
@@ -52,6 +59,7 @@ from logsuper.learning._smooth import minimize
 from logsuper.learning._steps import make_steps as make_steps
 from logsuper.learning._stochastic import Descent
 from logsuper.learning._temperature import best_temperature, soften
+from logsuper.learning._total_variation import TotalVariation, total_variation
 
 __all__ = [
     "LEARNERS",
@@ -69,6 +77,8 @@ __all__ = [
     "Objective",
     "Parameters",
     "Penalty",
+    "PerturbedLoss",
+    "PerturbedMeans",
     "Place",
     "Record",
     "Residuals",
@@ -76,6 +86,7 @@ __all__ = [
     "Selection",
     "State",
     "Strips",
+    "TotalVariation",
     "best_factor",
     "best_temperature",
     "bracket_log_evidence",
@@ -100,10 +111,13 @@ __all__ = [
     "moments",
     "neighbour_correlation",
     "path",
+    "perturbed_loss",
+    "perturbed_means",
     "pseudo",
     "resample",
     "saa",
     "samples",
     "score",
     "soften",
+    "total_variation",
 ]

@@ -179,6 +179,24 @@ def corrupt_again(examples: Examples, clean: list[Codes], rng: np.random.Generat
 
     observed = [observe(group, x) for group, x in zip(examples.groups, clean, strict=True)]
     return examples.with_observed(observed, clean)
+def join_examples(parts: Sequence[tuple[Examples, IntArray]]) -> Examples:
+    """Return one set of examples, made of some with the same layout and without a channel.
+
+    Parameters
+    ----------
+    parts : sequence of (Examples, ndarray of int)
+        Examples, and their places, in increasing order, among all. Those of one part may have
+        another graph than those of another part with the same shape.
+    """
+    groups = [
+        dataclasses.replace(group, index=places[group.index])
+        for examples, places in parts
+        for group in examples.groups
+    ]
+    layouts = {examples.layout for examples, _ in parts}
+    if len(layouts) > 1:
+        raise ValueError(f"examples of different layouts cannot be joined: {layouts}")
+    return Examples(tuple(groups), layouts.pop(), None)
 
 
 # ------------------------------------------------------------------------------------------ inside

@@ -1,0 +1,272 @@
+"""Masks, probabilities and samples from a fitted field behind a classifier."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from logsuper import learning
+from logsuper._base import FloatArray, as_key, check_choice
+from logsuper.estimators._calibration import Calibration
+from logsuper.estimators._common import as_seed, check_count, refuse_weights
+from logsuper.estimators._field_examples import Coupling, gather
+from logsuper.estimators._field_samples import Samples, match, read_masks, read_samples
+from logsuper.estimators._mask_decoder import DOUBT
+from logsuper.estimators._saving import Saveable
+from logsuper.estimators._unary import Unary, make_unary
+from logsuper.learning import LEARNERS, Examples, Parameters
+
+__all__ = ["CRFDecoder"]
+
+Finder = Callable[[Examples, FloatArray, list[FloatArray]], Any]
+
+
+class CRFDecoder(Saveable):
+    """The half of `MaskCRF` that needs a fitted model: it learns nothing."""
+
+    unary: Any
+    features: Any
+    folds: int
+    max_pixels: int
+    decode: str
+    marginals: str
+    n_samples: int
+    n_jobs: int | None
+    parameters_: Parameters
+    learner_: str
+    decode_factor_: float
+    calibration_: Calibration
+    unary_: Any
+    _plan: dict[str, Any]
+    _key: int
+
+    def predict(self, images: Any) -> Any:
+        """Return masks.
+
+        Parameters
+        ----------
+        images : array-like (N, H, W), (N, H, W, C) or (N, Z, H, W[, C]), or list
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of the shape of the masks, or list, uint8
+        """
+        check_is_fitted(self)
+        decode = LEARNERS[self.learner_].decode if self.decode == "auto" else self.decode
+        if decode == "mean":
+            return self._decode(images, self._find_probabilities, np.uint8, lambda p: p > 0.5)
+
+        def find(examples: Examples, theta: FloatArray, unary: list[FloatArray]) -> Any:
+            return learning.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)
+
+        return self._decode(images, find, np.uint8)
+
+    def predict_proba(self, images: Any) -> Any:
+        """Return the calibrated probability that each pixel is 1.
+
+        Parameters
+        ----------
+        images : array-like or list
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of the shape of the masks, or list, float64
+            In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
+        """
+        return self._decode(
+            images, self._find_probabilities, np.float64, lambda p: np.clip(p, DOUBT, 1.0 - DOUBT)
+        )
+
+    def predict_unary(self, images: Any) -> Any:
+        """Return the log-odds of each pixel by itself, without its neighbours.
+
+        Those of the classifier or those that were brought; for "linear" and callables the unary
+        term of the field, which is only made to be used with the neighbours.
+
+        Parameters
+        ----------
+        images : array-like or list
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of the shape of the masks, or list, float64
+        """
+        samples, unary = self._open(images)
+        out = samples.room(np.float64)
+        for piece, some in samples.pieces():
+            for i, rows in zip(piece, unary.features(some), strict=True):
+                alone = rows[:, 0] if unary.judges else self._unary_field(rows)
+                out[i] = alone.reshape(samples[i].shape)
+        return out
+
+    def sample_posterior(self, images: Any, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Draw masks from the field, exactly, by coupling from the past.
+
+        Samples are of the field itself: `calibration` changes the probabilities of single pixels,
+        and says nothing about whole masks.
+
+        Parameters
+        ----------
+        images : array-like or list
+            As in `fit`.
+        n_samples : int, default 1
+            Masks per image.
+        random_state : int, Generator, RandomState or None
+
+        Returns
+        -------
+        ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
+        """
+        count = check_count(n_samples, "n_samples")
+        rng = np.random.default_rng(as_key(as_seed(random_state)))
+
+        def find(examples: Examples, theta: FloatArray, unary: list[FloatArray]) -> Any:
+            return learning.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
+
+        return self._decode(images, find, np.uint8, copies=(count,))
+
+    def score(self, images: Any, masks: Any, sample_weight: None = None) -> float:
+        """Return the share of labelled pixels that `predict` gets right.
+
+        Parameters
+        ----------
+        images, masks : array-like or list
+            As in `fit`.
+        sample_weight : None
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
+        refuse_weights(sample_weight)
+        labels = self._read_labels(images, masks)
+        right, known = 0, 0
+        for x, y in zip(labels, self.predict(images), strict=True):
+            right += int(np.count_nonzero(x == y))
+            known += int(np.count_nonzero(x == x))  # NaN has no label
+        return right / known
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a file that `load_model` reads.
+
+        The file holds numbers and text only, so that reading a stranger's is safe. It cannot hold a
+        classifier or a callable: only ``unary="linear"``, "log_odds" and "probabilities" are saved.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Raises
+        ------
+        TypeError
+            If the unary is a classifier or a callable.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.unary, str) or self.unary_ is not None:
+            held = "a callable" if self.unary_ is None else f"a {type(self.unary_).__name__}"
+            raise TypeError(
+                f"unary is {held}, which a file without code cannot hold: use unary='linear', or "
+                "keep the classifier yourself and give its log-odds with unary='log_odds'; or "
+                "pickle the estimator"
+            )
+        super().save(path)
+
+    # ------------------------------------------------------------------------------------- inside
+
+    def _read_labels(self, images: Any, masks: Any) -> list[NDArray[Any]]:
+        """Check masks, and that they belong to images."""
+        labels = read_masks(masks)
+        match(read_samples(images, labels[0].ndim), labels)
+        return labels
+
+    def _check_decoding(self) -> None:
+        check_choice(self.decode, "decode", ["auto", "mean", "map"])
+        check_choice(self.marginals, "marginals", learning.METHODS)
+        check_count(self.n_samples, "n_samples")
+
+    @property
+    def _method(self) -> str:
+        """The inference that was asked for, or that the learner assumed."""
+        asked = self.marginals
+        return LEARNERS[self.learner_].marginals if asked == "auto" else asked
+
+    @property
+    def _coupling(self) -> Coupling:
+        return Coupling(**self._plan["coupling"])
+
+    def _unary_of(self, key: int, fitted: Any = None, scaling: FloatArray | None = None) -> Unary:
+        folds, most = (
+            check_count(self.folds, "folds", 2),
+            check_count(self.max_pixels, "max_pixels"),
+        )
+        return make_unary(self.unary, self.features, folds, most, key, fitted, scaling)
+
+    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
+        return learning.means(
+            examples,
+            theta,
+            method=self._method,
+            n_samples=self.n_samples,
+            seed=self._key,
+            n_jobs=self.n_jobs,
+        )
+
+    def _find_probabilities(
+        self, examples: Examples, theta: FloatArray, unary: list[FloatArray]
+    ) -> Any:
+        return [
+            self.calibration_.apply(p, own.reshape(p.shape))
+            for p, own in zip(self._find_means(examples, theta), unary, strict=True)
+        ]
+
+    def _unary_field(self, features: FloatArray) -> FloatArray:
+        """Return the unary term of the field, from its features (n, p)."""
+        found = self.parameters_
+        return np.asarray(features @ found.beta + found.modular)
+
+    def _decode(
+        self,
+        images: Any,
+        find: Finder,
+        dtype: type,
+        finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
+        copies: tuple[int, ...] = (),
+    ) -> Any:
+        """Run a decoder; a stack gives a stack, a list a list."""
+        samples, unary = self._open(images)
+        self._check_decoding()
+        out, coupling = samples.room(dtype, copies), self._coupling
+        for piece, some in samples.pieces():
+            features = unary.features(some)
+            examples = gather(coupling, some, features, unary.picture)
+            theta = examples.layout.pack(self.parameters_)
+            terms = [self._unary_field(rows) for rows in features]
+            for i, image in zip(piece, find(examples, theta, terms), strict=True):
+                out[i] = finish(image).astype(dtype, copy=False)
+        return out
+
+    def _open(self, images: Any) -> tuple[Samples, Unary]:
+        """Check images; return them, and what makes their features."""
+        check_is_fitted(self)
+        samples = read_samples(images, self._plan["axes"])
+        channels = self._plan["channels"]
+        if samples[0].array.shape[self._plan["axes"] :] != channels:
+            raise ValueError(
+                f"images[0] has shape {samples[0].array.shape}; the training images have "
+                f"{self._plan['axes']} axes and channels {channels}"
+            )
+        if (samples[0].edges is not None) != self._plan["graphs"]:
+            kind = "graphs" if self._plan["graphs"] else "images"
+            raise ValueError(f"images[0] is of another kind than the training data: {kind}")
+        unary = self._unary_of(self._key, self.unary_, self._plan["scaling"])
+        unary.check(samples)
+        return samples, unary

@@ -1,0 +1,195 @@
+"""Reading what a field is learned from: images with channels, volumes, graphs, and their masks."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logsuper._base import (
+    FloatArray,
+    IntArray,
+    as_array,
+    as_indices,
+    as_numeric,
+    entry,
+    first_index,
+)
+from logsuper.estimators._images import check_bits, is_blank
+
+__all__ = ["Sample", "Samples", "read_masks", "read_samples"]
+
+# Maximum number of pixels that are decoded at once: a pixel has tens of factors on edges.
+_PIECE = 1 << 17
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sample:
+    """An image, a volume or a graph.
+
+    Attributes
+    ----------
+    array : ndarray of shape (*shape,) or (*shape, C)
+        As the user gave it.
+    shape : tuple of int
+        Of its mask.
+    edges : ndarray of shape (E, 2), or None
+        Of a graph; None on a grid.
+    """
+
+    array: NDArray[Any]
+    shape: tuple[int, ...]
+    edges: IntArray | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of pixels or nodes."""
+        return math.prod(self.shape)
+
+    @property
+    def channels(self) -> FloatArray:
+        """The numbers of each pixel, (n, C)."""
+        return self.array.reshape(self.size, -1).astype(np.float64)
+
+
+class Samples(list[Sample]):
+    """Samples that have been read.
+
+    Attributes
+    ----------
+    stacked : bool
+        Whether they came as one array, so that what is made of them is one as well.
+    """
+
+    stacked = False
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels of all samples."""
+        return sum(sample.size for sample in self)
+
+    def room(self, dtype: type, copies: tuple[int, ...] = ()) -> Any:
+        """Return where to put an array of the shape of each mask: a stack or a list, as given."""
+        if self.stacked:
+            return np.empty((len(self), *copies, *self[0].shape), dtype=dtype)
+        return [None] * len(self)
+
+    def pieces(self) -> Iterator[tuple[range, list[Sample]]]:
+        """Split into runs of a bounded number of pixels."""
+        first, pixels = 0, 0
+        for i, sample in enumerate(self):
+            if pixels and pixels + sample.size > _PIECE:
+                yield range(first, i), self[first:i]
+                first, pixels = i, 0
+            pixels += sample.size
+        yield range(first, len(self)), self[first:]
+
+
+def read_samples(images: Any, axes: int) -> Samples:
+    """Check images, or graphs as pairs of features and edges, whose masks have `axes` axes."""
+    if isinstance(images, Samples):
+        return images
+    if not isinstance(images, np.ndarray | list | tuple):
+        kind = "None" if images is None else type(images).__name__
+        raise TypeError(f"images must be an array or a list, got {kind}")
+    if isinstance(images, np.ndarray) and images.ndim - 1 not in (axes, axes + 1):
+        raise ValueError(
+            f"images has shape {images.shape}; with masks of {axes} axes give "
+            f"{axes + 1} axes, or {axes + 2} with channels last"
+        )
+    if not len(images):
+        raise ValueError("images is empty; give at least one")
+    found = Samples(_read_sample(image, f"images[{i}]", axes) for i, image in enumerate(images))
+    for i, sample in enumerate(found):
+        if sample.array.shape[axes:] != found[0].array.shape[axes:]:
+            raise ValueError(
+                f"images[{i}] has shape {sample.array.shape}, images[0] {found[0].array.shape}; "
+                "give all the same channels"
+            )
+        if (sample.edges is None) != (found[0].edges is None):
+            raise ValueError(f"images[{i}]: graphs and images cannot be mixed")
+    found.stacked = isinstance(images, np.ndarray) and images.dtype != object
+    return found
+
+
+def _read_sample(image: Any, name: str, axes: int) -> Sample:
+    edges: Any = None
+    if isinstance(image, tuple):
+        if len(image) != 2:
+            raise ValueError(f"{name} has {len(image)} entries; a graph is (features, edges)")
+        image, edges = image
+        axes = 1
+    array = as_numeric(image, name)
+    if array.ndim not in (axes, axes + 1):
+        raise ValueError(
+            f"{name} has shape {array.shape}, but its mask has {axes} axes; give {axes} axes, or "
+            f"{axes + 1} with channels last"
+        )
+    shape = array.shape[:axes]
+    if not array.size:
+        raise ValueError(f"{name} has shape {array.shape}, without a single number")
+    if edges is not None:
+        edges = as_indices(edges, shape[0], f"the edges of {name}").reshape(-1, 2)
+        loops = edges[:, 0] == edges[:, 1]
+        if loops.any():
+            raise ValueError(f"the edges of {name} join node {edges[loops.argmax(), 0]} to itself")
+    return Sample(array, shape, edges)
+
+
+def refuse_nonfinite(sample: Sample, i: int, first: int = 0) -> None:
+    """Refuse NaN and infinity in the channels of a sample, from number `first` on."""
+    array = sample.array
+    if array.dtype.kind != "f":
+        return
+    part = array.reshape(*sample.shape, -1)[..., first:]
+    bad = ~np.isfinite(part)
+    if bad.any():
+        at = first_index(bad)
+        raise ValueError(
+            f"{entry(f'images[{i}]', at[:-1])} has the value {part[at]} in channel "
+            f"{at[-1] + first}; fill it first: a picture cannot have holes"
+        )
+
+
+def read_masks(masks: Any) -> list[NDArray[Any]]:
+    """Check masks: 0, 1, or NaN (or masked) where there is no label."""
+    if not isinstance(masks, np.ndarray | list | tuple):
+        kind = "None" if masks is None else type(masks).__name__
+        raise TypeError(f"masks must be an array or a list of arrays, got {kind}")
+    if not len(masks):
+        raise ValueError("masks is empty; give at least one")
+    found = []
+    for i, mask in enumerate(masks):
+        if isinstance(mask, np.ma.MaskedArray):
+            mask = np.ma.filled(mask.astype(np.float64), np.nan)
+        array = as_array(mask, f"masks[{i}]")
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"masks[{i}] must hold numbers, got dtype {array.dtype}")
+        if array.ndim not in (1, 2, 3):
+            raise ValueError(
+                f"masks[{i}] has shape {array.shape}; it must be of an image (2 axes), a volume "
+                "(3 axes) or the nodes of a graph (1 axis); give a stack for one, masks[None]"
+            )
+        if array.ndim != np.ndim(masks[0]):
+            raise ValueError(f"masks[{i}] has {array.ndim} axes, masks[0] {np.ndim(masks[0])}")
+        found.append(array)
+    check_bits(found, "masks", "threshold it; a pixel without a label is NaN")
+    if all(map(is_blank, found)):
+        raise ValueError("masks has no label at all")
+    return found
+
+
+def match(samples: Samples, masks: list[NDArray[Any]]) -> None:
+    """Refuse masks that do not belong to the samples."""
+    if len(samples) != len(masks):
+        raise ValueError(f"images has {len(samples)} entries, masks {len(masks)}; give one each")
+    for i, (sample, mask) in enumerate(zip(samples, masks, strict=True)):
+        if sample.shape != mask.shape:
+            raise ValueError(
+                f"images[{i}] has shape {sample.array.shape}, but masks[{i}] {mask.shape}; a mask "
+                "has the shape of its image, without channels"
+            )

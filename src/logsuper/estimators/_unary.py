@@ -1,0 +1,321 @@
+"""What a field knows of each pixel by itself: a classifier's log-odds, or features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter
+from scipy.sparse import coo_array
+from scipy.special import logit
+from sklearn.base import clone
+
+from logsuper._base import FloatArray, as_float, beat
+from logsuper.estimators._field_samples import Sample, Samples, refuse_nonfinite
+
+__all__ = ["Unary", "describe", "make_unary"]
+
+WORDS = ("trees", "linear", "log_odds", "probabilities")
+
+# Sides of the windows that describe the surroundings of a pixel, in parts of the shorter side.
+_WINDOWS = (0.05, 0.15, 0.4)
+# Distance that brought and predicted probabilities keep from 0 and 1.
+_CERTAIN = 1e-6
+# Pixels that a classifier judges at a time.
+_BLOCK = 1 << 18
+
+
+def describe(array: Any, axes: int | None = None) -> FloatArray:
+    """Return the built-in features of each pixel: its channels, those around it, and its place.
+
+    Parameters
+    ----------
+    array : ndarray of shape (*shape,) or (*shape, C)
+        An image or a volume.
+    axes : int, optional
+        Number of axes of its mask; by default all but the last one.
+
+    Returns
+    -------
+    ndarray of shape (*shape, C + 3 (C + 1) + axes)
+        Channels; their means in three windows and the root mean square deviation from them; the
+        place, from 0 to 1 along each axis.
+    """
+    picture = np.asarray(array, dtype=np.float64)
+    axes = picture.ndim - 1 if axes is None else axes
+    shape = picture.shape[:axes]
+    picture = picture.reshape(*shape, -1)
+    found = [picture]
+    for part in _WINDOWS:
+        size = tuple([2 * round(0.5 * part * min(shape)) + 1] * axes + [1])
+        mean = uniform_filter(picture, size)
+        variance = (uniform_filter(picture**2, size) - mean**2).mean(axis=-1, keepdims=True)
+        found += [mean, np.sqrt(np.maximum(variance, 0.0))]
+        beat()
+    steps = [np.linspace(0.0, 1.0, side) for side in shape]
+    found.append(np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1))
+    return np.concatenate(found, axis=-1)
+
+
+def _describe_graph(sample: Sample) -> FloatArray:
+    """Return the features of each node and their means over its neighbours."""
+    values, edges = sample.channels, sample.edges
+    assert edges is not None
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    links = coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(values),) * 2).tocsr()
+    links.data[:] = 1.0  # an edge that is given twice counts once
+    count = np.asarray(links.sum(axis=1)).reshape(-1, 1)
+    around = np.where(count > 0, (links @ values) / np.maximum(count, 1.0), values)
+    return np.hstack([values, around])
+
+
+class Unary:
+    """Features of the pixels of samples, whatever they are made from.
+
+    Attributes
+    ----------
+    picture : int
+        Number of the first channel of the picture, by which contrast is judged.
+    judges : bool
+        Whether the one feature of a pixel is its log-odds.
+    classifier : object or None
+        Fitted, where there is one.
+    """
+
+    picture = 0
+    judges = False
+    classifier: Any = None
+
+    def check(self, samples: Samples) -> None:
+        """Refuse samples that cannot be used, before any work."""
+        for i, sample in enumerate(samples):
+            refuse_nonfinite(sample, i, self.picture)
+
+    def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
+        """Learn what must be learned; return features of the samples as of new ones."""
+        return self.features(samples)
+
+    def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
+        """Return the features of new samples, (n, p) each."""
+        raise NotImplementedError
+
+
+class Brought(Unary):
+    """The first channel is what the user's own model says."""
+
+    picture = 1
+    judges = True
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def check(self, samples: Samples) -> None:
+        super().check(samples)
+        for i, sample in enumerate(samples):
+            first = sample.channels[:, 0]
+            if np.isinf(first).any():
+                raise ValueError(
+                    f"images[{i}] has infinite log-odds in its first channel; clip them, to +-20 "
+                    "for instance"
+                )
+            wrong = (first < 0) | (first > 1)
+            if self.word == "probabilities" and wrong.any():
+                raise ValueError(
+                    f"images[{i}] has {first[wrong][0]:g} in its first channel, which is not a "
+                    "probability; for log-odds use unary='log_odds'"
+                )
+
+    def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
+        found = []
+        for sample in samples:
+            first = sample.channels[:, :1]
+            if self.word == "probabilities":
+                first = logit(np.clip(first, _CERTAIN, 1.0 - _CERTAIN))
+            found.append(np.nan_to_num(first))
+        return found
+
+
+class Linear(Unary):
+    """Features that the field itself weighs: built-in ones, or those of a callable."""
+
+    def __init__(self, make: Callable[[Any], Any] | None, scaling: FloatArray | None) -> None:
+        self.make, self.scaling = make, scaling
+
+    def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
+        raw = [self._raw(i, sample) for i, sample in enumerate(samples)]
+        widths = {rows.shape[1] for rows in raw}
+        if len(widths) > 1:
+            raise ValueError(f"unary returns {sorted(widths)} features for different images")
+        count = sum(len(rows) for rows in raw)
+        mean = sum(rows.sum(axis=0) for rows in raw) / count
+        spread = np.sqrt(sum(((rows - mean) ** 2).sum(axis=0) for rows in raw) / count)
+        self.scaling = np.stack([mean, np.where(spread > 0, spread, 1.0)])
+        return [self._scale(rows) for rows in raw]
+
+    def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
+        return [self._scale(self._raw(i, sample)) for i, sample in enumerate(samples)]
+
+    def _raw(self, i: int, sample: Sample) -> FloatArray:
+        return feature_rows(sample, self.make, f"unary(images[{i}])")
+
+    def _scale(self, rows: FloatArray) -> FloatArray:
+        assert self.scaling is not None
+        if rows.shape[1] != self.scaling.shape[1]:
+            raise ValueError(
+                f"unary returns {rows.shape[1]} features, but {self.scaling.shape[1]} at the fit"
+            )
+        return np.asarray((rows - self.scaling[0]) / self.scaling[1])
+
+
+class Classified(Unary):
+    """The log-odds of a classifier that judges one pixel at a time.
+
+    Its training images get log-odds from classifiers that have not seen them: those of the
+    classifier itself would be too good, and the field would trust them too much.
+    """
+
+    judges = True
+
+    def __init__(
+        self,
+        template: Any,
+        make: Callable[[Any], Any] | None,
+        folds: int,
+        most: int,
+        fitted: Any = None,
+    ) -> None:
+        self.template, self.make, self.folds, self.most = template, make, folds, most
+        self.classifier = fitted
+
+    def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
+        if len(samples) < 2:
+            raise ValueError(
+                "images has one entry; a classifier is trained without the images that the field "
+                "learns from, and needs two at least: cut it into parts, or bring log-odds"
+            )
+        rows = [self._rows(i, sample) for i, sample in enumerate(samples)]
+        labels = [np.asarray(mask, dtype=np.float64).ravel() for mask in masks]
+        rng = np.random.default_rng(key)
+        drawn = self._draw(rng, labels)
+        y = np.concatenate([own[at] for own, at in zip(labels, drawn, strict=True)])
+        if len(np.unique(y)) < 2:
+            raise ValueError(f"masks has no other label than {y[0]:g}; a classifier needs both")
+        fold = rng.permutation(len(samples)) % min(self.folds, len(samples))
+        found: list[FloatArray] = [np.empty(0)] * len(samples)
+        for k in np.unique(fold):
+            own = self._train(rows, labels, drawn, np.flatnonzero(fold != k))
+            for i in np.flatnonzero(fold == k):
+                found[i] = own(rows[i])
+        self.classifier = self._train(rows, labels, drawn, np.arange(len(samples))).classifier
+        return found
+
+    def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
+        judge = _Judge(self.classifier, 0.0)
+        return [judge(self._rows(i, sample)) for i, sample in enumerate(samples)]
+
+    def _rows(self, i: int, sample: Sample) -> NDArray[np.float32]:
+        rows = feature_rows(sample, self.make, f"features(images[{i}])")
+        return rows.astype(np.float32)
+
+    def _draw(self, rng: np.random.Generator, labels: list[FloatArray]) -> list[NDArray[np.int64]]:
+        """Return as many labelled pixels of each image, in all as many as allowed."""
+        known = [np.flatnonzero(own == own) for own in labels]
+        share = max(1, self.most // len(labels))
+        return [np.sort(rng.permutation(at)[:share]) for at in known]
+
+    def _train(
+        self,
+        rows: list[NDArray[np.float32]],
+        labels: list[FloatArray],
+        drawn: list[NDArray[np.int64]],
+        use: NDArray[np.int64],
+    ) -> _Judge:
+        beat()
+        X = np.concatenate([rows[i][drawn[i]] for i in use])
+        y = np.concatenate([labels[i][drawn[i]] for i in use]).astype(np.int64)
+        ones = int(y.sum())
+        odds = float(np.log((ones + 0.5) / (len(y) - ones + 0.5)))
+        if ones in (0, len(y)):  # these images have one label only
+            return _Judge(None, odds)
+        return _Judge(clone(self.template).fit(X, y), odds)
+
+
+class _Judge:
+    """Log-odds of a fitted classifier, or the same for all pixels."""
+
+    def __init__(self, classifier: Any, odds: float) -> None:
+        self.classifier, self.odds = classifier, odds
+
+    def __call__(self, rows: NDArray[np.float32]) -> FloatArray:
+        if self.classifier is None:
+            return np.full((len(rows), 1), self.odds)
+        found = []
+        for first in range(0, len(rows), _BLOCK):
+            beat()
+            found.append(self._some(rows[first : first + _BLOCK]))
+        return np.concatenate(found).reshape(-1, 1)
+
+    def _some(self, rows: NDArray[np.float32]) -> FloatArray:
+        if hasattr(self.classifier, "predict_proba"):
+            p = self.classifier.predict_proba(rows)[:, 1]
+            return np.asarray(logit(np.clip(p, _CERTAIN, 1.0 - _CERTAIN)), dtype=np.float64)
+        return np.asarray(self.classifier.decision_function(rows), dtype=np.float64)
+
+
+def feature_rows(sample: Sample, make: Callable[[Any], Any] | None, name: str) -> FloatArray:
+    """Return features (n, p) of a sample: built-in ones, or those of a callable."""
+    if make is None:
+        if sample.edges is not None:
+            return _describe_graph(sample)
+        return describe(sample.array, len(sample.shape)).reshape(sample.size, -1)
+    given = sample.array if sample.edges is None else (sample.array, sample.edges)
+    found = as_float(make(given), name)
+    if found.shape[: len(sample.shape)] != sample.shape or found.ndim > len(sample.shape) + 1:
+        wanted = ", ".join(map(str, sample.shape))
+        raise ValueError(f"{name} has shape {found.shape}; return ({wanted}, p), one row per pixel")
+    return found.reshape(sample.size, -1)
+
+
+def make_unary(
+    unary: Any,
+    features: Any,
+    folds: int,
+    max_pixels: int,
+    key: int,
+    fitted: Any = None,
+    scaling: FloatArray | None = None,
+) -> Unary:
+    """Return what an estimator's arguments ask for, as fitted before where it was."""
+    if features is not None and not callable(features):
+        raise TypeError(f"features must be callable or None, got {type(features).__name__}")
+    if isinstance(unary, str):
+        if unary not in WORDS:
+            raise ValueError(
+                f"unary must be one of {', '.join(WORDS)}, a classifier or a callable, "
+                f"got {unary!r}"
+            )
+        if unary in ("log_odds", "probabilities"):
+            return Brought(unary)
+        if unary == "linear":
+            return Linear(features, scaling)
+        from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
+
+        unary = HistGradientBoostingClassifier(
+            max_iter=150, early_stopping=False, min_samples_leaf=50, random_state=key % 2**31
+        )
+    if not isinstance(unary, type) and hasattr(unary, "fit"):
+        if not (hasattr(unary, "predict_proba") or hasattr(unary, "decision_function")):
+            raise TypeError(
+                f"unary = {type(unary).__name__}() has neither predict_proba nor "
+                "decision_function; use a classifier that has one"
+            )
+        return Classified(unary, features, folds, max_pixels, fitted)
+    if callable(unary) and not isinstance(unary, type):
+        if features is not None:
+            raise ValueError("features is for a classifier; a callable unary returns its own")
+        return Linear(unary, scaling)
+    raise TypeError(
+        f"unary must be one of {', '.join(WORDS)}, a classifier or a callable, got {unary!r}"
+    )

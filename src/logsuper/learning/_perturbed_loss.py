@@ -1,0 +1,263 @@
+r"""Fenchel-Young losses of perturbed cuts, and their means as smooth functions of the weights.
+
+With noise z of mean 0 (logistic here, as everywhere in this library) and scale :math:`\sigma`,
+
+.. math:: F(\theta,w)=\mathbb{E}\max_y\ (\theta+\sigma z)^\top y-f_w(y),\qquad
+          f_w(y)=\sum_ew_e|y_i-y_j|,
+
+is convex in :math:`(\theta,w)`, with the mean maximiser :math:`\mathbb{E}y^*` as its gradient in
+:math:`\theta` and :math:`-\mathbb{E}|y^*_i-y^*_j|` in the weight of an edge
+(Q. Berthet, M. Blondel, O. Teboul, M. Cuturi, J.-P. Vert and F. Bach, "Learning with differentiable
+perturbed optimizers", 2020, proposition 2.2 and section 4.1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from logsuper._base import FloatArray, Seed
+from logsuper.learning._cut_batch import CutBatch, Draws
+from logsuper.solvers import Prepared
+
+__all__ = ["PerturbedLoss", "PerturbedMeans", "perturbed_loss", "perturbed_means"]
+
+
+class PerturbedLoss(NamedTuple):
+    """The loss of each problem, and its gradients.
+
+    Attributes
+    ----------
+    loss : float or ndarray of shape (M,)
+    d_theta : ndarray of the shape of theta
+    d_edge_weights : ndarray of shape (E,) or (M, E)
+        One row per problem, even if all problems share their weights.
+    """
+
+    loss: Any
+    d_theta: FloatArray
+    d_edge_weights: FloatArray
+
+
+def perturbed_loss(
+    theta: ArrayLike,
+    edge_weights: ArrayLike,
+    y: ArrayLike,
+    structure: Prepared | None = None,
+    *,
+    shape: Sequence[int] | None = None,
+    neighbors: int | None = None,
+    n_samples: int = 16,
+    sigma: float = 1.0,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+) -> PerturbedLoss:
+    r"""Return the Fenchel-Young loss of perturbed cuts, and its gradients.
+
+    .. math:: L(\theta,w;y)=\frac1S\sum_s\Big(\max_{y'}\ (\theta+\sigma z_s)^\top y'-f_w(y')\Big)
+              -\Big((\theta+\sigma z_s)^\top y-f_w(y)\Big)
+
+    The last noise term has mean 0. It makes the loss at least 0 for every draw, and 0 where y is
+    the maximiser of all S perturbed problems. The gradients are
+    :math:`\frac1S\sum_sy^*_s-y` in theta and :math:`|y_i-y_j|-\frac1S\sum_s|y^*_{si}-y^*_{sj}|` in
+    the weight of an edge: exact subgradients of the loss for its noise. It is convex. Where labels
+    are missing, the second maximum is taken over what the labels leave free, with the same noise;
+    the loss is then a difference of two convex functions.
+
+    This is what a network that gives the unaries and the weights of edges is trained with: by
+    `logsuper.torch` in PyTorch, and by these gradients in any other framework.
+
+    Parameters
+    ----------
+    theta : array-like of shape (n,) or (M, n); (H, W) or (M, H, W) on a grid
+        Fields, such as the log-odds that a network gives.
+    edge_weights : array-like of shape (E,) or (M, E)
+        Weights >= 0 of the edges, in the order of ``structure.edges``; for a grid that is
+        ``logsuper.prepare(logsuper.grid_cuts(shape, neighbors)).edges``.
+    y : array-like of the shape of theta
+        Labels 0 or 1; NaN, or masked, where there is none.
+    structure : Prepared, optional
+        Cuts, whose own weights are multiplied by `edge_weights`.
+    shape : sequence of int, optional
+        Of an image or volume, instead of a structure.
+    neighbors : int, optional
+        Of a pixel, as in `grid_cuts`.
+    n_samples : int, default 16
+        Perturbations S of each problem.
+    sigma : float, default 1.0
+        Scale of the noise. With 0 this would be the perceptron's loss; without edges and with many
+        samples it is the logistic loss, at any sigma in units of sigma.
+    seed : int, Generator or None, default 0
+        Give another one at each step of a stochastic descent.
+    n_jobs : int, optional
+        Threads; the result does not depend on them.
+
+    Returns
+    -------
+    PerturbedLoss
+        With ``loss``, ``d_theta`` and ``d_edge_weights``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.learning import perturbed_loss
+    >>> theta, y = np.array([[2.0, 1.0], [-1.0, -3.0]]), np.array([[1, 1], [0, 0]])
+    >>> loss, d_theta, d_weights = perturbed_loss(theta, np.ones(4), y, shape=(2, 2), sigma=0.1)
+    >>> round(loss, 3)  # y is the maximiser under each of 16 small perturbations
+    0.0
+    >>> loss, d_theta, d_weights = perturbed_loss(theta, np.ones(4), 1 - y, shape=(2, 2), sigma=0.1)
+    >>> d_theta.round(1)
+    array([[ 1.,  1.],
+           [-1., -1.]])
+    """
+    batch = CutBatch.of(theta, edge_weights, structure, shape, neighbors)
+    labels = batch.read_labels(y)
+    draws = Draws.of(n_samples, sigma, seed)
+    known = ~np.isnan(labels)
+    x = np.where(known, labels, 0.0)
+    partial = np.flatnonzero(~known.all(axis=1))
+    fixed = np.where(known, np.where(x == 1, np.inf, -np.inf), batch.theta)
+    count = len(labels)
+    values, maximisers = draws.maximize(
+        batch,
+        np.concatenate([batch.theta, fixed[partial]]),
+        np.concatenate([batch.edge_weights, batch.edge_weights[partial]]),
+        np.concatenate([np.arange(count), partial]),
+        n_jobs,
+    )
+    mean, cut = _statistics(batch, maximisers)
+    held, held_cut = x.copy(), batch.disagreements(x.astype(np.uint8)).astype(np.float64)
+    held[partial], held_cut[partial] = mean[count:], cut[count:]
+    # what the held side has: the labelled ones, and the maxima over what labels leave free
+    best = draws.sigma * values.mean(axis=1)
+    noise = sum(draws.noise(count, s, batch.prepared.n) for s in range(draws.count)) / draws.count
+    value = ((batch.theta + draws.sigma * noise) * x).sum(axis=1)
+    value -= (batch.base * batch.edge_weights * held_cut).sum(axis=1)
+    fixed_value = ((batch.theta + draws.sigma * noise) * x)[partial].sum(axis=1)
+    value[partial] = fixed_value + best[count:]
+    loss = best[:count] - value
+    return PerturbedLoss(
+        float(loss[0]) if batch.single else loss,
+        batch.per_node(mean[:count] - held),
+        batch.per_edge(batch.base * (held_cut - cut[:count])),
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PerturbedMeans:
+    r"""The mean maximiser of perturbed cuts.
+
+    Attributes
+    ----------
+    mean : ndarray of the shape of theta
+        In [0, 1]: the share of perturbations in which each element is 1.
+    """
+
+    mean: FloatArray
+    _batch: CutBatch
+    _draws: Draws
+    _maximisers: NDArray[np.uint8]
+
+    def pull_back(self, gradient: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        r"""Return the gradients in theta and in the edge weights of a function of `mean`.
+
+        By Stein's identity, :math:`\partial_\theta\mathbb{E}h(y^*)
+        =\operatorname{cov}(h(y^*),\tanh(z/2))/\sigma`, for logistic noise z. As the derivative of
+        the mean is the second derivative of F, it is symmetric, and for a gradient g both are
+        covariances with one number per sample, :math:`u=g^\top\tanh(z/2)`:
+
+        .. math:: \tfrac1\sigma\operatorname{cov}(y^*,u),\qquad
+           -\tfrac1\sigma\operatorname{cov}(|y^*_i-y^*_j|,u).
+
+        They are estimated without bias from the same samples; an element that no perturbation
+        changes has gradient 0. Their variance falls as 1 over the number of samples.
+
+        Parameters
+        ----------
+        gradient : array-like of the shape of theta
+
+        Returns
+        -------
+        d_theta : ndarray of the shape of theta
+        d_edge_weights : ndarray of shape (E,) or (M, E)
+        """
+        batch, draws = self._batch, self._draws
+        g = batch.read_gradient(gradient)
+        scores = np.stack(
+            [
+                (g * np.tanh(0.5 * draws.noise(len(g), s, batch.prepared.n))).sum(axis=1)
+                for s in range(draws.count)
+            ]
+        )
+        scores -= scores.mean(axis=0)  # the other factor need not be centred then
+        d_theta, d_weights = np.zeros(g.shape), np.zeros(batch.edge_weights.shape)
+        for s, score in enumerate(scores[..., None]):
+            labels = self._maximisers[:, s]
+            d_theta += score * labels
+            d_weights -= score * batch.disagreements(labels)
+        scale = draws.sigma * (draws.count - 1)
+        return (
+            batch.per_node(d_theta / scale),
+            batch.per_edge(batch.base * d_weights / scale),
+        )
+
+
+def perturbed_means(
+    theta: ArrayLike,
+    edge_weights: ArrayLike,
+    structure: Prepared | None = None,
+    *,
+    shape: Sequence[int] | None = None,
+    neighbors: int | None = None,
+    n_samples: int = 16,
+    sigma: float = 1.0,
+    seed: Seed = 0,
+    n_jobs: int | None = None,
+) -> PerturbedMeans:
+    r"""Return the mean maximiser :math:`\mathbb{E}y^*` of perturbed cuts, which is differentiable.
+
+    A cut is a piecewise constant function of its field and weights; its mean under noise is smooth.
+    The gradient needs many samples: train through `perturbed_loss`, whose gradient is far more
+    exact, wherever there are labels of the cut itself.
+
+    Parameters
+    ----------
+    theta, edge_weights, structure, shape, neighbors, sigma, seed, n_jobs
+        As in `perturbed_loss`.
+    n_samples : int, default 16
+        At least 2.
+
+    Returns
+    -------
+    PerturbedMeans
+        With ``mean``, and ``pull_back`` for gradients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.learning import perturbed_means
+    >>> found = perturbed_means([1.0], [], shape=(1,), n_samples=100_000)
+    >>> found.mean.round(2), found.pull_back([1.0])[0].round(2)  # the logistic function
+    (array([0.73]), array([0.2]))
+    """
+    batch = CutBatch.of(theta, edge_weights, structure, shape, neighbors)
+    draws = Draws.of(n_samples, sigma, seed, least=2)
+    numbers = np.arange(len(batch.theta))
+    _, maximisers = draws.maximize(batch, batch.theta, batch.edge_weights, numbers, n_jobs)
+    return PerturbedMeans(batch.per_node(maximisers.mean(axis=1)), batch, draws, maximisers)
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _statistics(batch: CutBatch, maximisers: NDArray[np.uint8]) -> tuple[FloatArray, FloatArray]:
+    """Return the means over samples (R, S, n) of the labels and of the cut edges."""
+    rows, count = maximisers.shape[:2]
+    cut = np.zeros((rows, len(batch.prepared.edges)))
+    for s in range(count):
+        cut += batch.disagreements(maximisers[:, s])
+    return maximisers.mean(axis=1), cut / count
