@@ -29,7 +29,7 @@ from logsuper.bounds._exact_numbers import exact_numbers
 from logsuper.bounds._fixed_point import to_float, to_integer
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.functions import Cut, Modular, SubmodularFunction, combine
-from logsuper.structures import pairwise_of
+from logsuper.structures import pairwise_of, structure_of
 
 # A state that pays this much more than another, in nats, is forgotten: exp(-50) is 2e-22.
 _MARGIN = 50.0
@@ -117,17 +117,9 @@ Cuts = list[tuple[float, Cut]]
 
 def _parts(f: SubmodularFunction) -> tuple[Cuts, FloatArray, float, bool]:
     """Return the cuts and the field of a pairwise function, how far off they are, if made anew."""
-    cuts: Cuts = []
-    t = np.zeros(f.n)
-    for weight, atom in f.terms():
-        if isinstance(atom, Cut):
-            cuts.append((weight, atom))
-        elif isinstance(atom, Modular):
-            t = -weight * atom.t
-        else:
-            break
-    else:
-        return cuts, t, 0.0, False
+    structure = structure_of(f)
+    if not structure.others:
+        return [(weight, cut) for _, weight, cut in structure.cuts], structure.field, 0.0, False
     pairwise = pairwise_of(f)
     if pairwise is None:
         return [], np.zeros(f.n), 0.0, False
