@@ -1,6 +1,6 @@
-"""Signs of life: long loops call `beat`, and who started the work decides what comes of it.
+"""Progress signals: long loops call `beat`, and the caller that started the work listens.
 
-Loops need no argument for it, however deep they lie below the fit whose callback is to be called.
+The loops need no argument for this, however deep below the caller they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LISTENER: ContextVar[Callable[[], None] | None] = ContextVar("listener", defaul
 
 
 def beat() -> None:
-    """Say that a loop has done a part of its work, well below a second of it."""
+    """Signal that a loop has done a part of its work, which takes well below a second."""
     listener = _LISTENER.get()
     if listener is not None:
         listener()
@@ -21,7 +21,7 @@ def beat() -> None:
 
 @contextlib.contextmanager
 def listening(listener: Callable[[], None]) -> Iterator[None]:
-    """Call a listener at each `beat` inside; one further out hears nothing meanwhile."""
+    """Call a listener at each `beat` inside the context, instead of an outer listener."""
     token = _LISTENER.set(listener)
     try:
         yield

@@ -22,7 +22,7 @@ def check_shape(shape: Sequence[int], n: int) -> tuple[int, ...]:
 
 
 def as_rows(images: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return images (..., *shape) as rows (..., n); leave all else for others to judge."""
+    """Return images (..., *shape) as rows (..., n); arrays of other shapes are not changed."""
     array = np.asarray(images)
     lead = array.ndim - len(shape)
     if lead < 0 or array.shape[lead:] != shape:

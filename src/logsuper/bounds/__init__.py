@@ -1,7 +1,7 @@
 """The log-partition function from below, from above and exactly: one function per method.
 
-``lfield(m, ...)`` is what ``m.log_partition("lfield", ...)`` calls, and so for all names of the
-list of methods. Each is documented beside its code.
+``m.log_partition("lfield", ...)`` calls ``lfield(m, ...)``, and similarly for all names of the
+registry of methods. Each is documented in its module.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ __all__ = ["Bound", "Bracket", "Marginals", "NotApplicable", "TooLarge", *METHOD
 
 
 def __getattr__(name: str) -> Callable[..., Bound]:
-    """Return a method of the list as a function."""
+    """Return a method of the registry as a function."""
     if name not in METHODS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = globals()[name] = as_function_of_model(name)

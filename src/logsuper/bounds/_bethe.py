@@ -23,25 +23,26 @@ from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import Pairwise
 
-# Messages, and probabilities, that agree to this are the same.
+# Tolerance below which two messages, or two probabilities, count as equal.
 _SAME = 1e-6
-# Values that agree to this, relative to 1 + value, are the same.
+# Tolerance, relative to 1 + value, below which two values count as equal.
 _EQUAL = 1e-10
-# Marginals of a point with this residual, and above, come with a warning.
+# Residual of a point above which its marginals come with a warning.
 _ROUGH = 1e-3
 # The default effort; steps are iterations of the quasi-Newton method from each candidate.
 _FULL = Effort(sweeps=200, newton_steps=40, steps=200)
-# Nanoseconds that a sweep over messages from both extremes, and an evaluation of the free energy,
-# take for each element and edge (measured, rounded up), and the least number of sweeps.
+# Nanoseconds per element and edge of a sweep over messages from both extremes, and of an evaluation
+# of the free energy (measured, rounded up); minimum number of sweeps.
 _SWEEP, _EVALUATE, _LEAST = 40.0, 250.0, 20
 
 
 def log_partition(f: SubmodularFunction) -> Bound:
     r"""Bound log Z from below by the Bethe free energy.
 
-    Belief propagation is monotone in attractive models: from all messages at their least, and at
-    their greatest, it finds the extreme fixed points, and all others lie between. Where the two
-    differ, the mean-field optimum is tried too, and a quasi-Newton method climbs from all of them.
+    Belief propagation is monotone in attractive models: from messages that are all at their
+    minimum, and all at their maximum, it finds the extreme fixed points; all others lie between
+    these. If the two differ, the mean-field optimum is tried too, and a quasi-Newton method climbs
+    from all of them.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def log_partition(f: SubmodularFunction) -> Bound:
 
 
 def effort(model: Pairwise, budget: float) -> Effort | None:
-    """Return the effort that a number of operations pays for; None if not even the least."""
+    """Return the effort that a number of operations affords; None if it is below the minimum."""
     size = model.n + len(model.edges)
     left = budget - _LEAST * _SWEEP * size - _EVALUATE * size
     if left < 0:
@@ -74,7 +75,7 @@ def effort(model: Pairwise, budget: float) -> Effort | None:
     messages = Messages(model, np.ones(len(model.weights)))
     newton = min(_FULL.newton_steps, int(left / 2 / (2.0 * messages.newton_operations)))
     left -= 2.0 * newton * messages.newton_operations
-    # three candidates, and some evaluations an iteration
+    # three candidates, and some evaluations per iteration
     return Effort(sweeps, newton, min(_FULL.steps, int(left / (3 * 1.3 * _EVALUATE * size))))
 
 
@@ -97,7 +98,7 @@ def marginals(f: SubmodularFunction) -> Marginals:
     Warns
     -----
     ConvergenceWarning
-        When that point is not stationary.
+        If that point is not stationary.
 
     Examples
     --------
@@ -111,8 +112,8 @@ def marginals(f: SubmodularFunction) -> Marginals:
         from logsuper._base import ConvergenceWarning  # imports scikit-learn
 
         warnings.warn(
-            f"the best point found for {f!r} is no fixed point of belief propagation: it is off by "
-            f"{residual:.3g}, and the marginals are rough",
+            f"the best point found for {f!r} is not a fixed point of belief propagation: its "
+            f"residual is {residual:.3g}, and the marginals are inaccurate",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -123,10 +124,10 @@ def marginals(f: SubmodularFunction) -> Marginals:
 def _search(
     f: SubmodularFunction, most: Effort = _FULL, start: FloatArray | None = None
 ) -> tuple[FreeEnergy, IntArray, FloatArray, float, int]:
-    """Return the free energy, log-odds of its best point, how far they are off, and the solves.
+    """Return the free energy, a label per element, log-odds, their residual, number of solves.
 
-    The free energy is that of the model without heavy edges; second comes which of its elements
-    each one is.
+    The free energy is that of the model in which heavy edges are contracted, and the label of an
+    element of f is its element there. The log-odds are those of the best point that was found.
     """
     model, label = contracted(need_pairwise(f, "bethe"))
     rho = np.ones(len(model.weights))
@@ -153,7 +154,7 @@ def _search(
 
 
 def _climb(energy: FreeEnergy, logits: FloatArray, most: int) -> tuple[FloatArray, float]:
-    """Return the best point that a quasi-Newton method evaluates on its way, and its gradient."""
+    """Return the best point that a quasi-Newton method evaluates, and the size of its gradient."""
     start = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
     best, lowest, slope = start, np.inf, np.inf
 

@@ -26,17 +26,16 @@ from logsuper.bounds._results import Bound, Bracket, Target
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import image_of, pairwise_of
 
-# Nanoseconds of a sweep of mean field for each element and edge (measured, rounded up); a generic
-# family has no edges to count, and its expectation costs about this much an element. About ten
-# starts make sweeps, three or more each.
+# Nanoseconds of a sweep of mean field per element and edge (measured, rounded up), and per element
+# of a family without edges; number of starts, and minimum number of sweeps of each.
 _SWEEP, _EVALUATION, _STARTS, _SWEEPS = 50.0, 1e4, 10, 3
-# Shares of the budget for the lower bounds; the rest is for the upper one, which takes more.
+# Fractions of the budget for the lower bounds; the upper one, which takes more, gets the rest.
 _FOR_MEAN_FIELD, _FOR_BETHE = 0.1, 0.15
 _WINDOWS = range(16, 1, -1)
 _SAMPLES = 400
-# A bracket on log Z below this, in nats, needs no other.
+# Width (nats) below which a bracket is not improved by sampling.
 _NARROW = 1e-6
-# Variational bounds do not come that close, in nats, on a grid where strips do.
+# Width (nats) of a bracket by strips below which variational bounds are not tried.
 _CLOSE = 1e-3
 # Sums of larger numbers may overflow.
 _HUGE = 1e250
@@ -55,7 +54,7 @@ def bracket(
     if f.n == 0:
         nothing = Bound(0.0, "exact", "exact", certified=True, interval=(0.0, 0.0))
         return Bracket(nothing, nothing)
-    # numbers whose sums overflow are made harmless first; large ones are up to each method
+    # replace numbers whose sums overflow; each method deals with other large numbers by itself
     light = lighten(f, above=_HUGE)
     if light is None:
         return _bracket(f, budget, confidence, seed, n_jobs)
@@ -69,7 +68,7 @@ def _bracket(
     seed: Seed,
     n_jobs: int | None,
 ) -> Bracket:
-    """Return the best bounds on a function whose sums do not overflow."""
+    """Return the best bounds for a function whose sums do not overflow."""
     below, above = _by_parts(f, budget, n_jobs)
     if confidence is not None and above.value - below.value > _NARROW:
         options = {"n_samples": _SAMPLES, "rigorous": True, "confidence": confidence}
@@ -123,7 +122,7 @@ def _ends(exact: Bound) -> tuple[Bound, Bound]:
 
 
 def _best(f: SubmodularFunction, budget: float, n_jobs: int | None) -> tuple[Bound, Bound]:
-    """Return the best pair of all bounds that apply and can be paid for."""
+    """Return the best pair of all bounds that apply and are within the budget."""
     found = [*_certified(f, budget, n_jobs)]
     below = max((b for b in found if b.target == "lower"), key=lambda b: b.value)
     above = min((b for b in found if b.target == "upper"), key=lambda b: b.value)
@@ -131,13 +130,13 @@ def _best(f: SubmodularFunction, budget: float, n_jobs: int | None) -> tuple[Bou
 
 
 def _certified(f: SubmodularFunction, budget: float, n_jobs: int | None) -> Iterator[Bound]:
-    """Yield deterministic bounds, the cheap pair first, then what the rest of the budget pays."""
+    """Yield deterministic bounds: a cheap pair, then those that the rest of the budget affords."""
     below, gradients = _superdifferential.with_gradients(f, n_jobs)
     above, q = _lfield.with_point(f, n_jobs)
     yield from (below, above)
     left = budget
     if image_of(f) is not None:
-        # half of the budget, so that the variational bounds, better without fields, have a chance
+        # half of the budget: without fields, the variational bounds are better
         left = budget / 2
         window = next((w for w in _WINDOWS if _strips.affordable(f, w, left)), None)
         if window is not None:
@@ -156,7 +155,7 @@ def _variational(
 ) -> Iterator[Bound]:
     """Yield mean field, Bethe and the tree-reweighted bound, as far as the budget goes.
 
-    Supergradients and the marginals of the L-field are where mean field starts from.
+    Mean field starts from the supergradients and from the marginals `q` of the L-field.
     """
     model = pairwise_of(f)
     size = f.n if model is None else f.n + len(model.edges)

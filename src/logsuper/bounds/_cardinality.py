@@ -20,9 +20,9 @@ Groups = list[tuple[IntArray, FloatArray]]
 
 BUDGET = 1e10
 
-# Nats that rounding may cost before sums are found with exact costs.
+# Rounding error (nats) above which the sums are computed with exact costs.
 _NEGLIGIBLE = 1e-10
-# Operations, of about a nanosecond, for each pair of an element and a count.
+# Operations (about one nanosecond each) per pair of an element and a count.
 _PAIR = 20.0
 
 
@@ -35,7 +35,7 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
         Concave functions of the count of ones in a subset, or in several that do not overlap, plus
         a Modular.
     budget : float, default 1e10
-        Operations, of about a nanosecond; it takes some 10 for the square of each subset's size.
+        Operations (about one nanosecond each): about 10 times the squared size of each subset.
 
     Examples
     --------
@@ -69,13 +69,13 @@ def marginals(f: SubmodularFunction, *, budget: float = BUDGET) -> Marginals:
         mean = expit(t)
         for members, g in groups:
             _, mean[members], _ = count_marginals(g, t[members])
-    # a conditional probability for each element before, from log-odds that are off by twice that
+    # one conditional probability per preceding element, from log-odds with twice that error
     slip = 2.0 * f.n * (error + 8.0 * EPS)
     return Marginals.exactly(mean, slip, "cardinality", absolute=8.0 * EPS * f.n)
 
 
 def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    r"""Return log Z of :math:`p(x)\propto e^{t^\top x-g(\sum_ix_i)}`, its marginals, the count's.
+    r"""Return log Z of :math:`p(x)\propto e^{t^\top x-g(\sum_ix_i)}`, marginals, and the count's.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, Fl
     """
     size = len(t)
     step = max(1, math.isqrt(size))
-    # keep every step-th of the sums, and do those in between again: memory size^1.5, not size^2
+    # keep every step-th of the sums and recompute those in between: memory size^1.5, not size^2
     stops = {}
     for m, ahead in enumerate(_backward(-g, t)):
         if m % step == 0:
@@ -114,7 +114,7 @@ def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, Fl
         block = [*_backward(stops[stop], t[start:stop])][::-1]
         for j in range(start, stop):
             ahead = block[j - start + 1]
-            # counts go forward as probabilities, odds come from the way back
+            # probabilities of counts are computed forwards, odds come from the backward pass
             on = count * expit(t[j] + ahead[1:] - ahead[:-1])
             mean[j] = on.sum()
             count = np.append(count - on, 0.0)
@@ -123,9 +123,9 @@ def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, Fl
 
 
 def _error(t: FloatArray, groups: Groups) -> float:
-    """Return what rounding may do to log Z, and to each of the sums on the way to it.
+    """Return a bound on the rounding error of log Z, and of each partial sum.
 
-    Each step of the recursion adds a few numbers no larger than the largest sum.
+    Each step of the recursion adds a few numbers that do not exceed the largest sum.
     """
     with np.errstate(over="ignore"):
         size = float(np.abs(t).sum()) + len(t) + sum(float(np.abs(g).max()) for _, g in groups)
@@ -134,23 +134,23 @@ def _error(t: FloatArray, groups: Groups) -> float:
 
 
 def count_cost(size: int) -> float:
-    """Return about how many nanoseconds log Z of so many elements takes; marginals three times."""
+    """Return the approximate nanoseconds of log Z of `size` elements; marginals: three times."""
     return _PAIR * size**2 / 2.0
 
 
 def operations(f: SubmodularFunction) -> float:
-    """Return about how many nanoseconds log Z takes; infinity if f is of another kind."""
+    """Return the approximate nanoseconds of log Z; infinity if f is of another kind."""
     parts = _parts(f)
     return math.inf if parts is None else _cost(f.n, parts[1])
 
 
 def _cost(n: int, groups: Groups) -> float:
-    """Return about how many nanoseconds log Z takes."""
+    """Return the approximate nanoseconds of log Z."""
     return n + sum(count_cost(len(members)) for members, _ in groups)
 
 
 def _prepare(f: SubmodularFunction, budget: float, passes: int) -> tuple[FloatArray, Groups]:
-    """Return the parts of f, once they are known to be affordable."""
+    """Return the parts of f; raise TooLarge if they exceed the budget."""
     budget = check_number(budget, "budget")
     parts = _parts(f)
     if parts is None:
@@ -171,7 +171,7 @@ def _prepare(f: SubmodularFunction, budget: float, passes: int) -> tuple[FloatAr
 
 
 def _parts(f: SubmodularFunction) -> tuple[FloatArray, Groups] | None:
-    """Return the field and, for each set that is counted, its members and g; None if others."""
+    """Return the field, and the members and g of each counted set; None if f has other terms."""
     structure = structure_of(f)
     if structure.counts is None:
         return None
@@ -181,8 +181,8 @@ def _parts(f: SubmodularFunction) -> tuple[FloatArray, Groups] | None:
 def _backward(ahead: FloatArray, t: FloatArray) -> Iterator[FloatArray]:
     r"""Yield the logs of the sums over the last 0, 1, ... elements, for each count before them.
 
-    With :math:`B_m(k)=-g(k)`, :math:`B_{j-1}(k)=\log(e^{B_j(k)}+e^{t_j+B_j(k+1)})`; no number is
-    ever subtracted from another.
+    With :math:`B_m(k)=-g(k)`, :math:`B_{j-1}(k)=\log(e^{B_j(k)}+e^{t_j+B_j(k+1)})`, without any
+    cancellation.
     """
     yield ahead
     for field in t[::-1]:

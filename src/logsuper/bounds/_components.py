@@ -9,8 +9,8 @@ from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import Pairwise, pairwise_of, structure_of
 
-# Parts with at least this share of the elements are found by conditioning, which keeps a grid a
-# grid; smaller ones of a pairwise function are cut out of its list of edges.
+# Parts with at least this fraction of the elements are made by conditioning, which keeps a grid a
+# grid; smaller parts of a pairwise function are taken from its list of edges.
 _LARGE = 1 / 16
 
 
@@ -58,7 +58,7 @@ def restricted(
 
 
 def single_elements(f: SubmodularFunction, parts: list[IntArray]) -> tuple[FloatArray, float]:
-    """Return log(1 + e^t) of the elements that are alone, and a bound on their error."""
+    """Return log(1 + e^t) of the parts of one element, and a bound on the error of their sum."""
     alone = np.array([part[0] for part in parts if len(part) == 1], dtype=np.int64)
     if not len(alone):
         return np.empty(0), 0.0

@@ -1,4 +1,4 @@
-"""How far the mean of perturbed maxima can lie below its expectation, at any sample size."""
+"""Concentration of the mean of perturbed maxima, for any sample size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scipy.optimize import minimize_scalar
 def radius(n: int, samples: int, confidence: float) -> float:
     r"""Return r such that the mean of F over iid draws plus r exceeds its expectation.
 
-    :math:`F(z)=V(z)-\mathbf 1^\top z/2` changes by at most half of what a coordinate changes by,
-    and for logistic z
+    :math:`F(z)=V(z)-\mathbf 1^\top z/2` changes by at most half the change of a coordinate, and for
+    logistic z
 
     .. math:: \mathbb E\,e^{\lambda(\mathbb EF-F)}
               \le\Bigl(\frac{\pi\lambda/2}{\sin(\pi\lambda/2)}\Bigr)^n,\qquad 0<\lambda<2,
@@ -19,7 +19,7 @@ def radius(n: int, samples: int, confidence: float) -> float:
     one coordinate after the other: the right side is the moment generating function of z/2. By
     Chernoff :math:`r=\min_\lambda(n\psi(\lambda)+\log(1/\delta)/M)/\lambda` with the logarithm
     :math:`n\psi` of the right side, M draws and :math:`\delta=1-` confidence. Any :math:`\lambda`
-    gives a valid radius: how well the minimum is found does not matter for that.
+    gives a valid radius, so the minimisation need not be accurate.
     """
     spare = -math.log1p(-confidence) / samples
 
@@ -27,8 +27,8 @@ def radius(n: int, samples: int, confidence: float) -> float:
         angle = math.pi * scale / 2.0
         return (n * math.log(angle / math.sin(angle)) + spare) / scale
 
-    # psi is at least pi^2 lambda^2 / 24, so the minimum lies below this
-    # (any other will do where a confidence of next to nothing leaves no room)
+    # psi is at least pi^2 lambda^2 / 24, so the minimum lies below this (or 1e-6, for a confidence
+    # close to 0)
     most = max(1e-6, min(2.0 - 1e-9, math.sqrt(24.0 * spare / (n * math.pi**2))))
     best = minimize_scalar(bound, bounds=(most / 1e3, most), method="bounded")
     return float(bound(float(best.x)))

@@ -1,8 +1,8 @@
 r"""Functions of the noise that resemble :math:`V(z)=\max_yz^\top y-f(y)` and have known means.
 
-Three of them, each exact in a limit: every element on its own (no coupling), every pair of
-neighbours on its own (weak coupling), and two crowds that move as one element each (strong
-coupling). What of V they explain is taken off it, the coefficients being learned.
+There are three, each exact in a limit: every element alone (no coupling), every pair of neighbours
+alone (weak coupling), and two groups that act as one element each (strong coupling). They are
+subtracted from V with coefficients that are learned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def softplus(v: FloatArray | float) -> FloatArray:
 
 
 def pair_value(a: FloatArray, b: FloatArray, w: FloatArray | float) -> FloatArray:
-    """Return max(0, a - w, b - w, a + b): the best of two elements with fields a and b."""
+    """Return max(0, a - w, b - w, a + b): the maximum over two elements with fields a and b."""
     return np.asarray(np.maximum(a - w, 0.0) + np.maximum(b + np.clip(a, -w, w), 0.0))
 
 
@@ -56,8 +56,8 @@ def pair_mean(a: FloatArray, b: FloatArray, w: FloatArray) -> FloatArray:
 class LogisticSum:
     r"""The sum X of n independent logistic numbers, by Fourier series on a wide enough interval.
 
-    Its characteristic function is :math:`(\pi t/\sinh\pi t)^n`; beyond `reach` it has no mass that
-    double precision could see.
+    Its characteristic function is :math:`(\pi t/\sinh\pi t)^n`; its mass beyond `reach` is below
+    double precision.
     """
 
     def __init__(self, n: int) -> None:
@@ -99,15 +99,15 @@ def crowd_mean(first: LogisticSum, second: LogisticSum, a: float, b: float, w: f
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Controls:
-    r"""Control variates learned from a few maximisers; apply to noise (M, n) for (M, p) numbers.
+    r"""Control variates learned from a few maximisers: a function of noise (M, n), values (M, p).
 
     Their expectations over logistic noise are 0.
 
     Attributes
     ----------
     field : ndarray of shape (n,)
-        Minus the mean gain of each element over the maximisers: the field that it feels. It is
-        exact for a modular f, which then has no variance left.
+        Minus the mean gain of each element over the maximisers, its effective field. For a modular
+        f it is exact and leaves no variance.
     """
 
     field: FloatArray
@@ -126,7 +126,7 @@ class Controls:
 
     @property
     def guess(self) -> FloatArray:
-        """The coefficients to begin with: elements and pairs are a weak-coupling expansion of V."""
+        """Initial coefficients: elements and pairs are a weak-coupling expansion of V."""
         return np.array([1.0, 0.0, 1.0][: 2 + (self._pairs is not None)])
 
     def __call__(self, z: FloatArray) -> FloatArray:

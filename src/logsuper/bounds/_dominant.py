@@ -1,9 +1,9 @@
-r"""Pairwise models with numbers so large that float64 could not tell the others beside them.
+r"""Pairwise models with weights so large that float64 sums would lose all other numbers.
 
-A weight that exceeds twice all fields and all lighter weights together, and n + 50 more, is never
-paid: all states that do have less than :math:`e^{-50}` of the mass. Below, the sum over the states
-that do not pay is a bound (`contracted`); above, log Z falls in every weight, so that a smaller one
-gives a bound (`capped`). Both are proofs for any model; that little is lost is why they are used.
+An edge is heavy if its weight exceeds twice the sum of all fields and all lighter weights, by at
+least n + 50: the states in which its ends differ have less than :math:`e^{-50}` of the mass. The
+sum over the other states is a lower bound (`contracted`). As log Z decreases in every weight, a
+smaller weight gives an upper bound (`capped`). Both bounds hold for any model and lose little here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPARE = 50.0
 
 
 def heavy_from(model: Pairwise) -> float:
-    """Return the weight from which on an edge is never paid for; infinity if there is none."""
+    """Return the weight above which edges are heavy; infinity if there are none."""
     if not len(model.weights):
         return math.inf
     weights = np.sort(model.weights)
@@ -32,11 +32,11 @@ def heavy_from(model: Pairwise) -> float:
 
 
 def contracted(model: Pairwise) -> tuple[Pairwise, IntArray]:
-    """Return the model in which the ends of heavy edges are one element, and whose each one is.
+    """Return the model in which heavy edges are contracted, and the new number of each element.
 
     Its log Z is at most that of the model.
     """
-    # slow to import, and seldom needed
+    # slow to import and rarely needed
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -49,13 +49,13 @@ def contracted(model: Pairwise) -> tuple[Pairwise, IntArray]:
     order = np.argsort(label, kind="stable")
     members = np.split(model.t[order], np.cumsum(np.bincount(label))[:-1])
     t = np.array([math.fsum(fields) for fields in members])
-    # fsum is off by half a unit in the last place, and exact for a single number
+    # fsum has an error of half a unit in the last place, and is exact for a single number
     rounded = np.array([len(fields) > 1 for fields in members])
     error = model.error + float((2.0**-53 * np.abs(t))[rounded].sum())
     between = label[model.edges]
     apart = between[:, 0] != between[:, 1]
     edges, weights, _ = merge_edges(between[apart], model.weights[apart], n)
-    # a sum of k positive numbers has a relative error of k - 1 roundings
+    # a sum of k positive numbers has the relative error of k - 1 roundings
     low, high = np.sort(between[apart], axis=1).T
     most = np.unique(low * np.int64(n) + high, return_counts=True)[1].max(initial=1)
     relative = model.relative + 2.0**-52 * int(most)
@@ -63,7 +63,7 @@ def contracted(model: Pairwise) -> tuple[Pairwise, IntArray]:
 
 
 def capped(model: Pairwise) -> tuple[Pairwise, FloatArray]:
-    r"""Return a model with moderate numbers, and numbers to be added to its log Z.
+    r"""Return a model with moderate numbers, and numbers to add to its log Z.
 
     The sum is at least log Z of the model: with a smaller field :math:`t_i'<t_i`,
     :math:`\log Z(t)\le\log Z(t')+t_i-t_i'`, and with a larger one :math:`\log Z(t)\le\log Z(t')`.
@@ -74,7 +74,7 @@ def capped(model: Pairwise) -> tuple[Pairwise, FloatArray]:
 
 
 def _decided(model: Pairwise) -> tuple[FloatArray, FloatArray]:
-    """Cut fields off where they exceed all that neighbours can do; return also what was cut off."""
+    """Return fields clipped to the range that neighbours can outweigh, and the clipped amounts."""
     with np.errstate(over="ignore"):
         most = _SPARE + 2.0 * add_up(model.edges.ravel(), np.repeat(model.weights, 2), model.n)
     if not np.isfinite(most).all():

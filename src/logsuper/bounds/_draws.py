@@ -1,4 +1,4 @@
-"""Logistic noise in independent blocks, and what the mean over the blocks is worth."""
+"""Logistic noise in independent blocks, and the error of the mean over the blocks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from logsuper.functions import SubmodularFunction
 from logsuper.solvers import prepare
 from logsuper.structures import pairwise_of
 
-# Ten independent blocks give a standard error; a hundred strata are about as good as any number.
+# Minimum number of independent blocks, for the standard error; maximum number of strata, as more do
+# not help.
 _BLOCKS, _STRATA = 10, 100
-# Numbers of noise that are held at once, whole blocks apart.
+# Float64 numbers of noise in memory at a time, up to whole blocks.
 _HELD = 1 << 23
-# Values closer than this, in nats, count as the same.
+# Distance (nats) below which two values count as equal.
 _SAME = 1e-3
-# The squares of so many values, and of their differences, can be summed.
+# Largest value whose squares can be summed without overflow.
 _LARGEST = 1e145
 
 Design = Callable[[np.random.Generator, int, int], FloatArray]
@@ -27,7 +28,7 @@ Transform = Callable[[FloatArray], FloatArray]
 
 
 def check_samples(n_samples: Any, least: int = 2) -> int:
-    """Return a number of draws; a standard error needs two."""
+    """Return a number of draws; a standard error needs at least two."""
     return check_integer(n_samples, "n_samples", least, 2**31)
 
 
@@ -45,17 +46,17 @@ def independent(rng: np.random.Generator, rows: int, n: int) -> FloatArray:
 def latin_hypercube(rng: np.random.Generator, rows: int, n: int) -> FloatArray:
     """Draw uniform numbers (rows, n), each column with one number in each of the `rows` strata.
 
-    Every row is uniform on the cube; what is additive over the columns hardly varies in the mean
-    over the rows (McKay, Beckman and Conover 1979; Stein 1987).
+    Every row is uniform on the cube. The mean over the rows of a function that is additive over the
+    columns has almost no variance (McKay, Beckman and Conover 1979; Stein 1987).
     """
     strata = np.argsort(rng.random((rows, n)), axis=0)
     return np.asarray((strata + rng.random((rows, n))) / rows)
 
 
 def block_sizes(samples: int) -> IntArray:
-    """Return the sizes of at least ten blocks, two draws or more each, that differ by one at most.
+    """Return the sizes of at least ten blocks of at least two draws, which differ by at most one.
 
-    Fewer than twenty draws make fewer blocks, though never a single one, which has no error.
+    Fewer than twenty draws make fewer blocks, but at least two, as one has no standard error.
     """
     count = max(min(_BLOCKS, samples // 2), -(-samples // _STRATA), 2)
     return np.full(count, samples // count) + (np.arange(count) < samples % count)
@@ -79,7 +80,7 @@ class Draws:
     def solve(
         self, sizes: IntArray, design: Design, transform: Transform = logit
     ) -> Iterator[Batch]:
-        """Draw blocks of the given sizes and maximise, as many at a time as memory is for."""
+        """Draw blocks of the given sizes and maximise, a limited number of blocks at a time."""
         rows = max(1, _HELD // self.prepared.n)
         for part in np.split(sizes, np.flatnonzero(np.diff(np.cumsum(sizes) // rows)) + 1):
             blocks = [transform(design(self.rng, int(size), self.prepared.n)) for size in part]
@@ -102,8 +103,8 @@ def block_means(x: FloatArray, sizes: IntArray) -> FloatArray:
 def mean_of_blocks(means: FloatArray, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
     r"""Return the mean of all draws and its standard error from the means of independent blocks.
 
-    With :math:`e_r` the mean of the :math:`B_r` draws of block r, whose variance is taken to be
-    inverse to their number, the error is
+    With :math:`e_r` the mean of the :math:`B_r` draws of block r, whose variance is assumed to be
+    inversely proportional to their number, the error is
     :math:`s^2=\sum_rB_r(e_r-\bar e)^2/((R-1)\sum_rB_r)`.
     """
     weight, total = _column(sizes, means.ndim), sizes.sum()
@@ -117,7 +118,7 @@ def _column(sizes: IntArray, ndim: int) -> IntArray:
 
 
 def student_factor(units: int) -> float:
-    """Return what makes 1.96 standard errors of that many units an interval of 95 %."""
+    """Return the factor by which 1.96 standard errors become a Student interval of 95 %."""
     return float(stdtrit(max(1, units - 1), 0.975) / ndtri(0.975))
 
 
@@ -130,32 +131,31 @@ def t_interval(mean: float, stderr: float, units: int, confidence: float) -> tup
 def rare(values: FloatArray) -> float:
     """Return the error, besides the standard one, of a mean with rare, large deviations.
 
-    Control variates can leave values that are constant but for such deviations, which few draws
-    hardly show: where the largest is beyond five standard deviations, three more of its size are
-    allowed for, as many as may be missing at 95 % (the rule of three).
+    Control variates can leave values that are constant except for such deviations, which few draws
+    rarely show. If the largest deviation exceeds five standard deviations, an allowance is made for
+    three more of its size, as many as may be missing at 95 % (the rule of three).
     """
     largest = float(np.abs(values - np.median(values)).max())
     return 3.0 * largest / len(values) if largest > 5.0 * float(np.std(values)) else 0.0
 
 
 def unseen(f: SubmodularFunction, values: FloatArray) -> float:
-    """Return the least standard error that values can have of which hardly any differ.
+    """Return the minimum standard error of values of which almost none differ.
 
-    Where fewer than one draw in ten differs from the rest, others that would may not have come up:
-    what is missing happens less than three times in `len(values)` draws, at 95 %, and changes a
-    perturbed maximum by about 1, for logistic tails are exponential. Of a modular function, and of
-    it alone, it is known that nothing is missing.
+    If fewer than one draw in ten differs from the rest, other events may have been missed: at 95 %
+    they occur fewer than three times in `len(values)` draws, and they change a perturbed maximum by
+    about 1, as logistic tails are exponential. Only for a modular function can none be missed.
     """
     return 0.0 if is_modular(f) or not hardly_any(values) else 3.0 / len(values)
 
 
 def hardly_any(values: FloatArray) -> bool:
-    """Tell whether fewer than one value in ten differs from the rest."""
+    """Return whether fewer than one value in ten differs from the rest."""
     return bool((np.abs(values - np.median(values)) > _SAME).mean() < 0.1)
 
 
 def is_modular(f: SubmodularFunction) -> bool:
-    """Tell whether the elements are known to be independent."""
+    """Return whether the elements are known to be independent."""
     if f.n == 1:
         return True
     pairwise = pairwise_of(f)
@@ -163,15 +163,15 @@ def is_modular(f: SubmodularFunction) -> bool:
 
 
 def frequency_error(mean: FloatArray, count: float) -> FloatArray:
-    """Return the standard error of frequencies, as if two draws more had been 0 and two more 1.
+    """Return the standard error of frequencies, with two zeros and two ones added to the draws.
 
-    None is 0, and 1.96 times it covers as many events as may have been missed at 95 % (Agresti and
-    Coull 1998).
+    It is never 0, and 1.96 times it covers as many events as may have been missed at 95 % (Agresti
+    and Coull 1998).
     """
     padded = (count * mean + 2.0) / (count + 4.0)
     return np.asarray(np.sqrt(padded * (1.0 - padded) / count))
 
 
 def seldom(mean: FloatArray, count: float) -> BoolArray:
-    """Tell which frequencies come from fewer than ten draws that differ from the others."""
+    """Return which frequencies come from fewer than ten draws that differ from the others."""
     return np.asarray(np.minimum(mean, 1.0 - mean) * count < 10.0)

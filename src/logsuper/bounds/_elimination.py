@@ -21,11 +21,12 @@ from logsuper.structures import Pairwise, pairwise_of, structure_of
 BUDGET = 1e10
 MEMORY = 1e9
 
-# Operations, of about a nanosecond: an entry of a table, a table, an element of a vectorised round.
+# Operations (about one nanosecond each) per entry of a table, per table, and per element of a
+# vectorised round.
 _ENTRY, _TABLE, _ELEMENT = 5.0, 1.2e4, 150.0
-# How much more the marginals take.
+# Cost of the marginals relative to log Z.
 _BOTH_WAYS = 3.0
-# Arrays of the size of the largest table that are alive at once.
+# Number of arrays of the size of the largest table in memory at a time.
 _SCRATCH = 8
 
 
@@ -34,18 +35,18 @@ def log_partition(
 ) -> Bound:
     r"""Return log Z by summing out one element after the other.
 
-    Elements with at most two neighbours go by a closed form, the others by tables over the elements
-    that they are joined to, in the cheaper of a min-fill order and a breadth-first sweep. The cost
-    is exponential in the width of the order, and known before any table is made.
+    Elements with at most two neighbours are summed out by a closed form, the others by tables over
+    the elements that they are joined to, in the cheaper of a min-fill order and a breadth-first
+    sweep. The cost is exponential in the width of the order, and known before any table is made.
 
     Parameters
     ----------
     f : LogSupermodular or SubmodularFunction
         Pairwise.
     budget : float, default 1e10
-        Operations, of about a nanosecond.
+        Maximum number of operations (about one nanosecond each).
     memory_limit : float, default 1e9
-        Bytes.
+        Maximum number of bytes.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def marginals(
     """Return the exact marginals; see `log_partition` for the options."""
     pairwise, plan = _prepare(f, budget, memory_limit, keep=True)
     mean, _, slip = _infer(pairwise, plan)
-    # probabilities of 0 are what those of 1 leave
+    # probabilities of 0 are computed as one minus those of 1
     absolute = 4.0 * EPS * (f.n + 8.0)
     return Marginals.exactly(mean, slip, "elimination", {"width": plan.width}, absolute)
 
@@ -96,7 +97,7 @@ def pair_marginals(
 
 
 def operations(f: SubmodularFunction) -> float:
-    """Return about how many nanoseconds log Z takes; infinity if elimination does not apply."""
+    """Return the approximate nanoseconds of log Z; infinity if elimination does not apply."""
     pairwise = None if _least_width(f) > WIDEST else pairwise_of(f)
     plan = None if pairwise is None else _find_plan(f, pairwise)
     return math.inf if plan is None or plan.bytes_summed > MEMORY else plan.operations
@@ -105,8 +106,8 @@ def operations(f: SubmodularFunction) -> float:
 def _infer(pairwise: Pairwise, plan: _Plan) -> tuple[FloatArray, FloatArray, float]:
     """Return the marginals, the joint tables (E, 2, 2) of the edges, and the error of their logs.
 
-    Conditional probabilities of what a round removed have log-odds that are off by no more than all
-    numbers together were when it was removed.
+    The error of the conditional log-odds of an element that a round removed is at most the total
+    error of all numbers at that time.
     """
     core, _, steps = _series.collapse(pairwise, plan.rounds)
     _, errors, conditionals = _junction.collect(plan.forest, core, keep=True)
@@ -121,7 +122,7 @@ def _infer(pairwise: Pairwise, plan: _Plan) -> tuple[FloatArray, FloatArray, flo
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Plan:
-    """How to sum out a graph, whatever its weights are, and what that costs."""
+    """How to sum out a graph, for any weights, and the cost of it."""
 
     rounds: list[_series.Round]
     forest: _junction.Forest
@@ -132,23 +133,23 @@ class _Plan:
 
 
 def _find_plan(f: SubmodularFunction, pairwise: Pairwise) -> _Plan | None:
-    """Return the plan for a function, None if it is too wide."""
-    # a graph of treewidth k has fewer than k n edges; a dense one is no key for a cache
+    """Return the plan for a function, or None if it is too wide."""
+    # a graph of treewidth k has fewer than k n edges; do not use a dense one as the key of a cache
     if _least_width(f) > WIDEST or len(pairwise.edges) > WIDEST * pairwise.n:
         return None
     return _plan(pairwise.n, pairwise.edges.tobytes())
 
 
 def _least_width(f: SubmodularFunction) -> int:
-    """Return what the treewidth is at least: about the shorter side of a grid, else 0."""
+    """Return a lower bound on the treewidth: about the shorter side of a grid, else 0."""
     grid = structure_of(f).grid
     return 0 if grid is None else grid.least_width
 
 
-# Learners ask about one graph with ever new weights; the search for an order is done once.
+# Learners ask about one graph with many weights; the search for an order is done once.
 @functools.lru_cache(maxsize=4)
 def _plan(n: int, edge_bytes: bytes) -> _Plan | None:
-    """Return the plan for a graph, None if it is too wide."""
+    """Return the plan for a graph, or None if it is too wide."""
     edges = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2)
     rounds, left, rest = _series.plan(n, edges)
     forest = _junction.plan(left, rest)
@@ -178,7 +179,7 @@ def _plan(n: int, edge_bytes: bytes) -> _Plan | None:
 def _prepare(
     f: SubmodularFunction, budget: float, memory_limit: float, keep: bool
 ) -> tuple[Pairwise, _Plan]:
-    """Return the normal form and the plan, once it is known to be affordable."""
+    """Return the normal form and the plan; raise TooLarge if it exceeds the limits."""
     budget, memory_limit = (
         check_number(budget, "budget"),
         check_number(memory_limit, "memory_limit"),

@@ -14,13 +14,13 @@ from logsuper.functions import SubmodularFunction
 
 LIMIT = 22
 
-# States that are evaluated at once.
+# Logarithm to base 2 of the number of states that are evaluated at a time.
 _BLOCK_BITS = 12
-# Errors of all values of a block, in nats, below which they are not looked at one by one.
+# Largest error (nats) of the values of a block below which it is used for all of them.
 _NEGLIGIBLE = 1e-12
-# The largest logarithm that is taken as one; and a bound on what exp loses where it underflows.
+# Largest logarithm that is exponentiated; bound on the loss where exp underflows.
 _LARGEST, _LOST = 700.0, 1e-300
-# Operations, of about a nanosecond, for each number that an evaluation handles.
+# Operations (about one nanosecond each) per number that an evaluation handles.
 _NUMBER = 6.0
 
 
@@ -32,7 +32,7 @@ def log_partition(f: SubmodularFunction, *, limit: int = LIMIT) -> Bound:
     f : LogSupermodular or SubmodularFunction
         Any.
     limit : int, default 22
-        Functions of more elements are refused; each doubles the time.
+        Maximum number of elements; each element doubles the time.
 
     Examples
     --------
@@ -51,18 +51,18 @@ def marginals(f: SubmodularFunction, *, limit: int = LIMIT) -> Marginals:
 
 
 def operations(f: SubmodularFunction) -> float:
-    """Return about how many nanoseconds it takes; infinity beyond the limit."""
+    """Return the approximate nanoseconds; infinity beyond the limit."""
     return math.inf if f.n > LIMIT else _cost(f)
 
 
 def _cost(f: SubmodularFunction) -> float:
-    """Return about how many nanoseconds it would take."""
+    """Return the approximate nanoseconds, for any number of elements."""
     return math.inf if f.n > 900 else _NUMBER * 2.0**f.n * (f.n + f._row_size())
 
 
 @dataclasses.dataclass(frozen=True)
 class _Sums:
-    """What all states add up to, and what rounding may have done to it."""
+    """Sums over all states, with bounds on the effect of rounding."""
 
     log_z: float
     error: float
@@ -72,7 +72,7 @@ class _Sums:
 
 
 def _sums(f: SubmodularFunction, limit: int) -> _Sums:
-    """Add up all states, by blocks of them."""
+    """Sum over all states, in blocks."""
     if f.n > min(check_natural(limit, "limit"), 62):
         raise TooLarge(
             f"enumeration would evaluate {f!r} at 2^{f.n} states, some {_cost(f):.2g} operations; "
@@ -83,8 +83,8 @@ def _sums(f: SubmodularFunction, limit: int) -> _Sums:
     blocks = 1 << (f.n - low)
     X = np.zeros((1 << low, f.n))
     X[:, :low] = (np.arange(1 << low)[:, None] >> np.arange(low)) & 1
-    # sums of e^(-f - top), where top is the largest -f so far: of the values, of what they are at
-    # least, and at most; over all states, and over those with a one, or a zero, in each place
+    # sums of e^(-f - top), where top is the largest -f so far: of the values, their lower and their
+    # upper bounds; over all states, and over those with a one, or a zero, in each place
     top, sums, ones, zeros = -math.inf, np.zeros(3), np.zeros((3, f.n)), np.zeros((3, f.n))
     worst, vague = 0.0, False
     for block in range(blocks):
@@ -101,10 +101,10 @@ def _sums(f: SubmodularFunction, limit: int) -> _Sums:
         most = float(errors.max())
         worst = max(worst, most)
         if most >= _NEGLIGIBLE:
-            # a state that is certain to be rare matters little, however wrong its value is
+            # a large error of a state with a small weight matters little
             vague = vague or bool((logs + errors > _LARGEST).any())
             mass = np.exp([logs, logs - errors, np.minimum(logs + errors, _LARGEST)])
-        # where errors are small, one sum is enough: it is off by their largest at most
+        # if errors are small, one sum is enough: its error is at most the largest of them
         factors = np.ones(3) if most >= _NEGLIGIBLE else np.exp([0.0, -most, most])
         sums = sums * fade + factors * mass.sum(axis=1)
         ones = ones * fade + factors[:, None] * (mass @ X)
@@ -116,11 +116,11 @@ def _sums(f: SubmodularFunction, limit: int) -> _Sums:
     if least > 0.0 and not vague:
         off = min(worst, max(math.log(total / least), math.log(greatest / total)))
     off += EPS * (32.0 + blocks + abs(log_z) + abs(top))
-    # two sums of the same terms in different order: rounding can take a certain element past 1
+    # two sums of the same terms in different order: by rounding, their ratio may exceed 1
     mean = np.minimum(ones[0] / total, 1.0)
     if vague:
         return _Sums(log_z, off, mean, np.zeros(f.n), np.ones(f.n))
-    # what is lost below e^-745, and by rounding: of logarithms of up to 745 and of sums
+    # losses below e^-745, and by rounding of logarithms of up to 745 and of sums
     ones[2] += _LOST
     zeros[2] += _LOST
     slip = EPS * (1600.0 + 2.0 * blocks)

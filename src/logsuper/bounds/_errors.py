@@ -1,4 +1,4 @@
-"""Two ways in which a method says no."""
+"""The errors by which a method refuses a function."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class NotApplicable(ValueError):
 
 
 class TooLarge(ValueError):
-    """The method is valid, but would cost more than it was allowed; the message says how much.
+    """The method is valid, but its cost exceeds its limit; the message gives the cost.
 
     Attributes
     ----------
     operations : float
-        What it would take.
+        Number of operations that it would need.
     """
 
     def __init__(self, message: str, operations: float) -> None:

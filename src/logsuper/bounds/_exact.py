@@ -1,4 +1,4 @@
-"""Exact inference by whichever method is cheapest for the function at hand."""
+"""Exact inference by the cheapest method for a function."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from logsuper.functions import SubmodularFunction
 
 BUDGET = 1e10
 
-# In this order; the search for an elimination order, the only slow estimate, comes last.
+# The search for an elimination order, the only slow cost estimate, comes last.
 _METHODS: dict[str, ModuleType] = {
     "cardinality": _cardinality,
     "enumeration": _enumeration,
     "transfer": _transfer,
     "elimination": _elimination,
 }
-# What that search takes for each element: a cheaper method need not be compared with elimination.
+# Nanoseconds per element of that search: a cheaper method is not compared with elimination.
 _SEARCH = 1e5
 
 
@@ -33,12 +33,12 @@ def log_partition(f: SubmodularFunction, *, budget: float = BUDGET) -> Bound:
     ----------
     f : LogSupermodular or SubmodularFunction
     budget : float, default 1e10
-        Operations, of about a nanosecond.
+        Maximum number of operations (about one nanosecond each).
 
     Returns
     -------
     Bound
-        Its `method` is the one that ran.
+        Its `method` is the one that was used.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def marginals(f: SubmodularFunction, *, budget: float = BUDGET) -> Marginals:
 
 
 def operations(f: SubmodularFunction) -> float:
-    """Return about how many nanoseconds log Z takes; infinity if no method can."""
+    """Return the approximate nanoseconds of log Z; infinity if no method applies."""
     return min(_estimates(f).values())
 
 
 def _estimates(f: SubmodularFunction) -> dict[str, float]:
-    """Return the operations that each method takes, as far as they need to be known."""
+    """Return the operations of each method, up to the first one that is cheap enough."""
     found: dict[str, float] = {}
     for name, method in _METHODS.items():
         found[name] = method.operations(f)
@@ -72,7 +72,7 @@ def _estimates(f: SubmodularFunction) -> dict[str, float]:
 
 
 def _run(f: SubmodularFunction, what: str, budget: float) -> Any:
-    """Run the cheapest method; refuse if it is beyond the budget."""
+    """Run the cheapest method; raise TooLarge if it exceeds the budget."""
     budget = check_budget(budget)
     estimates = _estimates(f)
     name = min(estimates, key=lambda key: estimates[key])
@@ -86,11 +86,11 @@ def _run(f: SubmodularFunction, what: str, budget: float) -> Any:
 def _refusal(
     f: SubmodularFunction, what: str, budget: float, estimates: dict[str, float]
 ) -> TooLarge:
-    """Return the error that tells what each of the methods that are valid would take."""
+    """Return the error that lists the cost of each valid method."""
     reasons, least = [], math.inf
     for name, cost in estimates.items():
         reason = f"{name} would take {cost:.2g} operations"
-        if math.isinf(cost):  # it refuses by itself, at once, and knows why
+        if math.isinf(cost):  # the method itself raises an error at once, with the reason
             try:
                 getattr(_METHODS[name], what)(f)
             except NotApplicable:

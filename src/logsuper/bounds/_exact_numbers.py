@@ -21,7 +21,7 @@ from logsuper.functions import (
     SubmodularFunction,
 )
 
-# Members of a group beyond which its pairs are too many.
+# Maximum number of members of a group, all of whose pairs are enumerated.
 _LARGEST = 200
 
 
@@ -48,8 +48,8 @@ def _truncation(prices: list[int], limit: int, side: int) -> Callable[[Sequence[
 def exact_numbers(f: SubmodularFunction) -> tuple[dict[tuple[int, int], int], list[int]] | None:
     """Return twice the weights of the edges i < j, and twice the fields, in units of 2^-BITS.
 
-    None for a function with a term that is computed rather than tabulated. It must be pairwise;
-    that is for the caller to see to.
+    Return None if a term is computed rather than tabulated. The function must be pairwise, which is
+    not checked.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _add(weights: dict[tuple[int, int], int], i: int, j: int, value: int) -> Non
 
 
 def _parts(f: SubmodularFunction) -> Iterator[_Part] | None:
-    """Return the parts of a family that is a sum of them; None if it is another, or too large."""
+    """Return the parts that f is the sum of; None for other families and for large groups."""
     sizes: list[int] = []
     found: Iterator[_Part] = iter(())
     if isinstance(f, ConcaveCardinality):

@@ -1,15 +1,15 @@
-"""Numbers of any size as integers, so that sums of them lose nothing."""
+"""Numbers of any size as integers, whose sums are exact."""
 
 from __future__ import annotations
 
 import math
 
 BITS = 200
-"""Fractional bits; what is cut off is far below any rounding."""
+"""Number of fractional bits; the truncated part is far below any rounding error."""
 
 
 def to_integer(value: float) -> int:
-    """Return a number in units of 2^-BITS, cut off below."""
+    """Return a number in units of 2^-BITS, truncated."""
     mantissa, exponent = math.frexp(value)
     shift = exponent - 53 + BITS
     whole = int(math.ldexp(mantissa, 53))
@@ -25,7 +25,7 @@ def to_float(value: int) -> float:
 
 
 def to_floats(value: int) -> list[float]:
-    """Return numbers that add up to one in units of 2^-BITS, to far below a rounding error."""
+    """Return floats whose sum is a number in units of 2^-BITS, to far below a rounding error."""
     pieces: list[float] = []
     while value and len(pieces) < 4:
         pieces.append(to_float(value))

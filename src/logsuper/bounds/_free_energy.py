@@ -19,9 +19,9 @@ from logsuper._base import EPS, FloatArray, add_up
 from logsuper.bounds._margins import at_most
 from logsuper.structures import Pairwise
 
-# Log-odds beyond this move the free energy by less than its rounding.
+# Log-odds are clipped to this magnitude, which changes the free energy by less than rounding.
 LARGEST_LOGIT = 500.0
-# Below this the larger of two off-diagonal entries is told from the other by rounding alone.
+# Off-diagonal entries below this differ by rounding only.
 _SYMMETRIC = 1e-150
 
 
@@ -51,18 +51,19 @@ class FreeEnergy:
             + (self.excess * alone).sum()
             + (rho * pairs).sum()
         )
-        # the odds ratio of a best table is exp(2 w / rho), which takes w out of the gradient
+        # the odds ratio of an optimal table is exp(2 w / rho), so that w cancels in the gradient
         same, apart = rho * (t00 - t11) / 2, rho * (t01 - t10) / 2
         gradient = model.t - self.excess * logits
         gradient += add_up(i, same + apart, model.n) + add_up(j, same - apart, model.n)
         return float(value), gradient
 
     def certified(self, logits: FloatArray) -> float:
-        r"""Return a number that the free energy at the log-odds is at least, for :math:`\rho=1`.
+        r"""Return a lower bound on the free energy at the log-odds, for :math:`\rho=1`.
 
         With r a bound on the relative errors of :math:`q_i` and :math:`1-q_i`, the logarithms of
-        the diagonal of a table are off by O(r), its other entries by O(r) of themselves and, where
-        two probabilities nearly cancel, of the smaller of :math:`q_i` and :math:`1-q_i`.
+        the diagonal of a table have errors of O(r). Its other entries have relative errors of O(r)
+        and, where two probabilities nearly cancel, errors of O(r) times the smaller of :math:`q_i`
+        and :math:`1-q_i`.
         """
         model = self.model
         i, j = model.edges.T
@@ -102,15 +103,15 @@ class FreeEnergy:
         logits = np.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
         _, t00, t10, t01 = self._log_tables(logits, _log_expit(logits), _log_expit(-logits))
         k = self.model.weights / self.rho
-        # the log-odds of i without what j says are log t10 - log t00 + k
+        # the log-odds of i without the message of j are log t10 - log t00 + k
         return np.concatenate([logits[j] - (t01 - t00 + k), logits[i] - (t10 - t00 + k)])
 
     def _log_tables(self, logits: FloatArray, on: FloatArray, off: FloatArray) -> FloatArray:
         r"""Return the logarithms (4, E) of the best tables: 11, 00, 10 and 01.
 
         With :math:`\epsilon=e^{-2w/\rho}`, :math:`D^2=\epsilon^2+2\epsilon(1-\epsilon)(q_i\bar q_j+
-        \bar q_iq_j)+(1-\epsilon)^2(q_i-q_j)^2` belongs to the quadratic equation of every entry,
-        and each has a form in which no two numbers cancel.
+        \bar q_iq_j)+(1-\epsilon)^2(q_i-q_j)^2` is the discriminant of the quadratic equation
+        of every entry, and each has a form without cancellation.
         """
         i, j = self.model.edges.T
         strength = 2.0 * self.model.weights / self.rho
@@ -125,7 +126,7 @@ class FreeEnergy:
         t00 = np.log(2.0) + off[i] + off[j] - np.log(eps + rest * (pi + pj) + root)
         product = t11 + t00 - strength  # log t10 + log t01
 
-        # the larger off-diagonal entry is the one of the element that is more likely on
+        # the larger off-diagonal entry belongs to the element that is more likely to be on
         rising = logits[j] >= logits[i]
         linear = eps - rest * apart
         with np.errstate(divide="ignore", invalid="ignore"):

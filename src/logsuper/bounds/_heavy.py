@@ -1,17 +1,16 @@
-r"""Numbers too large for float64 sums, replaced by harmless ones.
+r"""Replacement of numbers that are too large for float64 sums by moderate ones.
 
-A hard constraint written as a weight of :math:`10^{16}` makes float64 forget a field of 0.3 that it
-is added to. Two steps give a function g of ordinary numbers with
-:math:`\log Z_f=c+\log Z_g` up to a stated error, tiny by choice:
+A hard constraint written as a weight of :math:`10^{16}` makes float64 lose a field of 0.3 that it
+is added to. Two steps give a function g of moderate numbers with :math:`\log Z_f=c+\log Z_g` up to
+a stated, tiny error:
 
 1. *Caps.* Write f as costs >= 0: :math:`r_{uv}` where :math:`x_u=1,x_v=0`; :math:`e_u` where
-   :math:`x_u` is not the value that its field prefers. If every state that pays a cost could avoid
-   it by a change that costs at most k, then those that pay have at most the share
-   :math:`e^{k-r}` of the weight of those that do not, and any larger cost may be lowered to
-   k + `_MARGIN`.
-2. *Flows.* Pushing flow from positive to negative fields along arcs of large residual capacity is
-   the same function with other numbers, exactly: costs that cancel each other become small, those
-   that do not can then be capped. This is done in integers.
+   :math:`x_u` is not the value that its field prefers. If every state that pays a cost r could
+   avoid it by a change that costs at most k, then the weight of those that pay is at most
+   :math:`e^{k-r}` times that of the others, and a cost above k + `_MARGIN` may be lowered to that.
+2. *Flows.* Pushing flow from positive to negative fields along arcs of large residual capacity
+   gives other numbers for the same function, exactly: costs that cancel each other become small,
+   and those that do not can then be capped. This is done in integers.
 
 Both keep the graph of f: a grid stays a grid.
 """
@@ -29,32 +28,32 @@ from logsuper.bounds._exact_numbers import exact_numbers
 from logsuper.bounds._fixed_point import to_float, to_integer
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.functions import Cut, Modular, SubmodularFunction, combine
-from logsuper.structures import pairwise_of
+from logsuper.structures import pairwise_of, structure_of
 
-# A state that pays this much more than another, in nats, is forgotten: exp(-50) is 2e-22.
+# Excess cost (nats) above which a state is neglected: exp(-50) is 2e-22.
 _MARGIN = 50.0
-# Numbers up to this lose at most some 1e-12 each in a sum.
+# Numbers up to this size lose at most about 1e-12 each in a sum.
 _LIGHT = 2.0**12
-# Flow is pushed only where at least this much, in nats, passes.
+# Minimum width (nats) of a path along which flow is pushed.
 _LEAST_FLOW = 1.0
-# Nodes and edges for which flow is pushed, and how often at most: some seconds.
+# Maximum number of nodes and edges, and of pushes of flow, which take some seconds.
 _LARGEST, _PUSHES = 50_000, 2_000
 _PASSES = 100
-# Nats by which the numbers of a normal form may be off without being found again exactly.
+# Error (nats) of a normal form above which its numbers are computed again, exactly.
 _NEGLIGIBLE = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Light:
-    """A function of ordinary numbers in place of one with huge ones.
+    """A function of moderate numbers in place of one with huge ones.
 
     Attributes
     ----------
     f : SubmodularFunction
     constant : float
-        log Z of the original less that of `f`.
+        log Z of the original minus that of `f`.
     error : float
-        The most by which that difference may be off.
+        Bound on the error of that difference.
     """
 
     f: SubmodularFunction
@@ -62,7 +61,7 @@ class Light:
     error: float
 
     def bound(self, bound: Bound) -> Bound:
-        """Return the bound on the original's log Z that a bound on that of `f` is."""
+        """Turn a bound on log Z of `f` into one on that of the original."""
         shifted = bound.shifted(self.constant)
         change = {"lower": -self.error, "upper": self.error}.get(bound.target, 0.0)
         interval = shifted.interval
@@ -86,9 +85,9 @@ class Light:
 
 
 def lighten(f: SubmodularFunction, above: float = _LIGHT) -> Light | None:
-    """Return a function of ordinary numbers with almost the same log Z and marginals.
+    """Return a function of moderate numbers with almost the same log Z and marginals.
 
-    None where the numbers of f are ordinary, at most `above`, or f is not pairwise.
+    Return None if the numbers of f are at most `above`, or f is not pairwise.
 
     Examples
     --------
@@ -116,18 +115,10 @@ Cuts = list[tuple[float, Cut]]
 
 
 def _parts(f: SubmodularFunction) -> tuple[Cuts, FloatArray, float, bool]:
-    """Return the cuts and the field of a pairwise function, how far off they are, if made anew."""
-    cuts: Cuts = []
-    t = np.zeros(f.n)
-    for weight, atom in f.terms():
-        if isinstance(atom, Cut):
-            cuts.append((weight, atom))
-        elif isinstance(atom, Modular):
-            t = -weight * atom.t
-        else:
-            break
-    else:
-        return cuts, t, 0.0, False
+    """Return the cuts and the field of a pairwise f, their error, and whether they are new."""
+    structure = structure_of(f)
+    if not structure.others:
+        return [(weight, cut) for _, weight, cut in structure.cuts], structure.field, 0.0, False
     pairwise = pairwise_of(f)
     if pairwise is None:
         return [], np.zeros(f.n), 0.0, False
@@ -165,7 +156,7 @@ class _Costs:
     e: FloatArray
     cuts: Cuts
     places: list[IntArray]  # of the edges of each cut in `edges`
-    w: FloatArray  # the numbers of f, which r and e are at first
+    w: FloatArray  # the numbers of f, the initial values of r and e
     t: FloatArray
     gain: int  # -C, in units of 2^-BITS
     caps: int = 0
@@ -173,7 +164,7 @@ class _Costs:
 
     @classmethod
     def of(cls, f: SubmodularFunction, cuts: Cuts, t: FloatArray) -> _Costs | None:
-        """Return the form with a cost w both ways for each edge; None where one is infinite."""
+        """Return the form with a cost w both ways along each edge; None if one is infinite."""
         n = f.n
         keys = [cut.edges @ np.array([n, 1]) for _, cut in cuts]
         every, place = np.unique(
@@ -189,7 +180,7 @@ class _Costs:
         return cls(f, n, edges, np.stack([w, w]), t.copy(), cuts, places, w, t, gain)
 
     def lightened(self) -> Light | None:
-        """Return the function with all that can be made small made small."""
+        """Return the function with all costs as small as possible."""
         self.cap()
         if self._largest() > _LIGHT and self.n + len(self.edges) <= _LARGEST:
             self.push()
@@ -210,7 +201,7 @@ class _Costs:
         return Light(self._function(w, field), constant, error)
 
     def _function(self, w: FloatArray, field: FloatArray) -> SubmodularFunction:
-        """Return the function with the same cuts; an edge that several have goes to the first."""
+        """Return the function with the same cuts; an edge of several cuts is given to the first."""
         parts: list[tuple[float, SubmodularFunction]] = []
         left = w.copy()
         for (_, cut), place in zip(self.cuts, self.places, strict=True):
@@ -221,7 +212,7 @@ class _Costs:
     # ------------------------------------------------------------------------------------- caps
 
     def cap(self) -> None:
-        """Lower every cost to what suffices for nobody to pay it, as long as that changes much."""
+        """Lower every cost to what suffices to avoid it, until the costs hardly change."""
         for _ in range(_PASSES):
             before = self._magnitudes()
             self._cap_fields()
@@ -237,7 +228,7 @@ class _Costs:
         return float(np.log1p(self.r).sum() + np.log1p(np.abs(self.e)).sum())
 
     def _sums(self) -> tuple[FloatArray, FloatArray]:
-        """Return what the arcs into and out of each node cost in all, rounded up."""
+        """Return the total cost of the arcs into and out of each node, rounded up."""
         i, j = self.edges.T
         up = 1.0 + 4.0 * EPS * (len(self.edges) + 4.0)
         with np.errstate(over="ignore"):
@@ -246,27 +237,27 @@ class _Costs:
             return into * up, out * up
 
     def _lower(self, values: FloatArray, limits: FloatArray) -> FloatArray:
-        """Return values at most the limits; small ones, and those hardly above, stay."""
+        """Lower values to the limits, except small ones and those slightly above the limit."""
         lower = (values > limits * (1.0 + 1e-9)) & (values > _MARGIN)
         self.caps += int(lower.sum())
         return np.where(lower, limits, values)
 
     def _cap_fields(self) -> None:
-        # x_u = 0 pays e_u; to change it costs the arcs out of u at most, and likewise for 1
+        # x_u = 0 pays e_u; changing it costs at most the arcs out of u, and similarly for 1
         into, out = self._sums()
         limit = np.where(self.e > 0, out, into) + _MARGIN
         self.e = np.copysign(self._lower(np.abs(self.e), limit), self.e)
 
     def _cap_arcs(self) -> None:
-        # (1, 0) at (u, v) pays r_uv; x_u = 0 costs the arcs into u but that from v, and e_u > 0;
-        # x_v = 1 the arcs out of v but that to u, and e_v < 0
+        # (1, 0) at (u, v) pays r_uv; x_u = 0 costs the arcs into u except that from v, and e_u > 0;
+        # x_v = 1 costs the arcs out of v except that to u, and e_v < 0
         into, out = self._sums()
         wish, shun = np.maximum(self.e, 0.0), np.maximum(-self.e, 0.0)
         i, j = self.edges.T
         slack = 8.0 * EPS * (len(self.edges) + 4.0)
         limits = []
         for (u, v), back in (((i, j), self.r[1]), ((j, i), self.r[0])):
-            # rounded up: what is left of a difference of two large sums is no less than this
+            # rounded up, to allow for cancellation in a difference of two large sums
             with np.errstate(invalid="ignore"):
                 first = into[u] - back + slack * into[u] + wish[u]
                 second = out[v] - back + slack * out[v] + shun[v]
@@ -274,11 +265,11 @@ class _Costs:
         self.r = self._lower(self.r, np.stack(limits))
 
     def _cap_clusters(self) -> None:
-        """Cap the costs within sets of nodes that are joined both ways by large ones.
+        """Cap the costs within sets of nodes that are joined in both directions by large ones.
 
-        States in which such a set C is not constant pay at least k, the least of the arcs that
-        join it strongly; to make it constant costs the arcs into C and its fields for 1, or the
-        arcs out and those for 0; and :math:`2^{|C|}` states become the same one.
+        States in which such a set C is not constant pay at least k, the smallest of the arcs that
+        join it strongly. Making it constant costs the arcs into C and its fields for 1, or the arcs
+        out of C and those for 0, and up to :math:`2^{|C|}` states become the same one.
         """
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import connected_components
@@ -322,7 +313,7 @@ class _Costs:
         if exact is None:
             self.slip += 4.0 * EPS * float(self.r[self.r > _LIGHT].sum())
         else:
-            # what was not capped, as it was before it was rounded
+            # use the values before rounding of all numbers that were not capped
             weights, fields = exact
             self.gain = sum(max(field, 0) for field in fields) >> 1
             pairs = list(map(tuple, self.edges.tolist()))
@@ -362,7 +353,7 @@ def _widest(
     excess: list[int],
     least: int,
 ) -> tuple[int, list[tuple[int, int]], int, int] | None:
-    """Return the source, steps, sink and width of a widest path, None if it is below `least`."""
+    """Return source, steps, sink and width of a widest path; None if its width is below `least`."""
     heap = [(-value, node) for node, value in enumerate(excess) if value >= least]
     heapq.heapify(heap)
     width = {node: -value for value, node in heap}

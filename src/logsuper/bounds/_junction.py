@@ -1,4 +1,4 @@
-"""A pairwise function summed out element by element: tables over the elements that are joined."""
+"""Elimination of the elements of a pairwise function, by tables over joined elements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from logsuper.structures import Pairwise
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Forest:
-    """In which order to sum out, over which tables.
+    """The order of elimination and the tables.
 
-    Table k, of the k-th element in the order, has an axis for each element of its scope, the one
-    that is summed out last first. Its message goes to the first of them to be summed out, its
-    parent.
+    Table k, that of the k-th element in the order, has one axis per element of its scope, in
+    reverse order of elimination. Its message goes to its parent, the element of the scope that is
+    summed out first.
 
     Attributes
     ----------
@@ -27,10 +27,11 @@ class Forest:
         Places in the order.
     children : list of list of int
     spread : list of (tuple, tuple)
-        How the message of each table lies in the table of its parent: the axes of the latter, run
-        together where all or none are in the scope, and those of the message, 1 where it has none.
+        How to broadcast the message of each table to the table of its parent: the shape of the
+        latter, with adjacent axes merged if all or none are in the scope, and the shape of the
+        message, with 1 for axes that it does not have.
     links : list of list of (int, int)
-        For each element: the edges that it is summed out with, and their axes in its table.
+        Per element, the edges that are summed out with it, and their axes in its table.
     """
 
     order: IntArray
@@ -41,12 +42,12 @@ class Forest:
 
     @property
     def width(self) -> int:
-        """The largest scope: the treewidth, if the order is a best one."""
+        """Size of the largest scope: the treewidth, if the order is optimal."""
         return max((len(scope) for scope in self.scopes), default=0)
 
 
 def plan(n: int, edges: IntArray) -> Forest | None:
-    """Return the tables for a graph; None if they would be too large by far."""
+    """Return the tables for a graph; None if they would be much too large."""
     found = best_order(n, edges)
     if found is None:
         return None
@@ -83,11 +84,11 @@ def _runs(outer: list[int], inner: set[int]) -> tuple[tuple[int, ...], tuple[int
 def collect(
     forest: Forest, pairwise: Pairwise, keep: bool
 ) -> tuple[float, list[float], list[FloatArray]]:
-    """Return log Z, what rounding may have done to it, and the tables P(x_k = 1 | scope of k).
+    """Return log Z, bounds on the errors of the tables, and the tables P(x_k = 1 | scope of k).
 
-    A log of a sum of exponentials moves by no more than the largest change of an exponent. So the
-    errors of all operations add up: for each table, those that it and the tables below it may be
-    off by. The tables themselves are returned only if they are to be kept.
+    A log-sum-exp changes by at most the largest change of an exponent. So the errors of all
+    operations add up: the error of a table includes those of the tables below it. The conditional
+    tables are returned only if `keep` is true.
     """
     total = 0.0
     sizes, errors = [0.0] * len(forest.scopes), [0.0] * len(forest.scopes)
@@ -117,7 +118,7 @@ def collect(
         odds = on - off
         if keep:
             conditionals.append(expit(odds))
-        # log(e^off + e^on); log1p would be slower and no more exact, added to the larger one
+        # log(e^off + e^on); log1p would be slower, and not more accurate when added to the maximum
         message = np.maximum(off, on) + np.log(1.0 + np.exp(-np.abs(odds)))
         if scope:
             messages[k] = message
@@ -127,7 +128,7 @@ def collect(
 
 
 def log_error(forest: Forest, errors: list[float], total: float) -> float:
-    """Return what rounding may have done to log Z: over the roots, and in the sum of these."""
+    """Return a bound on the error of log Z: those of the roots, and that of their sum."""
     roots = [error for error, scope in zip(errors, forest.scopes, strict=True) if not scope]
     return sum(roots) + EPS * len(roots) * abs(total)
 
@@ -137,8 +138,8 @@ def distribute(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return the marginals, the joint tables (E, 2, 2) of the edges, and the error of their logs.
 
-    A probability is a product of conditional ones along a path from a root, whose log-odds are off
-    by twice the error of a table each.
+    A probability is a product of conditional ones along a path from a root; the error of their
+    log-odds is twice that of a table each.
     """
     mean = np.empty(len(forest.order))
     joint = np.empty((edges, 2, 2))

@@ -1,7 +1,7 @@
-r"""The recursion over counts with exact costs beside sums of ordinary size.
+r"""The recursion over counts with exact costs.
 
-A sum :math:`\sum_xe^{-c(x)}` is kept as its least cost, an integer of any size, and the logarithm
-of the rest, between 0 and n log 2: large costs that cancel each other lose nothing.
+A sum :math:`\sum_xe^{-c(x)}` is represented by its smallest cost, an integer of any size, and the
+logarithm of the rest, between 0 and n log 2. Large costs that cancel each other cause no error.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds._fixed_point import BITS, to_floats, to_integer
 from logsuper.functions import ConcaveCardinality, Modular, SubmodularFunction
 
-# Elements of a set beyond which this takes seconds.
+# Maximum number of elements of a set; more would take seconds.
 _LARGEST = 2000
-# Costs above this, in nats, are as good as infinite.
+# Costs (nats) above this are treated as infinite.
 _NEVER = 10_000
 
 Integers = NDArray[Any]
-"""Of Python integers, in units of 2^-BITS."""
+"""Arrays of Python integers, in units of 2^-BITS."""
 Groups = list[tuple[IntArray, Integers]]
 
 
 def parts(f: SubmodularFunction) -> tuple[Integers, Groups] | None:
-    """Return the field and, for each set that is counted, its members and g, all exactly.
+    """Return the field and, for each counted set, its members and g, all exactly.
 
-    None for functions of a count that are computed, not tabulated, and for large sets. The sets
-    must not overlap; that is for the caller to see to.
+    Return None for functions of a count that are computed, not tabulated, and for large sets. The
+    sets must not overlap, which is not checked.
     """
     t = _integers(np.zeros(f.n))
     groups: dict[bytes, tuple[IntArray, Integers]] = {}
@@ -49,7 +49,7 @@ def parts(f: SubmodularFunction) -> tuple[Integers, Groups] | None:
 
 
 def log_partition(t: Integers, groups: Groups) -> tuple[float, float]:
-    """Return log Z and what rounding may have done to it."""
+    """Return log Z and a bound on its rounding error."""
     gains, logs, free = 0, [], np.ones(len(t), dtype=bool)
     for members, g in groups:
         cost, rest, _ = _backward(g, t[members], keep=False)
@@ -65,7 +65,7 @@ def log_partition(t: Integers, groups: Groups) -> tuple[float, float]:
 
 
 def marginals(t: Integers, groups: Groups) -> tuple[FloatArray, float]:
-    """Return the marginals, and what rounding may have done to the log-odds behind them."""
+    """Return the marginals, and a bound on the rounding error of their log-odds."""
     mean = expit(_nats(t))
     for members, g in groups:
         _, _, odds = _backward(g, t[members], keep=True)
@@ -80,9 +80,10 @@ def marginals(t: Integers, groups: Groups) -> tuple[FloatArray, float]:
 
 
 def _backward(g: Integers, t: Integers, keep: bool) -> tuple[Any, float, list[FloatArray]]:
-    """Return the least cost, the log of the rest of the sum, and the log-odds of each element.
+    """Return the smallest cost, the log of the rest of the sum, and the log-odds of each element.
 
-    The latter, for each count of ones before it, are kept only if wanted, the last element first.
+    The log-odds, for each count of ones before the element, start with the last element; they are
+    computed only if `keep` is true.
     """
     cost, rest = g, np.zeros(len(g))
     odds = []
@@ -108,11 +109,11 @@ def _scaled(factor: int, values: Integers) -> Integers:
 
 
 def _nats(costs: Integers) -> FloatArray:
-    """Return differences of costs as float64, cut off where exp is 0 anyway."""
+    """Return differences of costs as float64, clipped where their exponential is 0."""
     limit = _NEVER << BITS
     return np.asarray(np.clip(costs, -limit, limit) / (1 << BITS), dtype=np.float64)
 
 
 def _error(n: int) -> float:
-    """Return what n steps may do to a logarithm of at most n log 2, and what cutting off costs."""
+    """Return a bound on the error of n steps on a logarithm of at most n log 2, and of clipping."""
     return 4.0 * EPS * n * (n + 8.0)

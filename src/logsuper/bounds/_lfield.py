@@ -17,7 +17,7 @@ from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import Prepared, min_norm_point
 
-# Squares of n numbers up to this have a sum.
+# Largest number whose squares can be summed without overflow.
 _LARGEST = 1e140
 
 
@@ -25,20 +25,20 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
     r"""Bound log Z from above by the best modular function below f.
 
     Any :math:`s` gives :math:`A(f)\le\sum_d\log(1+e^{-s_d})+\max_y(s^\top y-f(y))`, and the last
-    term is 0 on :math:`B(f)`: one more maximisation makes up for what the min-norm point is off
-    by. The gap :math:`f(\mu)-s^\top\mu` with :math:`\mu=\sigma(-s)`, f the Lovász extension, bounds
+    term is 0 on :math:`B(f)`: one more maximisation corrects for the error of the min-norm point.
+    The gap :math:`f(\mu)-s^\top\mu` with :math:`\mu=\sigma(-s)`, f the Lovász extension, bounds
     how far the value is from the best such bound.
 
     Parameters
     ----------
     f : LogSupermodular or SubmodularFunction
     n_jobs : int, optional
-        Threads of the solver.
+        Number of threads of the solver.
 
     Returns
     -------
     Bound
-        An upper bound; `interval` holds the L-field optimum, `details` the ``gap``.
+        An upper bound; `interval` contains the L-field optimum, `details` has the ``gap``.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
 
 
 def with_point(f: SubmodularFunction, n_jobs: int | None) -> tuple[Bound, FloatArray]:
-    """Return the bound, and the marginals of the modular function that it comes from."""
+    """Return the bound, and the marginals of its modular function."""
     solver = Prepared([f])
     s, distance, solves = _solve(f, solver, n_jobs)
     mu = expit(-s)
@@ -92,7 +92,7 @@ def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
 
 
 def too_large(f: SubmodularFunction) -> bool:
-    """Tell whether squares of numbers in f might overflow."""
+    """Return whether squares of numbers in f may overflow."""
     return not float(np.abs(extreme_gains(f)).max(initial=0.0)) < _LARGEST
 
 
@@ -106,7 +106,7 @@ def _solve(
             "rescale f"
         )
     point = min_norm_point(f, n_jobs=n_jobs)
-    # the Fujishige-Wolfe algorithm is one minimisation, divide and conquer one a level
+    # the Fujishige-Wolfe algorithm is one minimisation, divide and conquer one per level
     solves = 1 if solver.solver == "min_norm" else int(point.iterations)
     # the gap is a difference of squared norms
     gap = max(0.0, float(point.gap)) + 8.0 * EPS * float(point.s @ point.s)

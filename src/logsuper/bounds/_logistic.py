@@ -39,7 +39,7 @@ from logsuper.solvers import prepare
 
 _REDUCTIONS = ("auto", "none", "latin_hypercube", "regression")
 _FORMS = ("plain", "smoothed", "ratio")
-# Below this many draws there is too little to learn from.
+# Minimum number of draws for learning control variates.
 _FEW = 20
 _PILOT = 50
 _FOLDS = 10
@@ -63,22 +63,22 @@ def log_partition(
     ----------
     f : LogSupermodular or SubmodularFunction
     n_samples : int, default 100
-        Number of minimisations in all, at least 2.
+        Total number of minimisations, at least 2.
     variance_reduction : {"auto", "none", "latin_hypercube", "regression"}
         "none" averages independent draws. "latin_hypercube" draws in blocks, each of which covers
         the range of every coordinate evenly. "regression" spends a tenth of the draws on a pilot
-        and takes off control variates with known means that it suggests. "auto" does both, unless
-        there are fewer than 20 draws.
+        run, which determines control variates with known means. "auto" does both, unless there are
+        fewer than 20 draws.
     confidence : float, default 0.95
-        Of the interval, or of the certificate.
+        Confidence of the interval, or of the certificate.
     rigorous : bool, default False
         Return a certified upper bound instead of an estimate of one: the mean of independent draws
-        plus a radius that holds at any sample size. It is wide, about
-        :math:`\sqrt{(\pi^2/6)n\log(1/\delta)/M}` for M draws; `variance_reduction` must be left
-        alone, for no certificate is known with it.
+        plus a radius that holds for any sample size. It is wide, about
+        :math:`\sqrt{(\pi^2/6)n\log(1/\delta)/M}` for M draws; `variance_reduction` must keep its
+        default, since no certificate is known with it.
     seed : int, numpy Generator or None
     n_jobs : int, optional
-        Threads over the draws; the result does not depend on it.
+        Number of threads over the draws; it does not change the result.
 
     Returns
     -------
@@ -88,11 +88,11 @@ def log_partition(
 
     Notes
     -----
-    The coefficients of the control variates that are applied to a block come from the other
-    blocks (cross-fitting), so that the estimate is unbiased, and its standard error is that of the
-    mean of independent blocks, with Student's quantile, and with an allowance for rare events that
-    the draws may have missed. At strong coupling, where such events are all that the control
-    variates leave, an interval from a hundred draws can still be too narrow; take a thousand, or
+    The coefficients of the control variates of a block come from the other blocks (cross-fitting),
+    so that the estimate is unbiased. Its standard error is that of the mean of independent blocks,
+    with Student's quantile and an allowance for rare events that the draws may have missed. At
+    strong coupling, where the control variates explain everything except such events, an interval
+    from a hundred draws can still be too narrow; use a thousand, or
     ``variance_reduction="none"``.
 
     Examples
@@ -145,7 +145,7 @@ def _certified(
 ) -> Bound:
     """Return the mean over independent draws plus the radius of `_concentration`."""
     draws = Draws(f, seed, n_jobs)
-    # one draw a block: the draws are independent, and any number of them is held at a time
+    # one draw per block: the draws are independent, and any number of them fits in memory
     units = np.ones(samples, dtype=np.int64)
     parts = [b.values - b.z.sum(axis=1) / 2.0 for b in draws.solve(units, independent)]
     mean, stderr = (float(x) for x in mean_of_blocks(np.concatenate(parts), units))
@@ -165,7 +165,7 @@ def _certified(
 def _reduced(
     f: SubmodularFunction, draws: Draws, pilot: int, sizes: IntArray, design: Design
 ) -> FloatArray:
-    """Return the values of all draws, less the control variates that a pilot suggests, if any."""
+    """Return the values of all draws, minus the control variates of a pilot run, if any."""
     controls = None
     if pilot:
         [first] = draws.solve(np.array([pilot]), latin_hypercube)
@@ -184,10 +184,10 @@ def _reduced(
 def without(
     values: FloatArray, controls: FloatArray, guess: FloatArray, sizes: IntArray
 ) -> FloatArray:
-    """Take the control variates off the values, with coefficients learned from other blocks.
+    """Subtract the control variates from the values, with coefficients from other blocks.
 
     Least squares with a penalty of one residual variance on the squared distance from the guess: a
-    control variate that hardly moved in the draws, for the events behind it are rare, keeps it.
+    control variate that hardly varies in the draws, since its events are rare, keeps its guess.
     """
     fold = np.repeat(np.arange(len(sizes)) * min(_FOLDS, len(sizes)) // len(sizes), sizes)
     count, p = controls.shape
@@ -222,7 +222,7 @@ def marginals(
     n_samples : int, default 100
         Number of draws, at least 2.
     form : {"plain", "smoothed", "ratio"}
-        With :math:`\Delta_d(z)` the best value with :math:`y_d=1` less the best with
+        With :math:`\Delta_d(z)` the best value with :math:`y_d=1` minus the best with
         :math:`y_d=0`, both without :math:`z_d`:
 
         * "plain", the mean of the maximisers :math:`y^*_d=1[z_d>-\Delta_d]`, the gradient of the
@@ -231,17 +231,17 @@ def marginals(
         * "ratio", :math:`\sigma` of the mean of :math:`\Delta_d`, the ratio of the logistic bounds
           of the two conditional models: usually much closer to the exact marginals.
 
-        The latter two take n + 1 minimisations a draw instead of one.
+        The latter two take n + 1 minimisations per draw instead of one.
     variance_reduction : {"auto", "none", "latin_hypercube"}
-        How the noise is drawn. "auto" is "none" for the plain form, where the kernel draws the
-        noise faster than a better design could pay for, and "latin_hypercube" for the others.
+        How the noise is drawn. "auto" is "none" for the plain form, for which the kernel draws the
+        noise so fast that a better design does not pay, and "latin_hypercube" for the others.
     seed : int, numpy Generator or None
     n_jobs : int, optional
 
     Returns
     -------
     Marginals
-        With standard errors, for what the form estimates.
+        With standard errors of the quantity that the form estimates.
 
     Examples
     --------
@@ -277,8 +277,8 @@ def marginals(
         on += (found > 0).sum(axis=0)
     mean, stderr = mean_of_blocks(np.concatenate(means), sizes)
     stderr = student_factor(len(sizes)) * stderr
-    # where the better value of an element hardly ever changed, changes may not have come up: each
-    # moves the mean by no more than gains differ
+    # if the better value of an element almost never changed, changes may have been missed: each
+    # changes the mean by at most the difference of the extreme gains
     rare = seldom(on / count, count)
     least = frequency_error(on / count, count)
     gains = -f.gains(np.stack([np.ones(f.n), np.zeros(f.n)]))
@@ -293,10 +293,10 @@ def marginals(
 
 
 def _differences(draws: Draws, batch: Batch) -> FloatArray:
-    """Return the best value with y_d = 1 less that with y_d = 0, without z_d, for each d and row.
+    """Return the best value with y_d = 1 minus that with y_d = 0, without z_d, per row and d.
 
-    One of the two is known from the maximiser itself; the other takes a minimisation in which
-    element d is fixed to what it is not.
+    One of the two is known from the maximiser; the other takes a minimisation in which element d
+    is fixed to its other value.
     """
     z, on, best = batch.z, batch.y > 0, batch.values[:, None]
     n = z.shape[1]

@@ -1,13 +1,13 @@
-r"""Sums on the safe side: what float64 may have cost a certified bound, with a proof.
+r"""Sums rounded to the safe side: proven bounds on the rounding error of certified bounds.
 
-A bound is evaluated as a sum of many terms, each of which is a short formula of positive numbers:
-its relative error is at most a few units of :math:`\epsilon=2^{-52}`. `math.fsum` adds the terms as
-if with infinite precision, hence
+A bound is evaluated as a sum of many terms, each of which is a short formula of positive numbers,
+with a relative error of at most a few units of :math:`\epsilon=2^{-52}`. `math.fsum` adds the terms
+as if with infinite precision, hence
 
 .. math:: |\text{computed}-\text{true}|\le c\,\epsilon\sum_k|\text{term}_k|,
 
-where terms that are exact (fields, weights) do not enter the right side: a weight of 1e16 that
-nothing pays for costs nothing.
+where exact terms (fields, weights) are omitted on the right side: a weight of 1e16 that does not
+contribute to the value does not increase its error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def extreme_gains(f: SubmodularFunction) -> tuple[FloatArray, FloatArray]:
 
 
 def at_most(parts: Iterable[FloatArray | float], error: float) -> float:
-    """Return a float64 that is at most the sum of all numbers less the error."""
+    """Return a float64 that is at most the sum of all numbers minus the error."""
     return _sum(parts, -error, -math.inf)
 
 

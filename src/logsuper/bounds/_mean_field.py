@@ -24,7 +24,8 @@ from logsuper.functions import SubmodularFunction, combine
 from logsuper.solvers import kernels, maximize
 from logsuper.structures import pairwise_of, structure_of
 
-# Stationary points this close are the same: their bounds differ by the third power at most.
+# Distance below which two stationary points count as equal: the difference of their bounds is of
+# third order in it.
 _SAME = 1e-3
 
 
@@ -35,11 +36,11 @@ def log_partition(
     tol: float = 1e-10,
     max_iter: int = 1000,
 ) -> Bound:
-    r"""Bound log Z from below by the best distribution of independent elements that is found.
+    r"""Bound log Z from below by the best product distribution that is found.
 
     For submodular f the update :math:`q_d\leftarrow\sigma(-\mathbb{E}_qf(d\mid\cdot))` of all
-    elements is monotone in q: from all zeros and from all ones it climbs to the smallest and the
-    largest fixed point. Where these agree there is no other, and nothing else is tried.
+    elements is monotone in q: from all zeros and from all ones it converges to the smallest and the
+    largest fixed point. If these agree, there is no other.
 
     Parameters
     ----------
@@ -49,14 +50,14 @@ def log_partition(
         Probabilities to start from; by default several, among them the modes, the L-field and the
         supergradients.
     tol : float
-        A start is done when a sweep improves its value by less than this, relative to 1 + value.
+        A search stops when a sweep improves its value by less than this, relative to 1 + value.
     max_iter : int
-        Sweeps over all elements, for each start.
+        Maximum number of sweeps over all elements per start.
 
     Returns
     -------
     Bound
-        A lower bound, valid however far the search went.
+        A lower bound, whether the search has converged or not.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def marginals(
     tol: float = 1e-10,
     max_iter: int = 1000,
 ) -> Marginals:
-    """Return the probabilities of the best distribution of independent elements.
+    """Return the probabilities of the best product distribution.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def marginals(
 
 
 def certified(f: SubmodularFunction, logits: FloatArray) -> float:
-    """Return a number that the bound at these logits is at least, whatever float64 did."""
+    """Return a lower bound on the exact value of the bound at these logits."""
     model = pairwise_of(f)
     if model is None:
         return float(_objective(_closed(f), logits[None])[0][0]) - margin(f)
@@ -99,7 +100,7 @@ def certified(f: SubmodularFunction, logits: FloatArray) -> float:
     less = np.minimum(q, p)
     entropy = np.logaddexp(0.0, -size) + size * less
     cut = model.weights * (q[i] * p[j] + q[j] * p[i])
-    # a field that is mostly on counts in full, less what is missing: only the latter is rounded
+    # the field of an element that is mostly on is split into all of it, exact, minus the rest
     field = np.where(q > 0.5, -model.t, model.t) * less
     terms = [entropy, field, -cut]
     error = sum(float(np.abs(term).sum()) for term in terms)
@@ -118,7 +119,7 @@ def search(
 ) -> tuple[float, FloatArray, int, int]:
     """Return the best value, its logits, and the number of solves and of sweeps.
 
-    `inner` are the logits of starts between the extremes, and the solves that they took, if known.
+    `inner` are the logits of starts between the extremes and the number of their solves, if known.
     """
     if check_number(tol, "tol") < 0:
         raise ValueError(f"tol must be at least 0, got {tol!r}")
@@ -141,7 +142,7 @@ def search(
 
 
 def _inner_starts(f: SubmodularFunction) -> tuple[FloatArray, int]:
-    """Return logits between the extremes, and how many solves they took."""
+    """Return logits between the extremes, and the number of solves for them."""
     found, solves = _superdifferential.search(f)
     q = None
     if not _lfield.too_large(f):
@@ -168,7 +169,7 @@ def inner_starts(
 
 
 def _as_logits(q: Any, n: int) -> FloatArray:
-    """Return logits of probabilities (n,) or (M, n), finite for certain ones too."""
+    """Return logits of probabilities (n,) or (M, n), finite for 0 and 1 too."""
     rows = check_probabilities(q, n, "starts").reshape(-1, n)
     if len(rows) == 0:
         raise ValueError("starts must hold at least one row of probabilities")
@@ -177,9 +178,9 @@ def _as_logits(q: Any, n: int) -> FloatArray:
 
 
 def _closed(f: SubmodularFunction) -> SubmodularFunction:
-    """Return f in a form whose expectation has a closed form; refuse a term that has none.
+    """Return f in a form whose expectation has a closed form; raise NotApplicable if it has none.
 
-    Where f is pairwise, that is its normal form, and so for a term that is.
+    Functions and terms that are pairwise are replaced by their normal form.
     """
     model = pairwise_of(f)
     if model is not None:
@@ -219,7 +220,7 @@ def _ascend(
 
 
 def _pairs(f: SubmodularFunction) -> tuple[FloatArray, IntArray, FloatArray] | None:
-    """Return the field, edges (with repetitions) and weights of cuts, None for another function."""
+    """Return the field, edges (with repetitions) and weights of cuts; None for other functions."""
     structure = structure_of(f)
     return None if structure.others else (structure.field, *structure.listed)
 
@@ -230,7 +231,7 @@ def _ascend_together(
     """Climb like `_ascend`, for any function.
 
     All elements move together, towards their updates in the logits: the natural gradient of the
-    bound. A row whose bound would fall takes half the step, so that none ever does.
+    bound. If the bound of a row would decrease, its step is halved.
     """
     logits = logits.copy()
     values, updates = _objective(f, logits)

@@ -24,17 +24,17 @@ from logsuper._base import FloatArray, add_up, places_of
 from logsuper.solvers import kernels
 from logsuper.structures import Pairwise
 
-# Squared widths of the rows of the matrix, in all, beyond which a factorisation costs more than
-# many sweeps, and nanoseconds that each takes; of a sweep over both directions of an edge.
+# Sum of the squared widths of the rows of the matrix above which a factorisation costs more than
+# many sweeps; nanoseconds per squared width, and per edge (both directions) of a sweep.
 _FACTORISABLE = 4e8
 _PER_SQUARE, PER_SWEEP = 2.0, 90.0
-# Strong couplings make the linear system singular: the slopes of the messages stay below 1.
+# Upper limit on the slopes of the messages: strong couplings make the linear system singular.
 _STEEPEST = 1.0 - 1e-10
-_NEWTON_STEPS = 40  # at most
-# Edge probabilities below 1 make the updates overshoot: of the step taken, by the compiled sweeps,
-# which use each message as soon as it is made, and by those of all messages at once.
+_NEWTON_STEPS = 40  # default maximum
+# Edge probabilities below 1 make the updates overshoot: damping factors of the compiled sweeps,
+# which use each message at once, and of updates of all messages together.
 _DAMPING, _DAMPING_AT_ONCE = 0.75, 0.5
-# Odds of messages and beliefs up to the exponential of this, and their products, are float64.
+# Log-odds of messages and beliefs whose exponentials, and products of these, fit in float64.
 _LARGEST_ODDS = 300.0
 
 
@@ -47,7 +47,7 @@ class Effort(NamedTuple):
 
 
 class Messages:
-    """The equations of one model; a state `u` has an entry for each direction of each edge.
+    """The equations of one model; a state `u` has one entry per direction of each edge.
 
     Direction e of the first E entries goes from ``edges[e, 0]`` to ``edges[e, 1]``, direction
     E + e back.
@@ -67,7 +67,7 @@ class Messages:
         return self.t + add_up(self.target, self.rho * u, self.n)
 
     def residual(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what each message is off by, and the log-odds that it is made from."""
+        """Return the residual of each message, and the log-odds that it is computed from."""
         cavity = self.beliefs(u)[self.source] - np.roll(u, len(u) // 2)
         k = self.coupling
         made = np.logaddexp(cavity, -k) - np.logaddexp(cavity - k, 0.0)
@@ -76,8 +76,8 @@ class Messages:
     def extremes(self, tol: float = 1e-11, sweeps: int = 200) -> list[tuple[FloatArray, float]]:
         """Return the least and the greatest fixed point for rho = 1, each with its residual.
 
-        The equations are monotone then: sweeps from messages that are all at their least, and all
-        at their greatest, find them.
+        The equations are then monotone: sweeps from messages that are all at their minimum, and all
+        at their maximum, converge to these points.
         """
         native = kernels()
         k = self.coupling
@@ -97,11 +97,11 @@ class Messages:
         return (u, worst) if worst <= tol else self._newton(u, tol)
 
     def _most(self, sweeps: int) -> int:
-        """Return how many sweeps to make: more where no Newton steps follow."""
+        """Return the number of sweeps: more if no Newton steps follow."""
         return 10 * sweeps if self.newton_steps and not self.factorisable else sweeps
 
     def _sweep(self, u: FloatArray, tol: float, sweeps: int) -> tuple[FloatArray, float]:
-        """Return messages after sweeps, as many as allowed or needed, and the residual."""
+        """Return messages after as many sweeps as needed or allowed, and the residual."""
         native = kernels()
         monotone = bool((self.rho == 1.0).all())
         count = len(u) // 2
@@ -120,7 +120,7 @@ class Messages:
 
     @property
     def factorisable(self) -> bool:
-        """Whether Newton steps are worth their price."""
+        """Whether Newton steps are affordable."""
         return self.newton_steps > 0 and self._squares <= _FACTORISABLE
 
     @cached_property
@@ -139,7 +139,7 @@ class Messages:
 
     @property
     def newton_operations(self) -> float:
-        """About how many nanoseconds a Newton step takes."""
+        """Approximate nanoseconds of a Newton step."""
         return _PER_SQUARE * self._squares + 500.0 * len(self.source)
 
     def _newton(self, u: FloatArray, tol: float) -> tuple[FloatArray, float]:
@@ -163,7 +163,7 @@ class Messages:
     def _newton_step(self, off: FloatArray, cavity: FloatArray) -> FloatArray:
         r"""Solve :math:`\Delta u_{i\to j}=r+m'(\Delta b_i-\Delta u_{j\to i})` for the messages.
 
-        The two messages of an edge are eliminated, which leaves one equation an element.
+        The two messages of an edge are eliminated, which leaves one equation per element.
         """
         n, source, target = self.n, self.source, self.target
         slope = expit(cavity + self.coupling) - expit(cavity - self.coupling)
@@ -183,7 +183,7 @@ class Messages:
         )
         try:
             factors = splu(matrix, permc_spec="MMD_AT_PLUS_A")
-        except RuntimeError:  # singular to the last digit: a damped sweep instead
+        except RuntimeError:  # numerically singular: a damped sweep instead
             return 0.5 * off
         change = factors.solve(add_up(target, self.rho * own, n))
         step: FloatArray = own + share * slope * (change[source] - back * change[target])

@@ -1,4 +1,4 @@
-"""The one list of methods: a new one is a module and a line here."""
+"""The registry of methods: a new method is a module and a line here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from logsuper.functions import SubmodularFunction
 
 
 class Model(Protocol):
-    """What this room knows of a `LogSupermodular`: its function, and what is added to log Z."""
+    """The part of a `LogSupermodular` that is used here: its function and its constant."""
 
     f: SubmodularFunction
     constant: float
@@ -26,7 +26,7 @@ class Model(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A way to bound log Z or to find marginals.
+    """A method that bounds log Z or computes marginals.
 
     Its module in this room has a function ``log_partition(f, *, ...) -> Bound``, a function
     ``marginals(f, *, ...) -> Marginals``, or both, for a function of at least one element.
@@ -68,12 +68,12 @@ METHODS: dict[str, Method] = {
 }
 
 
-# Those for which huge numbers are made harmless first; the others see to that themselves.
+# Methods for which huge numbers are replaced first; the others handle them.
 _PRECISE = {"exact", "enumeration", "elimination", "transfer", "strips"}
 
 
 def find(what: str, name: str, options: Collection[str]) -> Callable[..., Any]:
-    """Return the function `what` of a method; refuse an unknown name or option, listing legal."""
+    """Return the function `what` of a method; errors for unknown names list the legal ones."""
     have = {key: method for key, method in METHODS.items() if method.find(what) is not None}
     function = have[check_choice(name, "method", have)].find(what)
     assert function is not None
@@ -87,13 +87,13 @@ def check_options(
     options: Collection[str],
     common: Collection[str] = (),
 ) -> None:
-    """Refuse an option that the function of a method does not have, listing those that it has.
+    """Raise a TypeError for an option that the function of a method does not have.
 
-    Those that all methods have in `common` are listed too; they are not handed to the function.
+    The message lists the legal options and those in `common`, which are not passed to the function.
     """
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return  # it passes them on, and they are checked there
+        return  # the function passes them on, and they are checked there
     legal = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in legal:
@@ -102,7 +102,7 @@ def check_options(
 
 
 def log_partition(f: SubmodularFunction | Model, method: str, **options: Any) -> Bound:
-    """Return a bound on, or the value of, the log Z of a function or model, by a method."""
+    """Return a bound on log Z of a function or model, or its value, by a method of the registry."""
     function = find("log_partition", method, options)
     if not isinstance(f, SubmodularFunction):
         if not isinstance(getattr(f, "f", None), SubmodularFunction):
@@ -131,7 +131,7 @@ def as_function_of_model(name: str) -> Callable[..., Bound]:
 
 
 def marginals(f: SubmodularFunction, method: str, **options: Any) -> Marginals:
-    """Return the probabilities that x_d = 1 by a method of the list."""
+    """Return the probabilities that x_d = 1 by a method of the registry."""
     function = find("marginals", method, options)
     if f.n == 0:
         return Marginals(np.empty(0), method, np.empty(0), np.empty(0))

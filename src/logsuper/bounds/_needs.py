@@ -1,4 +1,4 @@
-"""What methods need a function to be, refused in one sentence otherwise."""
+"""Conversion of functions to the form that a method needs, or a clear error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST = 1e290
 
 
 def need_pairwise(f: SubmodularFunction, method: str) -> Pairwise:
-    """Return f in normal form; refuse, in the name of a method, what is not pairwise."""
+    """Return f in normal form; raise NotApplicable, naming the method, if it is not pairwise."""
     pairwise = pairwise_of(f)
     if pairwise is None:
         raise NotApplicable(f"{method} needs a pairwise function, got {f!r}")
@@ -20,7 +20,7 @@ def need_pairwise(f: SubmodularFunction, method: str) -> Pairwise:
 
 
 def need_image(f: SubmodularFunction, method: str) -> Image:
-    """Return f as an image; refuse, in the name of a method, what is not one."""
+    """Return f as an image; raise NotApplicable, naming the method, if it is not one."""
     image = image_of(f)
     if image is None:
         raise NotApplicable(

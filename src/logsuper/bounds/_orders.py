@@ -1,4 +1,4 @@
-"""Orders in which to sum out the elements of a graph, and what each of them costs."""
+"""Elimination orders of the elements of a graph, and their costs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scipy.sparse import coo_array
 
 from logsuper._base import IntArray, places_of
 
-# No table has more axes than this, whatever the budget: it would not fit any memory.
+# Maximum number of axes of a table, whatever the budget; larger ones do not fit in memory.
 WIDEST = 32
-# Set operations that the search for an order may take: some, and some more for each element.
+# Maximum number of set operations in the search for an order: a constant, and a number per element.
 _EFFORT, _EFFORT_EACH = 1_000_000, 40
 
 Scopes = list[list[int]]
@@ -21,8 +21,8 @@ Scopes = list[list[int]]
 def best_order(n: int, edges: IntArray) -> tuple[IntArray, Scopes] | None:
     """Return the cheaper of two elimination orders, with its scopes; None if both are too wide.
 
-    Scope k lists the places in the order, latest first, of the elements that the k-th one is joined
-    to, directly or through elements before it, when it is summed out.
+    Scope k lists the places in the order, latest first, of the later elements that the k-th one is
+    joined to, directly or through elements before it.
     """
     if n == 0:
         return np.empty(0, dtype=np.int64), []
@@ -38,9 +38,9 @@ def best_order(n: int, edges: IntArray) -> tuple[IntArray, Scopes] | None:
 
 
 def _sweep(n: int, edges: IntArray) -> IntArray | None:
-    """Return the order that sweeps through the graph with a short front, None if it gets long.
+    """Return the order that sweeps through the graph with a short front; None if it is too long.
 
-    From the front it takes the element with the fewest neighbours beyond, the oldest among equals
+    From the front it takes the element with the fewest neighbours beyond it, the oldest of several
     (King, *Int. J. Numerical Methods in Engineering* 2, 1970).
     """
     from scipy.sparse.csgraph import reverse_cuthill_mckee  # slow to import
@@ -80,7 +80,7 @@ def _sweep(n: int, edges: IntArray) -> IntArray | None:
 
 
 def _min_fill(n: int, edges: IntArray) -> IntArray | None:
-    """Return the greedy order that joins the fewest new pairs, None if it gets too wide."""
+    """Return the greedy order that joins the fewest new pairs; None if it is too wide."""
     near: list[set[int]] = [set() for _ in range(n)]
     for i, j in edges.tolist():
         near[i].add(j)
@@ -88,7 +88,7 @@ def _min_fill(n: int, edges: IntArray) -> IntArray | None:
     effort, limit = 0, _EFFORT + _EFFORT_EACH * n
 
     def rate(v: int) -> tuple[float, int]:
-        """Return how many pairs v would join (infinity if it is too wide), and its degree."""
+        """Return the number of pairs v would join (infinity if it is too wide), and its degree."""
         nonlocal effort
         around = near[v]
         if len(around) > WIDEST:
@@ -133,7 +133,7 @@ def _min_fill(n: int, edges: IntArray) -> IntArray | None:
 
 
 def _scopes(order: IntArray, edges: IntArray) -> Scopes | None:
-    """Return the scopes of an order, None if one of them is too wide."""
+    """Return the scopes of an order; None if one of them is too wide."""
     place = places_of(order, len(order))
     sets: list[set[int]] = [set() for _ in range(len(order))]
     for i, j in np.sort(place[edges], axis=1).tolist():

@@ -4,18 +4,19 @@ r"""A family of upper bounds from the logistic one down to log Z itself, by samp
 
 for :math:`0<a<1` and :math:`z_d=\operatorname{logit}u_d` with independent
 :math:`u_d\sim\mathrm{Beta}(1-a,1)`: the Fréchet bound of Balog, Tripuraneni, Ghahramani and Weller
-2017 with one perturbation an element, whose pairs of Weibull numbers are merged into one.
+2017 with one perturbation per element, whose pairs of Weibull numbers are merged into one.
 :math:`a\to0` gives the logistic bound, :math:`a\to1` gives log Z.
 
-The draws come from another law. A modular function with the field h has
+The draws come from another distribution. A modular function with the field h has
 :math:`C(z)=\sum_d(z_d+h_d)_+` for V and :math:`U_a=\sum_d\log(1+e^{h_d})` for every a, hence
 
 .. math:: U_a=\sum_d\log(1+e^{h_d})+\frac1a\log\mathbb E_h\,e^{a(V(z)-C(z))}
 
-where the law of z is tilted by :math:`e^{aC(z)}`. It has a closed form: :math:`z_d>-h_d` with
-probability :math:`\sigma(h_d)`, and then :math:`1-u_d=\sigma(h_d)\,r^{1/(1-a)}` with r uniform;
-otherwise :math:`u_d=\sigma(-h_d)\,r^{1/(1-a)}`. As V and C differ by a bounded amount, so do the
-logarithms of the weights, whatever a is.
+where the distribution of z is tilted by :math:`e^{aC(z)}`. It has a closed form:
+:math:`z_d>-h_d` with probability :math:`\sigma(h_d)`, and then
+:math:`1-u_d=\sigma(h_d)\,r^{1/(1-a)}` with r uniform; otherwise
+:math:`u_d=\sigma(-h_d)\,r^{1/(1-a)}`. As V - C is bounded, so are the logarithms of the weights,
+for any a.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from logsuper.bounds._draws import (
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 
-# Deviation of the log-weights to aim at. Normal ones would make a share 1/e of the draws effective;
-# a quarter is what is wanted, and tails are heavier than that.
+# Target standard deviation of the log-weights. If they were normal, a fraction 1/e of the draws
+# would be effective; as tails are heavier, a quarter is expected.
 _DEVIATION = 1.0
 _LARGEST = 0.95
 _LEAST = 20
@@ -67,20 +68,20 @@ def log_partition(
     ----------
     f : LogSupermodular or SubmodularFunction
     a : float, optional
-        Between 0 and 1: the larger, the tighter and the noisier. Chosen by default in a pilot such
-        that a quarter of the draws or more can be expected to be effective, and at most 0.95.
+        Between 0 and 1; a larger value is tighter and noisier. By default it is chosen in a pilot
+        run, such that at least a quarter of the draws should be effective, and at most 0.95.
     n_samples : int, default 200
-        Number of minimisations in all, pilot included; at least 20.
+        Total number of minimisations, including the pilot run; at least 20.
     confidence : float, default 0.95
     seed : int, numpy Generator or None
     n_jobs : int, optional
-        Threads over the draws; the result does not depend on it.
+        Number of threads over the draws; it does not change the result.
 
     Returns
     -------
     Bound
-        With target "upper", not certified. The value has the first-order bias of a logarithm of a
-        mean added back; ``details`` has `a` and the effective sample size.
+        With target "upper", not certified. The value is corrected for the first-order bias of the
+        logarithm of a mean; ``details`` has `a` and the effective sample size.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def log_partition(
         float(x) for x in mean_of_blocks(block_means(run.weights, run.sizes), run.sizes)
     )
     noise = max(math.hypot(stderr, rare(run.weights)) / mean, run.a * unseen(f, run.weights))
-    # no more is known of heavy tails than the draws that count tell
+    # with heavy tails, only the effective draws carry information
     units = min(len(run.sizes), max(2, int(run.effective)))
     value = run.shift + (math.log(mean) + noise**2 / 2.0) / run.a
     return Bound(
@@ -123,13 +124,13 @@ def marginals(
     Parameters
     ----------
     f : SubmodularFunction
-    a, samples, seed, n_jobs
+    a, n_samples, seed, n_jobs
         As for `log_partition`.
 
     Returns
     -------
     Marginals
-        With standard errors by the delta method, and none of 0 where hardly any draw differed.
+        With standard errors by the delta method, which are positive even if almost no draw differs.
 
     Examples
     --------
@@ -144,11 +145,11 @@ def marginals(
     pairs = zip(np.split(run.weights, ends), np.split(run.y, ends), strict=True)
     products = np.stack([w @ y / len(w) for w, y in pairs])
     share, _ = mean_of_blocks(sums, run.sizes)
-    # rounding can take the ratio for an element that is always on past 1
+    # by rounding, the ratio may exceed 1 for an element that is always on
     mean = np.minimum(mean_of_blocks(products, run.sizes)[0] / share, 1.0)
     # delta method for the ratio of two means
     _, stderr = mean_of_blocks((products - sums * mean) / share, run.sizes)
-    # where hardly any draw differed
+    # elements for which almost no draw differs
     rare = seldom(mean, run.effective)
     stderr = np.where(rare, np.maximum(stderr, frequency_error(mean, run.effective)), stderr)
     details = {"a": run.a, "effective": run.effective}
@@ -167,7 +168,7 @@ class _Run:
 
     @property
     def effective(self) -> float:
-        """How many equally weighted draws are worth as much."""
+        """Effective sample size: the number of equally weighted draws with the same variance."""
         return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
 
@@ -182,11 +183,11 @@ def _run(
     draws = Draws(f, seed, n_jobs)
     pilot = min(_PILOT, count // 10)
     [first] = draws.solve(np.array([pilot]), latin_hypercube)
-    # nothing and everything count as well: the law of the draws must not miss what a pilot did
+    # include all zeros and all ones, so that the draws also cover states that the pilot run missed
     extremes = np.repeat(np.array([[0], [1]], dtype=np.uint8), f.n, axis=1)
     field = typical_field(f.gains(np.concatenate([first.y, extremes])))
     if power is None:
-        # the deviation of V - C grows with a: a second look, at the first guess, is safe
+        # the deviation of V - C grows with a, so a second estimate, at the first one, is safe
         power, trial = _LARGEST, 0.0
         for _ in range(2):
             gaps, _ = _draw(draws, field, trial, [pilot])
@@ -202,7 +203,7 @@ def _run(
 def _draw(
     draws: Draws, field: FloatArray, a: float, sizes: IntArray | list[int]
 ) -> tuple[FloatArray, Bits]:
-    """Return V - C and the maximisers for draws of the law tilted by e^(aC)."""
+    """Return V - C and the maximisers for draws of the distribution tilted by e^(aC)."""
     gaps, maximisers = [], []
     for batch in draws.solve(np.asarray(sizes), latin_hypercube, lambda u: tilted(u, field, a)):
         gaps.append(batch.values - np.maximum(batch.z + field, 0.0).sum(axis=1))
@@ -211,10 +212,10 @@ def _draw(
 
 
 def tilted(u: FloatArray, field: FloatArray, a: float) -> FloatArray:
-    """Turn uniform numbers, columnwise and monotonely, into noise tilted towards the field."""
+    """Map uniform numbers monotonically, per column, to noise tilted towards the field."""
     off = expit(-field)
     right = u >= off
-    # below -h: u' = sigma(-h) r^(1 / (1 - a)), r = u / sigma(-h); above, so from the other end
+    # below -h: u' = sigma(-h) r^(1 / (1 - a)), r = u / sigma(-h); above, from the other end
     side = np.where(right, -field, field)
     with np.errstate(divide="ignore", invalid="ignore"):
         rank = np.where(right, (1.0 - u) / expit(field), u / off)

@@ -1,9 +1,9 @@
-r"""Elements with at most two neighbours, summed out of a pairwise function by closed forms.
+r"""Series-parallel reduction: elements with at most two neighbours, summed out in closed form.
 
-What is left is pairwise again, with no more edges than before, so chains, trees and rings vanish
-altogether. These are the islet, twig and series rules of Arnborg and Proskurowski (*SIAM Journal on
-Algebraic Discrete Methods* 7, 1986). Elements that are not neighbours go together, in one step over
-arrays.
+The result is again pairwise, without additional edges, so that chains, trees and rings vanish
+completely. These are the islet, twig and series rules of Arnborg and Proskurowski (*SIAM Journal on
+Algebraic Discrete Methods* 7, 1986). Elements that are not neighbours are summed out together, in
+one step over arrays.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from scipy.special import expit
 from logsuper._base import EPS, FloatArray, IntArray, add_up, places_of
 from logsuper.structures import Pairwise
 
-# A round that removes a smaller share than this of the elements costs more than it gains.
+# Minimum fraction of the elements that a round must remove to be worthwhile.
 _LEAST = 0.05
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Round:
-    """Elements that leave together: which, and where their neighbours and edges are.
+    """Elements that are summed out together, with their neighbours and edges.
 
     Attributes
     ----------
     gone, kept : ndarray of int64
-        Elements that leave and stay; the latter are numbered anew in this order.
+        Elements that are removed and kept; the latter are renumbered in this order.
     ends : ndarray of shape (2, len(gone))
-        Their neighbours, in the new numbering and in order; one that is missing is `len(kept)`.
+        Their neighbours, in the new numbering, sorted; a missing one is `len(kept)`.
     links : ndarray of shape (2, len(gone))
-        The edges to them; one that is missing is the number of edges.
+        The edges to them; a missing one is the number of edges.
     untouched : ndarray of int64
-        The edges that stay.
+        The edges that are kept.
     onto : ndarray of int64
-        Which new edge each of `untouched` is.
+        The new edge of each entry of `untouched`.
     born : ndarray of int64
-        Which new edge joins the two neighbours of an element, or the number of new edges.
+        The new edge that joins the two neighbours of an element, or the number of new edges.
     edges : ndarray of shape (E, 2)
         The new edges.
     before : int
@@ -56,7 +56,7 @@ class Round:
 
 
 def plan(n: int, edges: IntArray) -> tuple[list[Round], int, IntArray]:
-    """Return the rounds that remove what they can, and the size and edges of what they leave."""
+    """Return the rounds of the reduction, and the size and edges of the remaining graph."""
     rounds: list[Round] = []
     rank = np.random.default_rng(0).permutation(n)  # any fixed order without long monotone runs
     while n:
@@ -124,7 +124,7 @@ def _round(n: int, edges: IntArray, gone: IntArray) -> Round:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Step:
-    """The numbers of a round: the log-odds of what leaves, and the weights to its neighbours."""
+    """The numbers of a round: fields of the removed elements, and weights to their neighbours."""
 
     round: Round
     t: FloatArray
@@ -132,10 +132,10 @@ class Step:
 
 
 def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, list[Step]]:
-    """Return what the rounds leave, the constant that they add to log Z, and their numbers.
+    """Return the reduced function, the constant that is added to log Z, and the numbers.
 
-    The error of what is left is what rounding may have done to log Z so far: log Z moves by no more
-    than the constant, a field or a weight does.
+    The error of the reduced function bounds the rounding error of log Z so far: log Z changes by at
+    most the change of the constant, a field or a weight.
     """
     constant, steps = 0.0, []
     weights, t, off = pairwise.weights, pairwise.t, pairwise.slack
@@ -149,7 +149,7 @@ def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, 
         both0, both1 = np.logaddexp(0.0, field - a - b), np.logaddexp(-a - b, field)
         only_a, only_b = np.logaddexp(-a, field - b), np.logaddexp(-b, field - a)
         constant += float(both0.sum())
-        # a handful of sums of numbers no larger than these, for each of four results
+        # a few sums of numbers that do not exceed these, for each of four results
         off += EPS * (64.0 * float((np.abs(field) + a + b + 1.0).sum()) + 2.0 * abs(constant))
         link = np.maximum((both0 + both1 - only_a - only_b) / 2.0, 0.0)
         size = len(step.kept)
@@ -170,15 +170,15 @@ def collapse(pairwise: Pairwise, rounds: list[Round]) -> tuple[Pairwise, float, 
 
 
 def expand(steps: list[Step], mean: FloatArray, joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the marginals and the joint tables of the edges of the function that was collapsed.
+    """Return the marginals and the joint tables of the edges of the original function.
 
     Parameters
     ----------
     steps : list of Step
     mean : ndarray of shape (n,)
-        Probabilities of 1 in what was left.
+        Probabilities of 1 in the reduced function.
     joint : ndarray of shape (E, 2, 2)
-        For each edge i < j left: probabilities of (x_i, x_j).
+        Probabilities of (x_i, x_j) for each edge i < j of the reduced function.
     """
     for step in reversed(steps):
         mean, joint = _expand(step, mean, joint)
@@ -188,7 +188,7 @@ def expand(steps: list[Step], mean: FloatArray, joint: FloatArray) -> tuple[Floa
 def _expand(step: Step, mean: FloatArray, joint: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Undo one round."""
     here = step.round
-    # P(a, b) of the two neighbours; one that is missing is 0, as it were
+    # P(a, b) of the two neighbours; a missing one is treated as 0
     a, b = here.ends
     certain = np.append(mean, 0.0)
     table = np.zeros((len(here.gone), 2, 2))

@@ -8,18 +8,19 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from logsuper._base import FloatArray, IntArray
 
-# Forests in the list: between these, what a fraction of a second can make.
+# Minimum and maximum number of forests in the list, and their total number of edges, which takes a
+# fraction of a second.
 _FORESTS = (16, 64)
 _EDGES = 1 << 20
-# How often each edge of a dense graph is in a forest, at least: their shares are the more even.
+# Minimum number of forests that each edge of a dense graph is in, to make the fractions more even.
 _TIMES = 2
 
 
 def edge_probabilities(n: int, edges: IntArray, weights: FloatArray) -> FloatArray:
-    """Return a probability > 0 for each edge, its share in a list of spanning forests.
+    """Return a probability > 0 per edge: the fraction of a list of spanning forests that have it.
 
-    Each forest of the list prefers heavy edges that the ones before it left out, so that the shares
-    follow the weights as far as forests can; they are exact, whatever the graph.
+    Each forest prefers heavy edges that the ones before it left out, so that the fractions follow
+    the weights as far as possible. They are exact edge probabilities for any graph.
     """
     uses = np.zeros(len(edges))
     if len(edges) == 0:
@@ -36,11 +37,11 @@ def edge_probabilities(n: int, edges: IntArray, weights: FloatArray) -> FloatArr
             uses[left_out] += found
             forests += count
             continue
-        # equal weights in a random order, or the forests would be stars of the first elements
+        # order equal weights at random; otherwise the forests would be stars of the first elements
         gains = weights / (1.0 + uses) * (1.0 + 1e-6 * rng.random(len(edges)))
         if forests >= wanted:
-            # the list is long enough: take all there can be of what is left out, and for the rest
-            # edges of the last forest, which span
+            # the list is long enough: take as many of the edges that were left out as possible,
+            # and complete them by edges of the last forest, which spans the graph
             gains[left_out] += weights.max()
             some = left_out | (forest > 0)
         forest = np.zeros(len(edges))
@@ -55,28 +56,28 @@ def edge_probabilities(n: int, edges: IntArray, weights: FloatArray) -> FloatArr
 def _disjoint_forests(n: int, edges: IntArray, rng: np.random.Generator) -> tuple[int, FloatArray]:
     """Return a number of forests, and the indicator of the edges that are in one of them.
 
-    The edges of a dense graph are dealt out at random to groups of about 4 n, most of which hold
-    a spanning tree; all are found in one go, on a graph of disjoint copies, one a group.
+    The edges of a dense graph are assigned at random to groups of about 4 n edges, most of which
+    contain a spanning tree. All are found at once, on a graph of disjoint copies, one per group.
     """
     count = len(edges) // (4 * n)
     group = rng.permutation(len(edges)) % count
     order = np.argsort(group, kind="stable")
     inside = np.zeros(len(edges))
     copies = edges[order] + (group[order] * np.int64(n))[:, None]
-    # in a random order, or what is left out would be edges between the last elements
+    # in a random order; otherwise edges between the last elements would be left out
     inside[order] = best_forest(n * count, copies, rng.random(len(edges)))
     return count, inside
 
 
 def operations(n: int, edges: int) -> float:
-    """Return about how many nanoseconds `edge_probabilities` takes."""
-    # those that the list has, and some to take in what they leave out
+    """Return the approximate nanoseconds of `edge_probabilities`."""
+    # the forests of the list, and some more for the edges that they leave out
     more = 24 * _TIMES if _is_dense(n, edges) else 8
     return (_wanted(n, edges) + more) * forest_operations(n, edges)
 
 
 def forest_operations(n: int, edges: int) -> float:
-    """Return about how many nanoseconds `best_forest` takes (measured, rounded up)."""
+    """Return the approximate nanoseconds of `best_forest` (measured, rounded up)."""
     return 100.0 * edges + 600.0 * n
 
 
@@ -85,13 +86,13 @@ def _is_dense(n: int, edges: int) -> bool:
 
 
 def _wanted(n: int, edges: int) -> int:
-    """Return how many forests are chosen by weight: few of a dense graph, whose list is long."""
+    """Return the number of forests chosen by weight: few for a dense graph, whose list is long."""
     return _FORESTS[0] if _is_dense(n, edges) else int(np.clip(_EDGES // max(1, edges), *_FORESTS))
 
 
 def best_forest(n: int, edges: IntArray, gains: FloatArray) -> FloatArray:
-    """Return the indicator of the edges of a spanning forest of the greatest total gain."""
-    # the order is all that counts, and the solver takes a price of 0 for no edge
+    """Return the indicator of the edges of a spanning forest of maximum total gain."""
+    # only the order matters, and the solver treats a price of 0 as a missing edge
     order = np.argsort(-gains, kind="stable")
     price = np.empty(len(edges))
     price[order] = np.arange(1.0, len(edges) + 1.0)

@@ -22,9 +22,9 @@ from logsuper.structures import Pairwise, pairwise_of
 
 KINDS = ("bar", "grow", "shrink")
 
-# Numbers that one round of flips may touch where a flip is no local change: some tenths of a second
+# Maximum number of values per round of flips if flips are not local: some tenths of a second.
 _AFFORDABLE = 1 << 22
-# Rounds of flips, and elements that all rounds together may look at: some seconds.
+# Maximum number of rounds of flips, and of elements in all rounds together: some seconds.
 _ROUNDS, _LOOKS = 20, 1 << 22
 
 
@@ -33,14 +33,14 @@ def log_partition(f: SubmodularFunction, *, n_jobs: int | None = None) -> Bound:
 
     With a supergradient g of f at X, :math:`f(Y)\le f(X)+g(Y)-g(X)` for all Y, hence
     :math:`A(f)\ge-f(X)+\sum_{j\in X}\log(1+e^{g_j})+\sum_{j\notin X}\log(1+e^{-g_j})`. The "bar"
-    supergradient has its best X by one minimisation; "grow" and "shrink" are improved by flips from
-    there, from the modes, from 0 and from 1.
+    supergradient finds its best X by one minimisation; "grow" and "shrink" are improved by flips,
+    starting from there, from the modes, from 0 and from 1.
 
     Parameters
     ----------
     f : LogSupermodular or SubmodularFunction
     n_jobs : int, optional
-        Threads of the solver.
+        Number of threads of the solver.
 
     Returns
     -------
@@ -154,12 +154,12 @@ def _values(
     return np.asarray(np.logaddexp(0.0, np.where(X == 1, g, -g)).sum(axis=1) - f(X))
 
 
-# What each single flip of x changes the bound of a kind by.
+# The change of the bound of a kind by each single flip of x.
 _Flips = Callable[[str, FloatArray], FloatArray]
 
 
 def _flips(f: SubmodularFunction, top: FloatArray, bottom: FloatArray) -> _Flips | None:
-    """Choose how to try all single flips; None where that costs too much."""
+    """Choose how to try all single flips; None if that is too expensive."""
     pairwise = pairwise_of(f)
     if pairwise is not None:
         return lambda kind, x: _local_flips(pairwise, kind, x, top, bottom)
@@ -176,7 +176,7 @@ def _flips(f: SubmodularFunction, top: FloatArray, bottom: FloatArray) -> _Flips
 def _local_flips(
     f: Pairwise, kind: str, x: FloatArray, top: FloatArray, bottom: FloatArray
 ) -> FloatArray:
-    """Do the same for a pairwise function, where a flip changes the gains of neighbours only."""
+    """Return the changes for a pairwise function; a flip changes the gains of neighbours only."""
     i, j = np.concatenate([f.edges, f.edges[:, ::-1]]).T
     w = np.tile(f.weights, 2)
     gains = add_up(i, w * (1.0 - 2.0 * x[j]), f.n) - f.t
@@ -201,7 +201,7 @@ def _climb(
     bottom: FloatArray,
     flips: _Flips | None,
 ) -> tuple[FloatArray, float]:
-    """Improve x by the flips that help alone: all of them, or the best half, or quarter, ..."""
+    """Improve x by flips that help on their own: all of them, or the best half, or quarter, ..."""
     if flips is None:
         return x, value
     for _ in range(min(_ROUNDS, 1 + _LOOKS // f.n)):

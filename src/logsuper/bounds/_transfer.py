@@ -1,7 +1,7 @@
 r"""Exact log Z and marginals of image grids with a short side, by transfer matrices.
 
-Pixels enter one at a time, along the short side, and only the newest value of each of its w lines
-is remembered: :math:`2^w` weights, :math:`O(n2^w)` operations.
+Pixels are added one at a time, along the short side of length w, and only the newest value of each
+of the w lines is kept: :math:`2^w` weights, :math:`O(n2^w)` operations.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def log_partition(f: SubmodularFunction) -> Bound:
 
 
 def marginals(f: SubmodularFunction) -> Marginals:
-    """Find all marginals of an image grid with a short side, exactly.
+    """Return the exact marginals of an image grid with a short side.
 
     Parameters
     ----------
     f : SubmodularFunction
-        A sum of the 4-neighbour `grid_cuts` of one image and a `Modular`. What is kept besides the
-        weights of about twice the square root of the number of rows must fit into a gigabyte.
+        A sum of the 4-neighbour `grid_cuts` of one image and a `Modular`. The weights of about
+        twice the square root of the number of rows must fit into a gigabyte.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def marginals(f: SubmodularFunction) -> Marginals:
     """
     grid = _narrow(need_image(f, "transfer"))
     rows, columns = grid.shape
-    # the kernels keep every profile only while they are few
+    # the kernels keep the profiles of all rows only if there are few
     kept = rows if kernels() is None else min(rows, 2.0 * math.ceil(math.sqrt(rows)))
     refuse_too_large("transfer", columns, kept + 4.0, _count(grid, 3.0))
     _, odds = transfer(grid, odds=True)
@@ -101,7 +101,7 @@ def marginals(f: SubmodularFunction) -> Marginals:
 
 
 def operations(f: SubmodularFunction) -> float:
-    """Return about how many elementary operations log Z takes; infinity if it is not possible."""
+    """Return the approximate number of operations of log Z; infinity if it is not possible."""
     grid = image_of(f)
     if grid is None or min(grid.shape) > WIDEST:
         return math.inf

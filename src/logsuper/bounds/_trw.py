@@ -21,14 +21,14 @@ from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import Pairwise
 
-# A slack below this, relative to the value, is not worth another bound.
+# Slack, relative to 1 + value, above which the L-field bound is computed too.
 _CONVERGED = 1e-6
 
 # The default effort; steps are those over the edge probabilities.
 _FULL = Effort(sweeps=200, newton_steps=40, steps=10)
-# Sweeps of a step over the edge probabilities, and the least number of them without any.
+# Sweeps per step over the edge probabilities, and minimum number of sweeps without such steps.
 _SWEEPS, _LEAST = 30, 20
-# Nanoseconds that the bound takes for given messages, for each element and edge.
+# Nanoseconds per element and edge of the bound for given messages.
 _JUDGE = 600.0
 
 
@@ -53,9 +53,9 @@ def log_partition(
     f : LogSupermodular or SubmodularFunction
         A pairwise function.
     max_iter : int, optional
-        Steps over the edge probabilities, 10 by default.
+        Maximum number of steps over the edge probabilities, 10 by default.
     n_jobs : int, optional
-        Threads of the L-field bound, which takes over where the messages do not converge.
+        Number of threads of the L-field bound, which is used if the messages do not converge.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def _at_most(max_iter: int | None) -> Effort:
 
 
 def effort(model: Pairwise, budget: float) -> Effort | None:
-    """Return the effort that a number of operations pays for; None if not even the least."""
+    """Return the effort that a number of operations affords; None if it is below the minimum."""
     edges = len(model.edges)
     size = model.n + edges
     least = _LEAST * PER_SWEEP * size + _JUDGE * size
@@ -128,7 +128,7 @@ def marginals(f: SubmodularFunction, *, max_iter: int | None = None) -> Marginal
 
 
 def _search(model: Pairwise, most: Effort) -> tuple[Messages, FloatArray, float]:
-    """Return the messages of the best bound found, with their equations, and the slack in it."""
+    """Return the equations and messages of the best bound that was found, and its slack."""
     rho = _spanning_trees.edge_probabilities(model.n, model.edges, model.weights)
     messages = _equations(model, rho, most)
     u, _ = messages.solve(np.zeros(2 * len(rho)), sweeps=most.sweeps)
@@ -145,9 +145,9 @@ def _search(model: Pairwise, most: Effort) -> tuple[Messages, FloatArray, float]
 
 
 def _equations(model: Pairwise, rho: FloatArray, most: Effort) -> Messages:
-    """Return the equations, with numbers on the safe side of what rounding made of them.
+    """Return the equations, with numbers rounded to the safe side.
 
-    Smaller weights have a larger log Z, and smaller probabilities are those of forests too.
+    Smaller weights have a larger log Z, and smaller edge probabilities are still those of forests.
     """
     safe = model.weights * (1.0 - model.relative - 8.0 * EPS)
     if (rho < 1.0).any():
@@ -158,9 +158,9 @@ def _equations(model: Pairwise, rho: FloatArray, most: Effort) -> Messages:
 def certified(
     messages: Messages, u: FloatArray, model: Pairwise, constant: FloatArray | float = 0.0
 ) -> float:
-    """Return a number that the bound by the messages is at most, whatever float64 did.
+    """Return an upper bound on the exact value of the bound by the messages.
 
-    Beliefs are sums of deg + 1 numbers, which enter the terms with slopes of at most 1.
+    Beliefs are sums of deg + 1 numbers; the terms depend on them with slopes of at most 1.
     """
     terms, worst = _terms(messages, u)
     count = len(u) // 2

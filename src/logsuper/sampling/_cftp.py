@@ -6,8 +6,6 @@ statistical mechanics", Random Structures and Algorithms 9, 1996.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -141,55 +139,39 @@ def couple(
 ) -> Bits:
     """Return one exact sample per problem 0, ..., count - 1; theta has one row or `count`."""
     meter.require(scan.operations(count, 2, 1), f"{count} samples of {scan.n} elements")
-    coupling = _Coupling(scan, theta, key, max_iter, threads, meter)
     out = np.empty((count, scan.n), dtype=np.uint8)
-    step = max(threads, _HELD // scan.n)
-    for first in range(0, count, step):
-        problems = np.arange(first, min(count, first + step), dtype=np.uint64)
-        coupling.finish(problems, 0, scan.n, out)
-    return out
 
+    def stuck(sweeps: int, differing: int, budget: float | None = None) -> NotCoalesced:
+        pairwise = not isinstance(scan, GenericScan)
+        return NotCoalesced(sweeps, differing, scan.n, budget, pairwise=pairwise)
 
-@dataclasses.dataclass(frozen=True)
-class _Coupling:
-    """The arguments that all samples of a call share."""
-
-    scan: Scan
-    theta: FloatArray
-    key: int
-    max_iter: int
-    threads: int
-    meter: Meter
-
-    def finish(self, problems: Problems, reached: int, differing: int, out: Bits) -> None:
+    def finish(problems: Problems, reached: int, differing: int) -> None:
         """Write the samples of the given problems, which `reached` sweeps did not finish.
 
         `differing` is the largest number of elements on which two chains differed then.
         """
-        scan, meter = self.scan, self.meter
         while len(problems):
             sweeps = max(1, 2 * reached)
             if sweeps == _HARD and len(problems) > 1:
-                self.finish(problems[:1], reached, differing, out)
+                finish(problems[:1], reached, differing)
                 problems = problems[1:]
-            sweeps = min(sweeps, self.max_iter)
+            sweeps = min(sweeps, max_iter)
             cost = scan.operations(len(problems), 2, sweeps)
             if not meter.affords(cost):
-                raise self._stuck(reached, differing, meter.budget)
+                raise stuck(reached, differing, meter.budget)
             meter.plan(cost)
-            states = coupled_states(
-                scan, self.theta, self.key, problems, sweeps, self.threads, meter
-            )
+            states = coupled_states(scan, theta, key, problems, sweeps, threads, meter)
             apart = (states[:, 0] != states[:, 1]).sum(axis=1)
             out[problems[apart == 0]] = states[apart == 0, 0]
             meter.spend(0.0, samples=int((apart == 0).sum()))
             problems, differing, reached = problems[apart > 0], int(apart.max()), sweeps
-            if len(problems) and sweeps == self.max_iter:
-                raise self._stuck(sweeps, differing)
+            if len(problems) and sweeps == max_iter:
+                raise stuck(sweeps, differing)
 
-    def _stuck(self, sweeps: int, differing: int, budget: float | None = None) -> NotCoalesced:
-        pairwise = not isinstance(self.scan, GenericScan)
-        return NotCoalesced(sweeps, differing, self.scan.n, budget, pairwise=pairwise)
+    step = max(threads, _HELD // scan.n)
+    for first in range(0, count, step):
+        finish(np.arange(first, min(count, first + step), dtype=np.uint64), 0, scan.n)
+    return out
 
 
 def coupled_states(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Self
 
@@ -12,7 +13,7 @@ from logsuper.functions import SubmodularFunction, Sum, split_modular
 from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
 from logsuper.solvers._min_norm import maximize_generic
 from logsuper.solvers._precision import report
-from logsuper.solvers._problems import Noise, Problems
+from logsuper.solvers._problems import Noise, Problems, perturb_each
 from logsuper.solvers._results import Perturbed
 from logsuper.structures import Structure
 
@@ -50,16 +51,8 @@ class Direct:
         return y, values, np.stack([f(y) for f in self.functions], axis=1)
 
     def perturb(self, problems: Problems, noise: Noise, return_samples: bool) -> Perturbed:
-        count, samples = problems.size, noise.samples
-        mean, stats = np.empty((count, self.n)), np.empty((count, self.k))
-        values = np.empty((count, samples))
-        kept = np.empty((count, samples, self.n), np.uint8) if return_samples else None
-        for m in range(count):
-            y, values[m], each = self.maximize(noise.added_to(problems, m), None)
-            mean[m], stats[m] = y.mean(axis=0), each.mean(axis=0)
-            if kept is not None:
-                kept[m] = y
-        return Perturbed(mean, stats, values, kept)
+        solve = functools.partial(self.maximize, tie=None)
+        return perturb_each(solve, problems, noise, return_samples)
 
     @property
     def edges(self) -> IntArray:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logsuper._base import Bits, FloatArray, IntArray
 from logsuper.solvers._fallback import solve_pairwise
-from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._results import finite_dot
 
 
@@ -63,37 +61,3 @@ class FallbackKernel:
         cut = (labels[:, self._ends[:, 0]] != labels[:, self._ends[:, 1]]).astype(np.float64)
         stats[:] = (table * cut[:, None, :]).sum(axis=2)
         values[:] = finite_dot(field, labels) - (alpha * stats).sum(axis=1)
-
-    def perturb(
-        self,
-        theta: FloatArray,
-        alpha: FloatArray,
-        factors: FloatArray | None,
-        noisy: int,
-        key: int,
-        numbers: NDArray[np.uint64],
-        first_sample: int,
-        threads: int,
-        counts: NDArray[np.uint32],
-        values: FloatArray,
-        stats: FloatArray,
-        samples: Bits | None,
-        memory: int | None = None,
-        precision: FloatArray | None = None,
-    ) -> None:
-        size = values.shape[1]
-        for m in range(len(counts)):
-            field = np.tile(theta[0 if len(theta) == 1 else m], (size, 1))
-            draws = np.arange(first_sample, first_sample + size)
-            field[:, :noisy] += logistic_noise(key, numbers[m], draws, noisy)[0]
-            labels = np.empty((size, counts.shape[1]), dtype=np.uint8)
-            row = slice(0, 1) if len(alpha) == 1 else slice(m, m + 1)
-            edge = None
-            if factors is not None:
-                edge = factors if len(factors) == 1 else factors[m : m + 1]
-            self.maximize(
-                field, alpha[row], edge, False, True, threads, labels, values[m], stats[m]
-            )
-            counts[m] += labels.sum(axis=0, dtype=np.uint32)
-            if samples is not None:
-                samples[m] = labels

@@ -12,7 +12,7 @@ from logsuper.solvers._any_size import evaluate, maximize_exactly, tilted
 from logsuper.solvers._fallback_kernel import FallbackKernel
 from logsuper.solvers._native import kernels
 from logsuper.solvers._precision import hidden
-from logsuper.solvers._problems import Noise, Problems, some_rows
+from logsuper.solvers._problems import Noise, Problems, perturb_each, some_rows
 from logsuper.solvers._results import Perturbed, finite_dot
 from logsuper.solvers._workspace import Workspace, require_edges
 from logsuper.structures import EdgeLists, Grid, Structure
@@ -227,6 +227,9 @@ class Flow:
         workers = min(threads, count * samples)
         arrays += 13.0 * workers * self._kernel.nodes
         with self._workspace.granted("perturb", arrays, memory_limit, workers) as memory:
+            if isinstance(self._kernel, FallbackKernel):
+                solve = functools.partial(self.maximize, tie=None, threads=threads)
+                return perturb_each(solve, problems, noise, return_samples)
             return self._perturb(problems, noise, return_samples, threads, block, memory)
 
     def _perturb(

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from logsuper._base import FloatArray, as_floats, refuse
 from logsuper.solvers._noise import as_words
 
-TIES = (None, "min", "max")
-
 
 def check_theta(theta: ArrayLike, n: int, allow_nan: bool = False) -> tuple[FloatArray, bool]:
     """Return theta as (M, n) and whether it was a single field (n,)."""
@@ -25,13 +23,6 @@ def refuse_nan(theta: FloatArray) -> None:
     """Raise a ValueError that names the first NaN in theta."""
     remedy = "give 0 for an element without information; +-inf fixes an element"
     refuse(np.isnan(theta), theta, "theta", remedy)
-
-
-def refuse_larger(theta: FloatArray, limit: float, why: str) -> None:
-    """Raise a ValueError that names the first finite entry of theta beyond the limit."""
-    refuse(
-        np.isfinite(theta) & (np.abs(theta) > limit), theta, "theta", f"{why}; rescale f and theta"
-    )
 
 
 def check_alpha(alpha: ArrayLike, k: int) -> FloatArray:
@@ -75,7 +66,7 @@ def check_batch(**lengths: int) -> int:
 
 def check_tie(tie: str | None) -> None:
     """Raise a ValueError unless tie is None, "min" or "max"."""
-    if tie not in TIES:
+    if tie not in (None, "min", "max"):
         raise ValueError(f"tie must be None, 'min' or 'max', got {tie!r}")
 
 

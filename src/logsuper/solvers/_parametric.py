@@ -229,15 +229,14 @@ def _divide(
     """
     n = f.n
     s = np.empty(n)
-    order = np.arange(n)  # elements by region; region r is order[bounds[r]:bounds[r + 1]]
-    bounds = np.array([0, n])
-    open_regions = np.array([True])
+    regions, unfinished = [np.arange(n)], [True]
     violation, levels = 0.0, 0
     scale = float(np.abs(theta).sum() + np.abs(f.greedy(theta)).sum())
-    while open_regions.any():
+    while any(unfinished):
         levels += 1
-        active = np.flatnonzero(open_regions)
-        rank = places_of(order, n)
+        rank = places_of(np.concatenate(regions), n)
+        bounds = np.cumsum([0, *(len(region) for region in regions)])
+        active = np.flatnonzero(unfinished)
         gains = np.empty(len(active))
         chosen = np.empty((len(active), n), dtype=np.uint8)
         block = max(1, _BLOCK // n)
@@ -255,27 +254,21 @@ def _divide(
             gains[at : at + block] = tau * y.sum(axis=1) - (f(picked) - picked @ theta) + base
             chosen[at : at + block] = y
             for r, level in zip(rows, tau, strict=True):
-                s[order[bounds[r] : bounds[r + 1]]] = level
+                s[regions[r]] = level
 
+        results = zip(gains.tolist(), chosen, strict=True)
         pieces: list[IntArray] = []
         still: list[bool] = []
-        place = dict(zip(active.tolist(), range(len(active)), strict=True))
-        for r in range(len(bounds) - 1):
-            region = order[bounds[r] : bounds[r + 1]]
-            row = place.get(r)
-            if row is None:
-                pieces.append(region)
-                still.append(False)
-                continue
-            first = chosen[row, region] == 1
-            if gains[row] > 1e-13 * scale and first.any() and not first.all():
-                pieces += [region[first], region[~first]]
-                still += [True, True]
-            else:
-                violation += max(0.0, float(gains[row]))
-                pieces.append(region)
-                still.append(False)
-        order = np.concatenate(pieces)
-        bounds = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
-        open_regions = np.array(still)
+        for region, active_one in zip(regions, unfinished, strict=True):
+            parts = [region]
+            if active_one:
+                gain, y = next(results)
+                first = y[region] == 1
+                if gain > 1e-13 * scale and first.any() and not first.all():
+                    parts = [region[first], region[~first]]
+                else:
+                    violation += max(0.0, gain)
+            pieces += parts
+            still += [len(parts) > 1] * len(parts)
+        regions, unfinished = pieces, still
     return s, violation * float(np.ptp(s)), levels

@@ -19,6 +19,7 @@ from logsuper._base import (
     check_integer,
     check_limit,
     count_threads,
+    refuse,
     stream_key,
 )
 from logsuper.functions import SubmodularFunction
@@ -32,7 +33,6 @@ from logsuper.solvers._inputs import (
     check_numbers,
     check_theta,
     check_tie,
-    refuse_larger,
     refuse_nan,
 )
 from logsuper.solvers._problems import Noise, Problems
@@ -326,7 +326,8 @@ class Prepared:
         """Raise a ValueError that names a NaN, or a field so large that sums overflow."""
         fields = np.asarray(theta, dtype=np.float64)
         refuse_nan(fields)
-        refuse_larger(fields, _LARGEST / self.n, "sums overflow")
+        large = np.isfinite(fields) & (np.abs(fields) > _LARGEST / self.n)
+        refuse(large, fields, "theta", "sums overflow; rescale f and theta")
 
     def _check(
         self, theta: ArrayLike, alpha: ArrayLike, edge_weights: ArrayLike | None

@@ -2,13 +2,15 @@ r"""Batches of problems :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)`, and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import FloatArray
+from logsuper._base import Bits, FloatArray
 from logsuper.solvers._noise import logistic_noise
+from logsuper.solvers._results import Perturbed
 
 
 class Problems(NamedTuple):
@@ -65,6 +67,25 @@ class Noise(NamedTuple):
         one = problems.rows([m])
         theta = one.theta + self.of(m, one.theta.shape[1])
         return Problems(theta, one.alpha, one.factors, self.samples)
+
+
+def perturb_each(
+    maximize: Callable[[Problems], tuple[Bits, FloatArray, FloatArray]],
+    problems: Problems,
+    noise: Noise,
+    return_samples: bool,
+) -> Perturbed:
+    """Solve every problem under its noise, by a function that maximises a batch."""
+    mean, stats, values, kept = [], [], [], []
+    for m in range(problems.size):
+        y, value, each = maximize(noise.added_to(problems, m))
+        mean.append(y.mean(axis=0))
+        stats.append(each.mean(axis=0))
+        values.append(value)
+        if return_samples:
+            kept.append(y)
+    samples = np.array(kept) if return_samples else None
+    return Perturbed(np.array(mean), np.array(stats), np.array(values), samples)
 
 
 def some_rows(array: Any, rows: Any) -> Any:
