@@ -26,8 +26,8 @@ from logsuper.channels import Gaussian
 _BINS = 128
 # The narrowest level, as a share of the standard deviation of all pixels.
 _NARROWEST = 1e-2
-# How far apart two means of the means of pairs are, in the same unit, unless nearly all neighbours
-# are unlike: for Gaussian levels of neighbours with correlation r, 1.6 sqrt((1 + r) / 2).
+# Minimum distance of the two means of the means of pairs, in the same unit, unless nearly all
+# neighbours are unlike: for Gaussian levels of neighbours with correlation r, 1.6 sqrt((1 + r) / 2).
 _APART = 0.5
 _ROUNDING = 1e-6
 _UNTOLD = (
@@ -126,7 +126,7 @@ def _loss(theta: FloatArray, pairs: _Pairs) -> tuple[float, FloatArray]:
     relative = np.exp(density - top)
     belief = joint[:, :, None] * relative[:, None, 0] * relative[None, :, 1]  # (2, 2, C)
     total = belief.sum(axis=(0, 1))
-    belief *= share / total  # that the pair is of this kind
+    belief *= share / total  # the probability that the pair is of this kind
     weights = np.stack([belief.sum(axis=1), belief.sum(axis=0)], axis=1)
     kinds = belief.sum(axis=2) - joint
     gradient = np.concatenate(
