@@ -27,7 +27,8 @@ _BINS = 128
 # The narrowest level, as a share of the standard deviation of all pixels.
 _NARROWEST = 1e-2
 # Minimum distance of the two means of the means of pairs, in the same unit, unless nearly all
-# neighbours are unlike: for Gaussian levels of neighbours with correlation r, 1.6 sqrt((1 + r) / 2).
+# neighbours are unlike: for Gaussian levels of neighbours with correlation r, it is
+# 1.6 sqrt((1 + r) / 2).
 _APART = 0.5
 _ROUNDING = 1e-6
 _UNTOLD = (
