@@ -65,15 +65,10 @@ def fit_grey_levels(images: list[NDArray[Any]]) -> Gaussian:
         raise ValueError(_UNTOLD)
     scaled = pairs._replace(levels=(pairs.levels - middle) / unit, width=pairs.width / unit)
     start = np.array([*_start(scaled), np.log(0.7), np.log(0.7), 0.0, -2.0, 0.0])
-    free = (None, None)
+    bounds = [(None, None)] * 2 + [(np.log(_NARROWEST), None)] * 2 + [(-20.0, 20.0)] * 3
+    limits = {"maxiter": 500, "ftol": 1e-11, "gtol": 1e-6}
     found = minimize(
-        _loss,
-        start,
-        args=(scaled,),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[free] * 2 + [(np.log(_NARROWEST), None)] * 2 + [(-20.0, 20.0)] * 3,
-        options={"maxiter": 500, "ftol": 1e-11, "gtol": 1e-6},
+        _loss, start, (scaled,), method="L-BFGS-B", jac=True, bounds=bounds, options=limits
     )
     if not found.success:
         warnings.warn(
