@@ -200,7 +200,7 @@ class AsymmetricFlips(_Bits, kind="asymmetric"):
         old, new = self.on + self.off, on + off
         room = np.maximum(1.0 - 2.0 * _CLOSEST - old, 0.0)
         step = np.where(new - old > room, room / np.maximum(new - old, _LEAST), 1.0)
-        if on.shape != off.shape:  # a rate that several elements share takes the shortest of steps
+        if on.shape != off.shape:  # a rate that elements share takes the shortest of their steps
             step = step.min()
         return AsymmetricFlips(self.on + step * (on - self.on), self.off + step * (off - self.off))
 

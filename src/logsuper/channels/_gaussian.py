@@ -72,7 +72,7 @@ class Gaussian(Channel, kind="gaussian"):
         return self._apart >= LEAST_APART
 
     def to_dict(self) -> dict[str, Any]:
-        # one number stays one in `refit`
+        # a single scale stays single in `refit`
         return super().to_dict() | ({"scale": float(self.scale[0])} if self.tied else {})
 
     def _log_likelihoods(self, observed: FloatArray) -> tuple[FloatArray, FloatArray]:

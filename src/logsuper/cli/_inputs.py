@@ -55,7 +55,7 @@ def check_folder(out: Path, names: Iterable[str] = ()) -> None:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):  # permission to make a file is seen by making one
+        with tempfile.TemporaryFile(dir=out):  # the reliable test of the permission to write
             pass
         for name in names:
             if (out / name).is_dir():

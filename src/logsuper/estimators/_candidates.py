@@ -22,10 +22,10 @@ _OPERATIONS = 1e9
 _PARTIAL = 8
 
 # Minimum number of rows to hold some out, and maximum number of held-out rows: one with unknown
-# entries may take a bracket of its own.
+# entries may need a separate bracket.
 _FEW, _HELD = 50, 500
 
-# What a forest in closed form, hence a mixture of them, needs of each argument.
+# The value of each argument that a forest in closed form, hence a mixture of them, needs.
 _NEEDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "functions": ("None or 'forest'", lambda value: value is None or _is_forest(value)),
     "learner": (f"'auto' or {CLOSED_FORM!r}", lambda value: value in ("auto", CLOSED_FORM)),

@@ -34,7 +34,7 @@ from logsuper.model import LogSupermodular
 _LEARNERS = [name for name, a in LEARNERS.items() if a.labels and a.decode == "mean"]
 _PARTIAL = [name for name in _LEARNERS if LEARNERS[name].partial]
 
-# What only a single field has.
+# Attributes that only a single field has.
 _SINGLE = ("model_", "bracket_", "parameters_", "alpha_", "modular_", "functions_")
 _OF_A_FIT = (*_SINGLE, "weights_", "_energies", "models_", "brackets_")
 
@@ -219,7 +219,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
                     "least one row for each component"
                 )
             key = as_key(as_seed(self.random_state))
-            for name in _OF_A_FIT:  # of a fit before this one
+            for name in _OF_A_FIT:  # of an earlier fit
                 self.__dict__.pop(name, None)
             candidates = _candidates.find_candidates(self, components, rows)
             chosen = _candidates.most_likely(candidates, rows, key, self._score_held_out)
@@ -229,7 +229,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
             else:
                 self._fit_field(rows, chosen.functions, key)
             self._refit()
-            _ = self.brackets_  # after `fit`, no question changes the estimator
+            _ = self.brackets_  # computed now, so that no later call changes the estimator
         return self
 
     def _fit_field(self, rows: FloatArray, functions: Any, key: int) -> None:
@@ -288,7 +288,7 @@ class LogSupermodularDensity(Saveable, DensityMixin, BaseEstimator):  # type: ig
             raise ValueError("what was learned does not belong together")
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 
-    # Made when first asked for: reading a file makes nothing of the size that the file claims.
+    # Computed at first use: reading a file allocates nothing of the size that the file claims.
 
     @cached_property
     def modular_(self) -> FloatArray:

@@ -135,15 +135,10 @@ class Job:
             With one axis per argument, followed by those of `shape`.
         """
         cells = list(itertools.product(*axes.values()))
-        parts = {
-            cell: Part(
-                "-".join([name, *map(str, cell)]),
-                work,
-                {**fixed, **dict(zip(axes, cell, strict=True))},
-                shape,
-            )
-            for cell in cells
-        }
+        parts = {}
+        for cell in cells:
+            arguments = {**fixed, **dict(zip(axes, cell, strict=True))}
+            parts[cell] = Part("-".join([name, *map(str, cell)]), work, arguments, shape)
         found = self.do([parts[cell] for cell in sorted(cells, key=order)], depends)
         numbers = [found[parts[cell].name] for cell in cells]
         return np.array(numbers).reshape(*map(len, axes.values()), *shape)

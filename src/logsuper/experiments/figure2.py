@@ -144,13 +144,9 @@ def _sample_clusters(denoiser: MaskDenoiser, seen: FloatArray, seed: int) -> NDA
     In a large block of missing pixels couplings are strong and fields weak: coupling from the past
     may not finish there, while cluster moves mix fast.
     """
+    cuts, channel = grid_cuts(seen.shape[1:]), denoiser.channel_
     examples = make_examples(
-        grid_cuts(seen.shape[1:]),
-        observed=list(seen),
-        channel=denoiser.channel_,
-        modular="pixel",
-        context=_RADIUS,
-        scale=True,
+        cuts, observed=seen, channel=channel, modular="pixel", context=_RADIUS, scale=True
     )
     theta = examples.layout.pack(denoiser.parameters_)
     (group,) = examples.groups

@@ -26,7 +26,7 @@ from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective
 
 _KIND, _VERSION = "checkpoint", 1
-# What a file holds of a state: numbers in its header, and arrays.
+# The fields of a state in a file: numbers in its header, and arrays.
 _NAMES = ("step", "cuts", "estimated"), ("theta", "average", "squares")
 
 

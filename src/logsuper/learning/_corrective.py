@@ -56,7 +56,7 @@ def maximize(Q: FloatArray, b: FloatArray, owner: IntArray, z: FloatArray) -> Fl
             support[best] = True
         else:  # go as far as all stay nonnegative, and drop those that become 0
             falling = np.flatnonzero(support & (target <= 0))
-            if (z[falling] == 0).any():  # what has just entered falls: rounding, not ascent
+            if (z[falling] == 0).any():  # the new variable decreases: rounding, not ascent
                 break
             reach = z[falling] / (z[falling] - target[falling])
             z = np.maximum(z + reach.min() * (target - z), 0.0)

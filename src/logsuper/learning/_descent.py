@@ -137,15 +137,10 @@ def descend(
     warm = warm and limit > _WARM_STEPS and comparable and examples.layout.features > 0
     if start is None:
         start = examples.layout.fill() if rule == "printed" else half_a_unit(examples)
-    descent = Descent(
-        objective,
-        penalty,
-        objective if estimate is None else dataclasses.replace(objective, engine=estimate),
-        make_steps(rule, examples, rate),
-        most,
-        key,
-        rule != "printed" if average is None else bool(average),
-    )
+    lengths = make_steps(rule, examples, rate)
+    judge = objective if estimate is None else dataclasses.replace(objective, engine=estimate)
+    mean = rule != "printed" if average is None else bool(average)
+    descent = Descent(objective, penalty, judge, lengths, most, key, mean)
     state = descent.init(check_start(start, examples.layout))
     problem = ""
     if checkpoint is not None:

@@ -96,7 +96,7 @@ class FixedNoise(Perturbations):
         """Return the noise of some examples, (B, S, n); that of an example never changes."""
         noise = np.empty((len(rows), self.n_samples, group.prepared.n))
         for place, i in enumerate(group.index[rows]):
-            pair = np.array([self.seed, int(i)], dtype=np.uint64)  # a list may turn to floats
+            pair = np.array([self.seed, int(i)], dtype=np.uint64)  # a list may become floats
             rng = np.random.Generator(np.random.Philox(key=pair))
             noise[place] = logit(latin_hypercube(rng, self.n_samples, group.prepared.n))
         return noise

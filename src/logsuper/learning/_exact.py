@@ -28,9 +28,9 @@ from logsuper.learning._smooth import minimize
 
 METHODS = ("auto", "sums", "samples")
 
-# Windows of the strips: the first, and the widest that is tried where none was asked for.
+# Windows of the strips: the first, and the widest that is tried if the user gives none.
 _FIRST, _WIDEST = 5, 8
-# How near the first round comes to the optimum.
+# Tolerance of the first round.
 _ROUGH = 1e-2
 
 
@@ -164,7 +164,7 @@ def fit_exactly(
     history: list[Record] = []
 
     def note(record: Record) -> None:
-        # rounds follow one another, and sums solve no cuts
+        # steps are numbered through all rounds, and sums solve no cuts
         line = dataclasses.replace(record, step=len(history), cuts=0)
         if not math.isnan(line.objective):  # else it only shows that the fit is alive
             history.append(line)

@@ -23,7 +23,7 @@ Codes = NDArray[np.uint8]
 UNKNOWN = 2
 """The code of a pixel without a label, or of one that was not observed."""
 
-# Numbers that are worked with at a time: pixels of examples, times the copies of each.
+# Numbers per piece: pixels of its examples, times the copies of each.
 _PIECE = 1 << 20
 # Maximum number of pixels whose log-odds are kept; beyond, they are computed for each batch.
 _KEPT = 1 << 22
@@ -134,7 +134,7 @@ class Group:
 
     def evaluate(self, x: NDArray[Any], rows: IntArray, copies: int = 1) -> FloatArray:
         """Return f_k(x), (B, K), at `copies` points for each of some examples."""
-        # with every element fixed, maximising only evaluates, factors on edges and all
+        # with every element fixed, maximising only evaluates f_k, with factors on edges too
         point, zero = np.where(x == 1, np.inf, -np.inf), np.zeros(len(self.prepared.functions))
         return self.prepared.maximize(point, zero, edge_weights=self.factors(rows, copies))[2]
 
@@ -277,7 +277,7 @@ class Examples:
         odds = self.log_odds(group, rows) if self._sees(group) else None
         if observed and odds is not None:
             scale = theta[-1] if layout.scale else 1.0
-            # log-odds are a copy; features still need them
+            # in place, as log-odds are a copy, unless features need them
             field = np.multiply(odds, scale, out=odds if group.features is None else None)
         else:
             field = np.zeros((len(rows), group.prepared.n))

@@ -287,15 +287,11 @@ def _linearise(table: _Table, rough: FloatArray, rates: FloatArray, one: bool) -
     half = 0.5 / size
     flat = _channel_times(clean, on + half, off + half, pairs)
     h = _DIFFERENCE
-    slopes = [
-        (
-            _decode(design.sums, on + a, off + b, pairs)
-            - _decode(design.sums, on - a, off - b, pairs)
-        )
-        @ flat
-        / (2.0 * h)
-        for a, b in (((h, h),) if one else ((h, 0.0), (0.0, h)))
-    ]
+    slopes = []
+    for a, b in ((h, h),) if one else ((h, 0.0), (0.0, h)):
+        ahead = _decode(design.sums, on + a, off + b, pairs)
+        behind = _decode(design.sums, on - a, off - b, pairs)
+        slopes.append((ahead - behind) @ flat / (2.0 * h))
     slope = np.array(slopes).T * max(1.0 - _EDGES * unlike, _FEWEST_FLAT)
     noise = (decode * flat) @ decode.T / size
     scatter = noise + _spread_of(design, rough, common=False)

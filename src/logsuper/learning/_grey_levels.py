@@ -26,8 +26,9 @@ from logsuper.channels import Gaussian
 _BINS = 128
 # The narrowest level, as a share of the standard deviation of all pixels.
 _NARROWEST = 1e-2
-# How far apart two means of the means of pairs are, in the same unit, unless nearly all neighbours
-# are unlike: for Gaussian levels of neighbours with correlation r, 1.6 sqrt((1 + r) / 2).
+# Minimum distance of the two means of the means of pairs, in the same unit, unless nearly all
+# neighbours are unlike: for Gaussian levels of neighbours with correlation r, it is
+# 1.6 sqrt((1 + r) / 2).
 _APART = 0.5
 _ROUNDING = 1e-6
 _UNTOLD = (
@@ -64,15 +65,10 @@ def fit_grey_levels(images: list[NDArray[Any]]) -> Gaussian:
         raise ValueError(_UNTOLD)
     scaled = pairs._replace(levels=(pairs.levels - middle) / unit, width=pairs.width / unit)
     start = np.array([*_start(scaled), np.log(0.7), np.log(0.7), 0.0, -2.0, 0.0])
-    free = (None, None)
+    bounds = [(None, None)] * 2 + [(np.log(_NARROWEST), None)] * 2 + [(-20.0, 20.0)] * 3
+    limits = {"maxiter": 500, "ftol": 1e-11, "gtol": 1e-6}
     found = minimize(
-        _loss,
-        start,
-        args=(scaled,),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[free] * 2 + [(np.log(_NARROWEST), None)] * 2 + [(-20.0, 20.0)] * 3,
-        options={"maxiter": 500, "ftol": 1e-11, "gtol": 1e-6},
+        _loss, start, (scaled,), method="L-BFGS-B", jac=True, bounds=bounds, options=limits
     )
     if not found.success:
         warnings.warn(
@@ -126,7 +122,7 @@ def _loss(theta: FloatArray, pairs: _Pairs) -> tuple[float, FloatArray]:
     relative = np.exp(density - top)
     belief = joint[:, :, None] * relative[:, None, 0] * relative[None, :, 1]  # (2, 2, C)
     total = belief.sum(axis=(0, 1))
-    belief *= share / total  # that the pair is of this kind
+    belief *= share / total  # the probability that the pair is of this kind
     weights = np.stack([belief.sum(axis=1), belief.sum(axis=0)], axis=1)
     kinds = belief.sum(axis=2) - joint
     gradient = np.concatenate(

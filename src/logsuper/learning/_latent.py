@@ -159,7 +159,7 @@ def latent(
         objectives = [_summed(examples, window, n_jobs)]
 
         def anchor() -> Objective:
-            # references of strips that follow the parameters make their bounds jump
+            # if references follow the parameters, the bounds of strips are discontinuous
             objectives.append(keep_references(objectives[0]))
             return objectives[1]
 

@@ -90,14 +90,14 @@ def expectation_maximization(
             objective, fallback, begin = fallback(), None, True
             iteration = history[-1].step
             continue
-        if iteration == len(history):  # else the point is where the other objective has ended
+        if iteration == len(history):  # else the point is the last one of the other objective
             history.append(Record(iteration, cuts, value))
             pulse(history[-1])
         done = last - value <= tol * scale
         if done or iteration == max_iter:
             break
         last, before, begin = value, (theta, channel), False
-        # a nonsmooth objective ends a line search early, never above where it began
+        # a line search on a nonsmooth objective may end early, but never above its start
         matching = _matching(objective, held.phi)
         found = minimize(
             matching, penalty, start=theta, max_iter=steps, curvature=curvature, warn=False

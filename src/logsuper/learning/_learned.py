@@ -61,7 +61,7 @@ class Pulse:
 
     def __init__(self, callback: Callback | None) -> None:
         self._callback = callback
-        # what calls another pulse has been silent as long as that one
+        # a pulse that calls another one takes over the time of its last call
         self._last: float = callback._last if isinstance(callback, Pulse) else time.monotonic()
         self._step, self._cuts = 0, 0
 

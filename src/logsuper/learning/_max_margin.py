@@ -121,11 +121,9 @@ class _Augmented:
         x = group.labels[rows].astype(np.float64)
         given = self.weights[id(group)]
         weights = given if given.ndim == 1 else given[rows]
+        augmented = fields + weights * (1.0 - 2.0 * x)
         y, values, stats = group.prepared.maximize(
-            fields + weights * (1.0 - 2.0 * x),
-            alpha,
-            edge_weights=group.factors(rows),
-            n_jobs=self.n_jobs,
+            augmented, alpha, edge_weights=group.factors(rows), n_jobs=self.n_jobs
         )
         values = values + (weights * x).sum(axis=1)
         return Partition(values[:, None], stats, y.astype(np.float64))

@@ -281,7 +281,7 @@ class Objective:
         else:
             value = float((draws.mean(axis=1) + constant).mean())
         if channel is not None:
-            # rounding can take a certain element past 1
+            # rounding can make the mean of a certain element larger than 1
             inside = np.clip(mean, 0.0, 1.0).reshape(-1, *group.shape)
             counts = channel.count(group.images(rows), inside)
         spread = draws.var(axis=1, ddof=1).mean() if draws.shape[1] > 1 else np.nan

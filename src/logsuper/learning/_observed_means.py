@@ -17,7 +17,7 @@ from logsuper.learning._examples import Examples, Group, in_pieces
 from logsuper.learning._features import Context
 from logsuper.structures import Structure
 
-# Neighbours whose sums are held at a time, for a piece of pixels.
+# Number of neighbours whose sums are kept at a time, for a piece of pixels.
 _NEIGHBOURS = 4
 
 
@@ -49,7 +49,7 @@ def mean_pixels(examples: Examples) -> tuple[list[FloatArray], list[FloatArray],
     if examples.layout.modular > 1:
         weights[0][sums[0][1] == 0] = 0.0  # its own field, which no other pixel informs
     else:
-        # pixels and whole groups that were never seen leave their share to the others
+        # the share of pixels and groups that were never observed goes to the others
         share = sizes.sum() / max(sizes[every > 0].sum(), 1)
         for factor, (_, seen) in zip(weights, sums, strict=True):
             factor *= share * len(seen) / max(np.count_nonzero(seen), 1)

@@ -129,16 +129,10 @@ def examine_residuals(
     far = (1.0 - share) * max(
         min((_lagged(left, axis, _FAR)[0] for axis in range(left[0].ndim)), default=0.0), 0.0
     )
-    return Residuals(
-        correlation,
-        stderr,
-        light=share,
-        far=far,
-        near=max(correlation - share - far, 0.0),
-        distance=max(_distance(residuals, cleaned, value) for value in (0, 1)),
-        lowest=None if light is None else light.lowest,
-        highest=None if light is None else light.highest,
-    )
+    near = max(correlation - share - far, 0.0)
+    distance = max(_distance(residuals, cleaned, value) for value in (0, 1))
+    ends = () if light is None else (light.lowest, light.highest)
+    return Residuals(correlation, stderr, share, far, near, distance, *ends)
 
 
 def neighbour_correlation(observed: Any, cleaned: Any) -> tuple[float, float]:

@@ -14,14 +14,14 @@ from logsuper.learning._objective import Objective
 from logsuper.sampling import NotCoalesced, sample, sample_fields
 from logsuper.structures import pairwise_of
 
-# No sum of weights and noise gets the better of a field of this size, which fixes an element.
+# A field that fixes an element: larger than any sum of weights and noise.
 _FIXING = 1e12
 # Steps of the cluster chains: at first, and from one call to the next.
 _BURN_IN, _STEPS = 100, 5
 # Samples of the one model of examples that are alike.
 _ALIKE = 32
-# Perturbations by which the progress of a fit is judged: of each example, and of those alike. They
-# may take a small share of all cuts, and a step has few, so that more would be asked for too late.
+# Perturbations for estimates of the objective: per example, and in all for examples that are alike.
+# Estimates may take a small share of all cuts, and a step has few: more would come too late.
 _DRAWS, _SHARED = 2, 128
 
 

@@ -168,15 +168,8 @@ def minimize(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Learned.of(
-        objective.examples,
-        found.theta,
-        converged,
-        run.history,
-        projected_gradient=left,
-        evaluations=run.evaluations,
-        curvature=measured,
-    )
+    details = {"projected_gradient": left, "evaluations": run.evaluations, "curvature": measured}
+    return Learned.of(objective.examples, found.theta, converged, run.history, **details)
 
 
 def check_tol(tol: object) -> float:
@@ -225,11 +218,8 @@ class _Run:
         self.cuts += loss.cuts
         self.evaluations += 1
         self.pulse.beat(len(self.history), self.cuts)
-        self.last = _Point(
-            theta,
-            loss.value + self.penalty.value(theta),
-            loss.gradient + self.penalty.gradient(theta),
-        )
+        value = loss.value + self.penalty.value(theta)
+        self.last = _Point(theta, value, loss.gradient + self.penalty.gradient(theta))
         return self.last
 
     def accept(self, point: _Point) -> None:

@@ -58,7 +58,7 @@ class Steps:
         if not self.adaptive:
             return self.scale * gradient / math.sqrt(step)
         root = np.sqrt(step * squares)
-        root[root == 0.0] = 1.0  # no gradient has been seen, so none is divided by it
+        root[root == 0.0] = 1.0  # all gradients were 0 so far, and so is the step
         return self.scale * gradient / root
 
 
