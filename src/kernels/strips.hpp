@@ -15,6 +15,9 @@
 #include "interrupt.hpp"
 #include "simd.hpp"
 
+// For the bodies of inner loops.
+#define LOGSUPER_INLINE_LAMBDA __attribute__((always_inline))
+
 namespace LOGSUPER_ISA {
 
 LOGSUPER_INLINE Float64x4 same4(double x) { return Float64x4{x, x, x, x}; }
@@ -111,7 +114,7 @@ LOGSUPER_INLINE void cross_bits(const double* flips, int bit, int64_t size, cons
     if (Lanes)
         for (int k = 0; k < 2; ++k) lanes[k] = same4(flips[k - 2]);
     const int64_t stride = int64_t{1} << bit;
-    const auto block = [&](int64_t at) {
+    const auto block = [&](int64_t at) LOGSUPER_INLINE_LAMBDA {
         Float64x4 x[kVectors];
 #pragma GCC unroll 8
         for (int i = 0; i < kVectors; ++i) x[i] = load4(in + at + i * stride);
@@ -134,7 +137,8 @@ LOGSUPER_INLINE void cross_bits(const double* flips, int bit, int64_t size, cons
     };
     constexpr int64_t kPolled = 1 << 16;  // states, where blocks are too small to poll
     for (int64_t first = 0; first < size;) {
-        polled<4>(stride, 4 * kVectors * D::kSteps, [&](int64_t i) { block(first + i); });
+        polled<4>(stride, 4 * kVectors * D::kSteps,
+                  [&](int64_t i) LOGSUPER_INLINE_LAMBDA { block(first + i); });
         first += stride << Bits;
         if (!(first & (kPolled - 1))) poll(kPolled * D::kSteps);
     }
@@ -184,7 +188,7 @@ void cross_bit(double flip, int bit, int n, const double* in, double* out) {
     const int64_t size = int64_t{1} << n;
     if (bit >= 2) return cross_bits<D, 1, false>(&flip, bit, size, in, out, Nothing(), Nothing());
     const Float64x4 factor = same4(flip);
-    polled<4>(size, 4 * D::kSteps, [&](int64_t i) {
+    polled<4>(size, 4 * D::kSteps, [&](int64_t i) LOGSUPER_INLINE_LAMBDA {
         const Float64x4 x = load4(in + i);
         store4(out + i, mix<D>(x, bit ? swap_halves(x) : swap_neighbours(x), factor));
     });
@@ -253,7 +257,7 @@ class Weigher {
 template <class D>
 double weigh(const Row& row, int64_t mask, double shrink, const double* in, double* out) {
     Weigher<D> weigher(row, shrink);
-    polled<8>(int64_t{1} << row.n, 8 * D::kSteps, [&](int64_t at) {
+    polled<8>(int64_t{1} << row.n, 8 * D::kSteps, [&](int64_t at) LOGSUPER_INLINE_LAMBDA {
         Float64x4 x[2] = {load4(in + (at & mask)), load4(in + ((at + 4) & mask))};
         weigher(at, x);
         for (int i = 0; i < 2; ++i) store4(out + at + 4 * i, x[i]);
@@ -291,8 +295,10 @@ double shrink_of(const double* v, int64_t n) {
 template <class D>
 void fold(const double* a, const double* b, int64_t n, double* out, double* zero, double* one) {
     const int64_t half = n / 2;
-    const auto vector = [&](int64_t i) { return b ? D::times(load4(a + i), load4(b + i)) : load4(a + i); };
-    const auto number = [&](int64_t i) { return b ? D::times(a[i], b[i]) : a[i]; };
+    const auto vector = [&](int64_t i) LOGSUPER_INLINE_LAMBDA {
+        return b ? D::times(load4(a + i), load4(b + i)) : load4(a + i);
+    };
+    const auto number = [&](int64_t i) LOGSUPER_INLINE_LAMBDA { return b ? D::times(a[i], b[i]) : a[i]; };
     if (half < 8) {
         for (int64_t i = 0; i < half; ++i) {
             const double x = number(i), y = number(i + half);
@@ -307,7 +313,7 @@ void fold(const double* a, const double* b, int64_t n, double* out, double* zero
         zeros[j] = vector(4 * j), ones[j] = vector(half + 4 * j);
         store4(out + 4 * j, D::plus(zeros[j], ones[j]));
     }
-    polled<8>(half - 8, 8 * D::kSteps, [&](int64_t i) {
+    polled<8>(half - 8, 8 * D::kSteps, [&](int64_t i) LOGSUPER_INLINE_LAMBDA {
         for (int j = 0; j < 2; ++j) {
             const Float64x4 x = vector(i + 8 + 4 * j), y = vector(half + i + 8 + 4 * j);
             zeros[j] = D::plus(zeros[j], x);
@@ -359,7 +365,7 @@ template <class D>
 double flip_share(double flip, int bit, int n, const double* above, const double* below) {
     Float64x4 same = {}, other = {};
     const int64_t size = int64_t{1} << n, stride = int64_t{1} << bit;
-    polled<4>(size, 8 * D::kSteps, [&](int64_t i) {
+    polled<4>(size, 8 * D::kSteps, [&](int64_t i) LOGSUPER_INLINE_LAMBDA {
         const Float64x4 x = load4(above + i), y = load4(below + i);
         const Float64x4 z = bit >= 2 ? load4(below + (i ^ stride))
                             : bit    ? swap_halves(y)
@@ -377,8 +383,9 @@ double flip_share(double flip, int bit, int n, const double* above, const double
 template <class D>
 void row_moments(const double* a, const double* b, int n, int wanted, Moments* out, double* spare) {
     int64_t size = int64_t{1} << n;
-    polled<4>(size, 4 * D::kSteps,
-              [&](int64_t i) { store4(spare + i, D::times(load4(a + i), load4(b + i))); });
+    polled<4>(size, 4 * D::kSteps, [&](int64_t i) LOGSUPER_INLINE_LAMBDA {
+        store4(spare + i, D::times(load4(a + i), load4(b + i)));
+    });
     for (int k = 0; k < wanted; ++k, size /= 2) {
         // the states of column k and those of column k + 1, if there is one
         double sums[2][2] = {};

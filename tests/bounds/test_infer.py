@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import FAMILIES, enumerate_x, random_concave, random_cut
+from oracles import FAMILIES, brute_log_partition, enumerate_x, random_concave, random_cut
 from structures.models import contrast, edges_of, make_functions, reweighted
 
 import logsuper as ls
@@ -393,3 +393,19 @@ def test_no_models_and_widths_of_what_is_not_an_image() -> None:
     )
     with pytest.raises(NotApplicable, match="strips needs 4-neighbour cuts"):
         strip_widths(s, alpha, np.zeros((1, 12)), None, 3, np.zeros((1, 12), dtype=np.uint8))
+
+
+def test_enumeration_tabulates_functions_once(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    s = ls.prepare(ls.grid_cuts((2, 4)))
+    calls = []
+    solve = s.maximize
+    monkeypatch.setattr(s, "maximize", lambda *a, **k: calls.append(1) or solve(*a, **k))
+    theta = rng.normal(size=(3, 8))
+    first, second = (
+        infer(s, np.array([a, 1.0]), theta, choice=Choice("enumeration")) for a in (0.5, 2.0)
+    )
+    assert len(calls) == 1
+    for found, a in ((first, 0.5), (second, 2.0)):
+        f = a * s.functions[0] + s.functions[1] - ls.Modular(theta[1])
+        assert found.values[1] == pytest.approx(brute_log_partition(f), rel=1e-12)

@@ -80,7 +80,53 @@ TEST(transfer_matrices_agree_with_enumeration) {
             bound_chain({model, 1, reference.data(), 2}, found, out);
             CHECK(bounds[0][0] <= exact.log_odds[0] && exact.log_odds[0] <= bounds[1][0]);
             CHECK((bounds[1][0] - bounds[0][0] > 1e-9) == (h > 1 && w > 1));  // a row is a chain: exact
+            // Overlapping windows bracket all log-odds, whatever the number of threads.
+            for (int64_t window : {1, 2, 3}) {
+                std::vector<double> first[2] = {odds, odds}, second[2] = {odds, odds};
+                bound_marginals(model, {window, 1, 1, 1}, {first[0].data(), first[1].data()});
+                bound_marginals(model, {window, 1, 1, 3}, {second[0].data(), second[1].data()});
+                CHECK(first[0] == second[0] && first[1] == second[1]);
+                for (int64_t i = 0; i < h * w; ++i)
+                    CHECK(first[0][i] <= exact.log_odds[i] && exact.log_odds[i] <= first[1][i]);
+            }
         }
+}
+
+TEST(moments_of_a_whole_window_are_derivatives_of_log_z) {
+    const int64_t h = 3, w = 5, n = h * w;
+    for (double scale : {1.0, 100.0}) {  // plain weights, and logarithms
+        auto t = uniforms(n, -2 * scale, 2 * scale), across = uniforms(h * (w - 1), 0, scale);
+        auto down = uniforms((h - 1) * w, 0, scale);
+        const Grid grid{h, w, t.data(), across.data(), down.data()};
+        WindowScratch scratch;
+        std::vector<Moments> found(n, Moments{0, 0, 0});
+        const Model model(grid);
+        with_window(model, Span{0, w}, scratch,
+                    [&](auto& win, double) { win.add_moments(1.0, found.data()); });
+        const auto slope = [&](double& weight) {
+            const double step = 1e-5 * scale, kept = weight;
+            double ends[2];
+            for (int side : {0, 1}) {
+                weight = kept + (side ? step : -step);
+                ends[side] = transfer(Model(grid), nullptr);
+            }
+            weight = kept;
+            return (ends[1] - ends[0]) / (2 * step);
+        };
+        for (int64_t i = 0; i < n; ++i) {
+            CHECK(check::near(found[i].one, slope(t[i]), 1e-4));
+            if (i % w) CHECK(check::near(found[i].differ, -slope(across[i / w * (w - 1) + i % w - 1]), 1e-4));
+            if (i >= w) CHECK(check::near(found[i].flip, -slope(down[i - w]), 1e-4));
+        }
+    }
+}
+
+TEST(images_of_a_batch_are_all_done_once) {
+    for (int threads : {1, 2, 5}) {
+        std::vector<int> done(7);
+        for_each_image(7, threads, [&](int64_t m, int inner) { done[m] += inner >= 1; });
+        CHECK(done == std::vector<int>(7, 1));
+    }
 }
 
 TEST(beliefs_on_a_tree_are_exact) {

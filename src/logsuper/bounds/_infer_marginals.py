@@ -176,7 +176,7 @@ def weighted_sum(
     code = np.array([prepared.n, 1])  # an edge as one number, to find it among all
     codes = prepared.edges @ code
     order = np.argsort(codes)
-    given = factors.reshape(-1, len(codes))  # one row for all functions, or one for each
+    given = np.atleast_2d(factors)  # one row for all functions, or one for each
 
     def weigh(atom: SubmodularFunction, k: int) -> SubmodularFunction:
         if not isinstance(atom, Cut):
