@@ -69,12 +69,13 @@ def main(arguments: list[str] | None = None) -> int:
     command = sys.argv[1:] if arguments is None else arguments
     parse = argparse.ArgumentParser(prog="python -m benchmarks.selection", description=__doc__)
     parse.add_argument("--data", type=Path, help="folder of the Weizmann horses")
+    parse.add_argument("--rates", type=float, nargs="+", default=RATES)
     parse.add_argument("--jobs", type=int, default=2)
     parse.add_argument("--markdown", type=Path, metavar="OUT", help="write the tables")
     options = parse.parse_args(command)
     tables = []
     for labelled in (False, True):
-        cells = list(itertools.product(kinds(options.data).items(), RATES))
+        cells = list(itertools.product(kinds(options.data).items(), options.rates))
         found = joblib.Parallel(n_jobs=options.jobs, verbose=5)(
             joblib.delayed(measure)(clean, rate, labelled, choose)
             for (_, clean), rate in cells
