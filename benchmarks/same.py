@@ -37,6 +37,8 @@ EXPECTED: dict[str, str] = {
     "*, certain/*": "a grid with pixels that an observation fixes stays a grid",
     # modular terms are summed in one place, in another order: the last digits
     "*directed cut/*": "an undirected cut and a modular term, by one structure",
+    "learners/*moments*": "matched within their error bars by default",
+    "estimators/moments/*": "matched within their error bars by default",
     "learners/edge weights/score": "arrays that may know hidden pixels are refused",
 }
 

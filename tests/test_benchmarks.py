@@ -447,8 +447,7 @@ def test_selection_is_compared_with_defaults(monkeypatch, tmp_path, capsys):
     images = ls.make_silhouettes(12, (20, 20), seed=0)
     monkeypatch.setattr(selection, "kinds", lambda data: {"few": images})
     monkeypatch.setattr(selection, "COUNT", 6)
-    monkeypatch.setattr(selection, "RATES", (0.1,))
-    assert selection.main(["--jobs", "1", "--markdown", str(tmp_path / "page.md")]) == 0
-    page = (tmp_path / "page.md").read_text()
-    assert page.count("few, 10%") == 2 and "Without clean images" in page
+    page = tmp_path / "page.md"
+    assert selection.main(["--jobs", "1", "--rates", "0.1", "--markdown", str(page)]) == 0
+    assert page.read_text().count("few, 10%") == 2
     capsys.readouterr()

@@ -231,11 +231,29 @@ def test_probabilities_that_are_all_or_nothing(grey):
     assert said.startswith("probabilities are all or nothing: 100 % of the pixels at borders")
     # labels, or a term of each pixel, may know where borders are
     assert judge(grey, CHANNEL, labelled=True, **given) == []
-    assert judge(grey, CHANNEL, modular="pixel", **given) == []
+    heavy = "the learned weight of the observations is 900, above 10"
+    (said,) = judge(grey, CHANNEL, modular="pixel", **given)
+    assert said.startswith(heavy)
     # and so does an image that leaves no doubt
     sharp = ls.Gaussian((80.0, 160.0), 2.0)
     clear = sharp.sample(ls.make_silhouettes(2, (40, 40), seed=0), seed=1)
-    assert judge(clear, sharp, **given) == []
+    (said,) = judge(clear, sharp, **given)
+    assert said.startswith(heavy)
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"alpha": 10.5, "scale": 8.0}, "function 0"),
+        ({"alpha": 1.0, "scale": 12.0}, "the observations"),
+    ],
+)
+def test_weights_beyond_what_a_pixel_feels(values, name):
+    flips = ls.Flips(0.1)
+    noisy = flips.sample(ls.make_silhouettes(2, (40, 40), seed=0), seed=1)
+    (said,) = judge(noisy, flips, modular="pixel", **values)
+    assert said.startswith(f"the learned weight of {name} is 1") and "learner='resample'" in said
+    assert judge(noisy, flips, modular="pixel", labelled=True, **values) == []
 
 
 def test_the_most_certain_of_shapes_are_not_doubted(seed):

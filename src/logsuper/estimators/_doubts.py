@@ -112,8 +112,9 @@ def doubt_answer(
     )
     observed = [images[i].astype(np.float64) for i in index]
     seen = _gather(channel, observed, found)
-    texts = [] if labelled else list(_heavy(examples, learned))
-    texts += _degenerate(channel, learned, observed, seen, labelled)
+    texts = list(_degenerate(channel, learned, observed, seen, labelled))
+    if not (texts or labelled):
+        texts += _heavy(examples, learned)
     # of all pixels, as if they had the same label
     alike, error = learning.neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
     if estimated and not channel.binary and abs(alike) <= _ALIKE * error < np.inf:

@@ -101,6 +101,15 @@ class Relaxed(Penalty):
         slack, shift = factor * bars.stderr, factor * bars.rate
         return cls(penalty.weights, penalty.center, slack, bars.direction, shift, widths, width)
 
+    @property
+    def least(self) -> float:
+        r"""What no loss with these absolute values is below if some distribution is in the bars.
+
+        It would be 0 with :math:`|\theta_j|` for :math:`|\theta_j-c_j|` and without parabolas.
+        """
+        rounded = self.slack @ (np.abs(self.center) + self.widths / 2.0)
+        return -float(rounded + self.shift * self.width / 2.0)
+
     def value(self, theta: FloatArray) -> float:
         """Return the penalty."""
         along = float(theta @ self.direction)

@@ -26,6 +26,7 @@ from logsuper._base import (
     Seed,
     as_generator,
     as_keys,
+    check_callback,
     check_choice,
     check_integer,
     check_number,
@@ -144,6 +145,7 @@ def moments(
     (True, True)
     """
     check_problem(examples, penalty)
+    check_callback(callback)
     check_choice(method, "method", ("logistic", "exact"))
     if checkpoint is not None and method == "exact":
         raise ValueError("checkpoint is for method='logistic'; L-BFGS keeps none")
@@ -185,16 +187,17 @@ def moments(
         targets = moment_targets(data)
         check_penalty(targets, penalty)
         parabola = firm = trial.strengthened(penalty)
-        bars = None
+        bars, least = None, 0.0
         if factor:
             bars = find_error_bars(data, error, keys[0])
             firm = Relaxed.make(parabola, bars, factor * trial.strength, data)
-        watch = _Watch(callback, history[-1] if history else None, stops=not last)
+            least = firm.least
+        watch = _Watch(callback, history[-1] if history else None, None if last else least)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", ConvergenceWarning)
             try:
                 found = solve(Objective(data, engine, targets), firm, watch, number)
-                impossible = _find_impossible(data, found, parabola)
+                impossible = _find_impossible(data, found, parabola, least)
                 lines = [watch.later(line) for line in found.history]
             except _Impossible as reason:
                 impossible, lines = str(reason), watch.lines
@@ -246,14 +249,24 @@ class _Trial(NamedTuple):
 class _Watch:
     """Passes records on, numbered after those of earlier fits; ends a fit that is impossible.
 
+    Parameters
+    ----------
+    callback : callable or None
+    before : Record or None
+        The last line of the earlier fits.
+    least : float or None
+        What no objective is below; None to let an impossible fit go on.
+
     Attributes
     ----------
     lines : list of Record
         What was passed on, signs of life excepted.
     """
 
-    def __init__(self, callback: Callback | None, before: Record | None, stops: bool) -> None:
-        self._callback, self._stops = callback, stops
+    def __init__(
+        self, callback: Callback | None, before: Record | None, least: float | None
+    ) -> None:
+        self._callback, self._least = callback, least
         self._before = (0, 0) if before is None else (before.step, before.cuts)
         self.lines: list[Record] = []
 
@@ -266,7 +279,7 @@ class _Watch:
             self._callback(line)
         if not math.isnan(line.objective):
             self.lines.append(line)
-        if self._stops and (why := _negative(line.objective, line.stderr)):
+        if self._least is not None and (why := _negative(line, 0.0, self._least)):
             raise _Impossible(why)
 
 
@@ -298,11 +311,9 @@ def _find_trials(channel: Channel, error: float) -> list[_Trial]:
     return trials
 
 
-def _find_impossible(examples: Examples, found: Learned, parabola: Penalty) -> str:
+def _find_impossible(examples: Examples, found: Learned, parabola: Penalty, least: float) -> str:
     """Return why a result is impossible, nothing if it is not."""
-    last = found.history[-1]
-    # targets within their error bars are those of no distribution if this is negative
-    if why := _negative(last.objective - parabola.value(found.theta), last.stderr):
+    if why := _negative(found.history[-1], parabola.value(found.theta), least):
         return why
     name, weight = heaviest(examples, found.theta)
     return f"the weight of {name} is {weight:.3g} units" if weight > HEAVY else ""
@@ -316,9 +327,11 @@ def heaviest(examples: Examples, theta: FloatArray) -> tuple[str, float]:
     return max(found, key=lambda pair: pair[1], default=("", 0.0))
 
 
-def _negative(objective: float, stderr: float) -> str:
-    if objective + _SIGMAS * np.nan_to_num(stderr) < 0.0:
-        return f"the objective is {objective:.3g}, and minus a log-probability is never below 0"
+def _negative(line: Record, penalty: float, least: float) -> str:
+    """Return that an objective, less a penalty, is below the least that a distribution can have."""
+    value = line.objective - penalty
+    if value + _SIGMAS * float(np.nan_to_num(line.stderr)) < least:
+        return f"the objective is {value:.3g}, and minus a log-probability is never below 0"
     return ""
 
 
