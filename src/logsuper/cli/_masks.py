@@ -20,8 +20,8 @@ from logsuper.cli._inputs import check_folder, refusal
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Reading
 from logsuper.cli._options import needs_model
-from logsuper.cli._overview import check_overview, draw_overview
 from logsuper.cli._progress import stages
+from logsuper.cli._sheets import check_overview, draw_overview
 
 if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
