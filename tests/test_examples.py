@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import logsuper as ls
+from logsuper.io import write_image
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -31,6 +34,17 @@ def test_readme_code_runs():
     exec("\n".join(blocks), names)
     assert (names["restored"] != names["clean"]).mean() < 0.04
     assert (names["smaller"] <= names["larger"]).all()
+
+
+def test_page_on_folders_of_masks_runs(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "denoise.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    noisy = ls.Flips(0.1).sample(ls.make_silhouettes(4, (20, 20), seed=0), seed=1)
+    for k, mask in enumerate(noisy):
+        write_image(tmp_path / "masks" / f"{k}.png", mask > 0)
+    exec(block, {})
+    assert len(list((tmp_path / "clean").glob("*.png"))) == 4
 
 
 def test_learning_page_runs(tmp_path, monkeypatch):

@@ -220,3 +220,54 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments,
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
+
+
+def test_the_mode_is_a_most_probable_state(model):
+    path, factors = model
+    content = json.loads(run(path, "--json", "--method", "lfield").stdout)
+    best, states = most_probable(6, factors)
+    assert content["mode"]["ln"] == pytest.approx(best)
+    assert tuple(content["mode"]["x"]) in states
+    assert "Mode: ln weight" in run(path, "--method", "lfield").stdout
+
+
+def most_probable(n, factors, evidence=()):
+    """Return the largest log-weight, and all states that have it."""
+    found = {}
+    for x in itertools.product([0, 1], repeat=n):
+        if all(x[variable] == value for variable, value in evidence):
+            found[x] = sum(
+                math.log(table[int("".join(str(x[v]) for v in scope), 2)])
+                for scope, table in factors
+            )
+    best = max(found.values())
+    return best, {x for x, value in found.items() if value > best - 1e-9}
+
+
+def test_results_in_the_formats_of_the_competitions(model, tmp_path):
+    path, factors = model
+    (tmp_path / "ring.evid").write_text("1 2 1\n")
+    line = (path, "--evidence", tmp_path / "ring.evid", "--write", tmp_path / "new")
+    result = run(*line)
+    assert result.exit_code == 0, result.output
+    log_z, marginals = enumerate_uai(6, factors, [(2, 1)])
+    kind, value = (tmp_path / "new" / "ring.uai.PR").read_text().split()
+    assert kind == "PR" and float(value) == pytest.approx(log_z / math.log(10), abs=1e-9)
+    kind, count, *rest = (tmp_path / "new" / "ring.uai.MAR").read_text().split()
+    numbers = np.array(rest, dtype=float).reshape(6, 3)
+    assert (kind, count) == ("MAR", "6") and (numbers[:, 0] == 2).all()
+    assert numbers[:, 2] == pytest.approx(marginals, abs=1e-9)
+    assert numbers[:, 1] == pytest.approx(1 - marginals, abs=1e-9)
+    kind, count, *state = (tmp_path / "new" / "ring.uai.MAP").read_text().split()
+    assert (kind, count) == ("MAP", "6")
+    assert tuple(map(int, state)) in most_probable(6, factors, [(2, 1)])[1]
+    assert str(tmp_path / "new" / "ring.uai.MAP") in result.stdout
+    again = run(*line)
+    assert again.exit_code == 2 and "is there already" in again.stderr and again.stdout == ""
+    assert run(*line, "--force", "--json").exit_code == 0
+
+
+def test_results_where_nothing_can_be_written(model, tmp_path):
+    (tmp_path / "file").touch()
+    result = run(model[0], "--write", tmp_path / "file" / "below")
+    assert result.exit_code == 2 and "--write: cannot write" in result.stderr

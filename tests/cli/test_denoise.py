@@ -556,6 +556,16 @@ def test_clean_masks_that_do_not_fit(tmp_path, noisy):
     assert done.exit_code == 2 and "both have the name of" in done.stderr
 
 
+def test_a_broken_clean_mask_is_not_learned_from_and_its_image_is_cleaned(tmp_path, noisy):
+    clean = write_masks(tmp_path / "clean", CLEAN)
+    (clean / "m2.png").write_bytes(b"")
+    done = run("denoise", noisy, "--clean", clean, "--out", tmp_path / "out", "--json")
+    assert done.exit_code == 0, done.output
+    content = json.loads(done.stdout)
+    assert content["model"]["images"] == 7 and len(content["files"]) == 8
+    assert "not learned from" in content["warnings"][0] and "m2.png: is empty" in done.stderr
+
+
 def test_three_levels_are_not_a_mask(tmp_path, model):
     pixels = np.array([[0, 128, 255]], dtype=np.uint8).repeat(3, axis=0)
     write_image(tmp_path / "in" / "x.png", pixels)

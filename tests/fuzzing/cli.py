@@ -245,6 +245,8 @@ def _bounds_line(rng: Rng, intact: bool) -> list[str]:
         "--seed": ("3", _NUMBERS),
         "--budget": ("1e6", _NUMBERS),
         "--marginals": ("", ()),
+        "--write": ("results", (*_PATHS, "noisy")),
+        "--force": ("", ()),
         "--json": ("", ()),
     }
     file = "model.uai" if intact or rng.integers(4) else pick(rng, (*_PATHS, "bad.uai"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from logsuper.cli._console import console, one_line, print_table
-from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, TextPath, check_folder
+from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, TextPath, check_folder, refusal
 
 if TYPE_CHECKING:
     from logsuper.bounds import Bound, Bracket
@@ -95,7 +95,7 @@ def bounds(
     names = _check(methods)
     model = _read(file, evidence)
     if folder is not None:
-        check_folder(folder)
+        _check_results(folder / file.name, force)
     values = [_try(model, "log_partition", name, seed, budget) for name in names]
     probabilities = [
         _try(model, "marginals", name, seed, budget) for name in names if with_marginals
@@ -180,6 +180,16 @@ def _bracket(model: LogSupermodular, rows: list[_Row], budget: float | None) -> 
     return Bracket(max(below, key=float), min(above, key=float)) if below and above else None
 
 
+def _check_results(start: Path, force: bool) -> None:
+    """Refuse, before any work, to replace results."""
+    check_folder(start.parent, hint="--write")
+    for path in (Path(f"{start}.{kind}") for kind in ("PR", "MAR", "MAP")):
+        if path.exists() and not force:
+            raise click.ClickException(
+                f"--write: {path} is there already; give another folder, or --force to replace it"
+            )
+
+
 def _find_mode(model: LogSupermodular) -> _Mode:
     import numpy as np
 
@@ -213,11 +223,8 @@ def _write(
         return write_uai_results(
             start, log_partition=value, marginals=marginals, mode=mode.x, force=force
         )
-    except FileExistsError as error:
-        message = str(error).replace("force=True", "--force")
-        raise click.ClickException(f"--write: {message}") from error
     except OSError as error:
-        raise click.ClickException(f"--write: {error.strerror or error}") from error
+        raise refusal(start.parent, error, "--write") from error
 
 
 def _sides(bound: Bound) -> list[Bound]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from logsuper.cli._certify import is_doubtful
-from logsuper.cli._console import one_line
+from logsuper.cli._figures import measure
 from logsuper.cli._folder import Failure, Job
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Observed, Reading, read_observed
+from logsuper.cli._sheets import draw_sheet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +28,6 @@ __all__ = ["Cleaned", "Cleaner"]
 
 # Pixels that are cleaned at once; a larger file is cleaned on its own.
 _BATCH = 1 << 20
-# Longest side of an image on a sheet.
-_SHOWN = 440
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,35 +89,30 @@ class Cleaner:
         force : bool
             Whether finished files are cleaned again.
         """
+        sizes = {job.source: job.info.size for job in jobs}
         done = 0
-        batch: list[tuple[Job, Observed]] = []
-        for job in jobs:
-            if not force and (found := finished(job, self.key, self.reading, self.ledger)):
-                done += job.info.size
-                show(done)
-                yield Cleaned(job.source, self.out / job.outputs["mask"], found, before=True)
-                continue
-            try:
-                seen = read_observed(job.source, job.info, self.reading)
-            except (OSError, ValueError, MemoryError) as error:
-                done += job.info.size
-                yield Failure(job.source, str(error))
-                continue
-            batch.append((job, seen))
-            if sum(one.size for _, one in batch) >= _BATCH:
-                for job_, result in self._clean_batch(batch):
-                    done += job_.info.size
-                    show(done)
-                    yield result
-                batch = []
-        for job_, result in self._clean_batch(batch):
-            done += job_.info.size
+        for result in self._stream(jobs, force):
+            done += sizes[result.source]
             show(done)
             yield result
 
-    def _clean_batch(
-        self, batch: list[tuple[Job, Observed]]
-    ) -> Iterator[tuple[Job, Cleaned | Failure]]:
+    def _stream(self, jobs: Sequence[Job], force: bool) -> Iterator[Cleaned | Failure]:
+        """Yield the results; files are read until there are enough pixels for a batch."""
+        batch: list[tuple[Job, Observed]] = []
+        for job in jobs:
+            if not force and (found := finished(job, self.key, self.reading, self.ledger)):
+                yield Cleaned(job.source, self.out / job.outputs["mask"], found, before=True)
+                continue
+            try:
+                batch.append((job, read_observed(job.source, job.info, self.reading)))
+            except (OSError, ValueError, MemoryError) as error:
+                yield Failure(job.source, str(error))
+            if sum(seen.size for _, seen in batch) >= _BATCH:
+                yield from self._clean_batch(batch)
+                batch = []
+        yield from self._clean_batch(batch)
+
+    def _clean_batch(self, batch: list[tuple[Job, Observed]]) -> Iterator[Cleaned | Failure]:
         """Clean some files together; if that fails, each alone, to find the one that fails."""
         if not batch:
             return
@@ -125,8 +120,7 @@ class Cleaner:
             found = self._predict([part for _, seen in batch for part in seen.parts])
         except (ValueError, MemoryError) as error:
             if len(batch) == 1:
-                job = batch[0][0]
-                yield job, Failure(job.source, f"{job.source}: {_without_name(error)}")
+                yield _blame(batch[0][0], error)
                 return
             for one in batch:
                 yield from self._clean_batch([one])
@@ -135,9 +129,9 @@ class Cleaner:
             count = len(seen.parts)
             parts, found = found[:count], found[count:]
             try:
-                yield job, self._finish(job, seen, parts)
+                yield self._finish(job, seen, parts)
             except (ValueError, MemoryError) as error:
-                yield job, Failure(job.source, f"{job.source}: {_without_name(error)}")
+                yield _blame(job, error)
 
     def _predict(self, parts: list[NDArray[Any]]) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         """Return the mask and the probabilities of each image."""
@@ -163,7 +157,7 @@ class Cleaner:
 
         mask = seen.assemble([one for one, _ in parts])
         chance = seen.assemble([one for _, one in parts])
-        figures = _figures(self.denoiser, seen, mask, chance)
+        figures = measure(self.denoiser, seen, mask, chance)
         key = key_of(self.key, dataclasses.astuple(self.reading), digest_of(job.source))
         contents: dict[str, Callable[[str, BinaryIO], object]] = {}
         if "probabilities" in job.outputs:
@@ -175,7 +169,8 @@ class Cleaner:
             figures["uncertain"] = int(np.count_nonzero(doubtful))
             contents["uncertain"] = _image(np.where(doubtful, 255, 0).astype(np.uint8))
         if "compare" in job.outputs:
-            contents["compare"] = _sheet(job.source.name, seen, mask, chance)
+            sheet = draw_sheet(job.source.name, seen, mask, chance)
+            contents["compare"] = lambda name, file: file.write(sheet)
         contents["mask"] = _image(seen.as_pixels(mask))
         for kind, encode in contents.items():
             name = job.outputs[kind]
@@ -216,92 +211,13 @@ def refuse_strangers(
                 )
 
 
-def _without_name(error: BaseException) -> str:
-    """Return a message of the denoiser without the place in a list that users do not see."""
-    import re
-
-    return re.sub(r"^noisy\[\d+\] ", "it ", str(error))
-
-
-def _figures(
-    denoiser: MaskDenoiser, seen: Observed, mask: NDArray[Any], chance: NDArray[Any]
-) -> dict[str, Any]:
-    """Return sums over the pixels of a file, from which shares in all files are made."""
-    import numpy as np
-    from scipy.special import expit
-
-    alone, noisy_pairs, pairs, noisy_differ, differ = 0.0, 0, 0, 0, 0
-    observed, changed = 0, 0
-    for part, clean in zip(seen.parts, mask if len(seen.parts) > 1 else [mask], strict=True):
-        clean = np.asarray(clean).reshape(part.shape) > 0
-        odds = denoiser.channel_.log_odds(part)
-        there = part == part
-        observed += int(np.count_nonzero(there))
-        alone += float(expit(-np.abs(odds[there])).sum())
-        guess = odds > 0
-        changed += int(np.count_nonzero((guess != clean) & there))
-        for axis in range(part.ndim):
-            before, after = (np.diff(x.astype(np.int8), axis=axis) != 0 for x in (guess, clean))
-            both = _pairs_seen(there, axis)
-            noisy_pairs += int(np.count_nonzero(both))
-            noisy_differ += int(np.count_nonzero(before & both))
-            pairs += after.size
-            differ += int(np.count_nonzero(after))
-    return {
-        "shape": list(seen.shape),
-        "pixels": seen.size,
-        "observed": observed,
-        "changed": changed,
-        "ones": int(np.count_nonzero(mask)),
-        "wrong_before": alone,
-        "wrong_after": float(np.minimum(chance, 1.0 - chance).sum()),
-        "pairs": pairs,
-        "pairs_differ": differ,
-        "noisy_pairs": noisy_pairs,
-        "noisy_pairs_differ": noisy_differ,
-        "cut": seen.cut,
-    }
-
-
-def _pairs_seen(there: NDArray[Any], axis: int) -> NDArray[Any]:
-    """Return which pairs of neighbours along an axis were both observed."""
-    import numpy as np
-
-    first = np.take(there, range(there.shape[axis] - 1), axis=axis)
-    second = np.take(there, range(1, there.shape[axis]), axis=axis)
-    return np.asarray(first & second)
+def _blame(job: Job, error: BaseException) -> Failure:
+    """Return what the denoiser says of a file, without its place in a list."""
+    reason = re.sub(r"^noisy\[\d+\] ", "it ", str(error)) or "there is not enough memory"
+    return Failure(job.source, f"{job.source}: {reason}")
 
 
 def _image(array: NDArray[Any]) -> Callable[[str, BinaryIO], object]:
     from logsuper.io import encode_image
 
     return lambda name, file: encode_image(file, name, array)
-
-
-def _sheet(
-    title: str, seen: Observed, mask: NDArray[Any], chance: NDArray[Any]
-) -> Callable[[str, BinaryIO], object]:
-    """Return a picture: before, after, how sure; of a volume its middle slice."""
-    from logsuper.report import sheet
-
-    middle = len(mask) // 2 if mask.ndim == 3 else None
-    before = seen.assemble(list(seen.parts))
-    shown = [image if middle is None else image[middle] for image in (before, mask, chance)]
-    step = -(-max(shown[0].shape) // _SHOWN)
-    before, after, sure = (image[::step, ::step] for image in shown)
-    if not seen.binary:
-        low, high = float(_finite(before).min()), float(_finite(before).max())
-        before = (before - low) / ((high - low) or 1.0)
-    where = "" if middle is None else f", slice {middle + 1} of {len(mask)}"
-    panels = [
-        sheet.grey(1.0 - before, "before"),  # white is one, as in the files
-        sheet.grey(1.0 - after, "after"),
-        sheet.doubt(sure, "doubt (white: none)"),
-    ]
-    return lambda name, file: file.write(sheet.draw([panels], [f"{one_line(title)}{where}"]))
-
-
-def _finite(values: NDArray[Any]) -> NDArray[Any]:
-    import numpy as np
-
-    return np.asarray(values[values == values])

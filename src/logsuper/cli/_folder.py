@@ -74,7 +74,7 @@ def find_inputs(given: Sequence[Path], out: Path | None = None) -> Plan:
 
     Nothing but the heads of files is read.
     """
-    from logsuper.io import find_images, inspect_image
+    from logsuper.io import SUFFIXES, find_images, inspect_image
 
     if out is not None:
         for path in given:
@@ -88,7 +88,10 @@ def find_inputs(given: Sequence[Path], out: Path | None = None) -> Plan:
     except OSError as error:
         raise click.ClickException(_reason(error)) from error
     if not files:
-        raise click.ClickException(f"there is no image in {', '.join(map(str, given))}")
+        raise click.ClickException(
+            f"there is no image in {', '.join(map(str, given))}: none of its files ends in "
+            f"{', '.join(SUFFIXES)}, and folders in it are not entered"
+        )
     plan = Plan([], [])
     for file in files:
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logsuper.cli._console import console, one_line, print_table
+from logsuper.cli._figures import total
 
 if TYPE_CHECKING:
     from logsuper.cli._cleaning import Cleaned
@@ -65,34 +66,11 @@ def print_found(run: Run) -> None:
         screen.print(line, soft_wrap=True)
 
 
-def totals(cleaned: Sequence[Cleaned]) -> dict[str, Any]:
-    """Return shares over all pixels of all files."""
-
-    def total(name: str) -> float:
-        return float(sum(one.figures.get(name, 0) for one in cleaned))
-
-    pixels, observed = total("pixels"), total("observed")
-    if not pixels:
-        return {}
-    shares = {
-        "pixels": int(pixels),
-        "missing": 1.0 - observed / pixels,
-        "changed": total("changed") / max(observed, 1.0),
-        "wrong_before": total("wrong_before") / max(observed, 1.0),
-        "wrong_after": total("wrong_after") / pixels,
-        "neighbours_differ_before": total("noisy_pairs_differ") / max(total("noisy_pairs"), 1.0),
-        "neighbours_differ_after": total("pairs_differ") / max(total("pairs"), 1.0),
-    }
-    if any("uncertain" in one.figures for one in cleaned):
-        shares["uncertain"] = total("uncertain") / pixels
-    return shares
-
-
 def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: float) -> None:
     """Print the shares in words, and a table of what was done."""
     from logsuper.report import Table, duration
 
-    screen, shares = console(), totals(cleaned)
+    screen, shares = console(), total([one.figures for one in cleaned])
     if shares:
         differ = shares["neighbours_differ_before"], shares["neighbours_differ_after"]
         screen.print(
@@ -142,7 +120,7 @@ def print_json(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) 
     """Print everything as one JSON object."""
     content: dict[str, Any] = {"model": run.found, **more}
     if cleaned is not None:
-        content["all"] = totals(cleaned)
+        content["all"] = total([one.figures for one in cleaned])
         content["files"] = [
             {
                 "input": str(one.source),

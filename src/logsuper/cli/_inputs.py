@@ -44,7 +44,7 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def check_folder(out: Path, names: Iterable[str] = ()) -> None:
+def check_folder(out: Path, names: Iterable[str] = (), hint: str = "--out") -> None:
     """Make the folder for the results of a command, or say in one line why that is impossible.
 
     Parameters
@@ -52,6 +52,8 @@ def check_folder(out: Path, names: Iterable[str] = ()) -> None:
     out : Path
     names : iterable of str
         Files that will be written there.
+    hint : str
+        The option that named the folder.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -61,9 +63,9 @@ def check_folder(out: Path, names: Iterable[str] = ()) -> None:
             if (out / name).is_dir():
                 raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
     except OSError as error:
-        raise refusal(out, error) from error
+        raise refusal(out, error, hint) from error
 
 
-def refusal(out: Path, error: OSError) -> click.ClickException:
+def refusal(out: Path, error: OSError, hint: str = "--out") -> click.ClickException:
     """Return the line for a folder that cannot be written to."""
-    return click.ClickException(f"--out: cannot write to {out}: {error.strerror or error}")
+    return click.ClickException(f"{hint}: cannot write to {out}: {error.strerror or error}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logsuper.cli._folder import Failure, Job, Plan
+from logsuper.cli._folder import Failure, Job
 from logsuper.cli._observed import Observed, Reading, read_observed
 
 if TYPE_CHECKING:
@@ -65,16 +65,19 @@ class Sample:
     files : int
         Number of files they come from.
     whole : bool
-        Whether they are all images of all files, and of one shape.
-    cut : int
-        Number of masks with soft borders that were cut at one half.
+        Whether they are whole images, and of one shape.
+    failures : list of Failure
+        Noisy images that could not be read.
+    unlearned : list of str
+        What is wrong with clean ones.
     """
 
     noisy: list[NDArray[Any]]
     clean: list[NDArray[Any]] | None
     files: int
     whole: bool
-    cut: int
+    failures: list[Failure]
+    unlearned: list[str]
 
     @property
     def pixels(self) -> int:
@@ -107,23 +110,14 @@ def choose_files(jobs: Sequence[Job], lesson: Lesson) -> Lesson:
     return dataclasses.replace(lesson, files=files, quota=max(quota, SAMPLE // len(chosen)))
 
 
-def take_sample(
-    plan: Plan, lesson: Lesson, show: Callable[[int], None]
-) -> tuple[Sample, list[Failure]]:
+def take_sample(lesson: Lesson, show: Callable[[int], None]) -> Sample:
     """Read the files to learn from.
 
     Parameters
     ----------
-    plan : Plan
     lesson : Lesson
     show : callable
         Is given the number of files that have been read.
-
-    Returns
-    -------
-    sample : Sample
-    failures : list of Failure
-        Files that could not be read.
     """
     import numpy as np
 
@@ -131,25 +125,35 @@ def take_sample(
     clean: list[NDArray[Any]] = []
     kinds: dict[bool, Path] = {}
     failures: list[Failure] = []
-    whole, used, cut = len(lesson.files) == len(plan.jobs), 0, 0
+    unlearned: list[str] = []
+    whole, used = True, 0
     for number, job in enumerate(lesson.files):
-        rng = np.random.default_rng([lesson.seed, 2, number])
+        show(number + 1)
         try:
             seen = read_observed(job.source, job.info, lesson.reading)
-            truth = None if lesson.pairs is None else _read_clean(job, seen, lesson)
         except (OSError, ValueError, MemoryError) as error:
             failures.append(Failure(job.source, str(error)))
             continue
-        show(number + 1)
+        try:
+            truth = None if lesson.pairs is None else _read_clean(job, seen, lesson)
+        except (OSError, ValueError, MemoryError) as error:
+            unlearned.append(str(error))
+            continue
         kinds.setdefault(seen.binary, job.source)
-        windows = _windows(seen, lesson.quota, rng)
-        whole = whole and len(windows) == len(seen.parts) and all(w == () for _, w in windows)
+        windows = _windows(seen, lesson.quota, np.random.default_rng([lesson.seed, 2, number]))
+        whole = whole and all(window == () for _, window in windows)
         noisy += [seen.parts[k][window] for k, window in windows]
         if truth is not None:
             clean += [truth.parts[k][window] for k, window in windows]
-        used, cut = used + 1, cut + seen.cut
-    if not noisy:
-        return Sample([], None, 0, False, 0), failures
+        used += 1
+    _check_kinds(kinds, lesson)
+    whole = whole and len({part.shape for part in noisy}) == 1
+    labels = None if lesson.pairs is None else clean
+    return Sample(noisy, labels, used, whole, failures, unlearned)
+
+
+def _check_kinds(kinds: dict[bool, Path], lesson: Lesson) -> None:
+    """Refuse grey images beside masks, or with a rate of flips; files by whether they are masks."""
     if False in kinds and lesson.noise != "auto":
         raise click.ClickException(
             f"--noise: a rate is for masks of two levels, but {kinds[False]} is grey; leave it "
@@ -160,8 +164,6 @@ def take_sample(
             f"{kinds[False]} has grey levels, but {kinds[True]} is a mask of two levels; "
             "clean them apart, or make masks of all by --threshold otsu"
         )
-    whole = whole and len({part.shape for part in noisy}) == 1
-    return Sample(noisy, None if lesson.pairs is None else clean, used, whole, cut), failures
 
 
 def _read_clean(job: Job, seen: Observed, lesson: Lesson) -> Observed:

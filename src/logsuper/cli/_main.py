@@ -70,7 +70,8 @@ class _Group(click.Group):
 def main(ctx: click.Context) -> None:
     """Exact, fast work with log-supermodular models: p(x) ~ exp(-f(x)), f submodular.
 
-    Try "logsuper demo" first; "logsuper COMMAND --help" explains a command.
+    Try "logsuper demo" first. "logsuper denoise masks/ --out clean/" cleans a folder of noisy
+    masks. "logsuper COMMAND --help" explains a command.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -20,8 +20,8 @@ from logsuper.cli._inputs import check_folder, refusal
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Reading
 from logsuper.cli._options import needs_model
-from logsuper.cli._overview import check_overview, draw_overview
 from logsuper.cli._progress import stages
+from logsuper.cli._sheets import check_overview, draw_overview
 
 if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
@@ -140,10 +140,12 @@ def learn_from_files(
     stored = None if ledger is None else ledger.folder / f"model-{run.key[:32]}.npz"
     with stages() as stage:
         show = stage("Reading images to learn from", len(lesson.files))
-        sample, failures = _learning.take_sample(run.plan, lesson, show)
-        run.fail(failures)
+        sample = _learning.take_sample(lesson, show)
+        run.fail(sample.failures)
+        run.warn([f"not learned from: {reason}" for reason in sample.unlearned])
         if not sample.noisy:
-            raise click.ClickException("none of the images could be read")
+            what = "images" if lesson.pairs is None else "pairs of noisy and clean images"
+            raise click.ClickException(f"none of the {what} could be read")
         run.denoiser = None if stored is None else _load_stored(stored)
         if run.denoiser is None:
             stage("Learning", None)
@@ -188,7 +190,7 @@ def _lesson_key(run: Run, lesson: _learning.Lesson) -> str:
     contents = [(_known(file), _known(pairs[file]) if file in pairs else "") for file in files]
     shapes = sorted({str(job.info.shape) for job in run.plan.jobs})
     settings = [__version__, lesson.noise, lesson.seed, dataclasses.astuple(lesson.reading)]
-    return key_of(settings, shapes, len(run.plan.jobs), lesson.pairs is None, contents)
+    return key_of(settings, shapes, lesson.quota, lesson.pairs is None, contents)
 
 
 def _known(path: Path) -> str:

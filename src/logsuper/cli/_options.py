@@ -18,20 +18,27 @@ __all__ = [
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _RATE = FiniteRange(0.0, 0.5, min_open=True, max_open=True)
-_LEVEL = FiniteRange()
 MODEL = TextPath(dir_okay=False, path_type=Path)
 
 
 class _Or(click.ParamType):  # type: ignore[type-arg]
-    """A word, or something that another type converts."""
+    """A word, or a number in a range, which is described in words."""
 
-    def __init__(self, word: str, other: Any, name: str) -> None:
-        self._word, self._other, self.name = word, other, name
+    def __init__(self, word: str, number: FiniteRange, described: str) -> None:
+        self._word, self._number, self._described = word, number, described
+        self.name = f"{word}|NUMBER"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if value == self._word else self._other.convert(value, param, ctx)
+        """Return the word, or the number."""
+        if value == self._word:
+            return value
+        try:
+            return self._number.convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither {self._word} nor {self._described}", param, ctx)
 
     def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+        """Return the word, if it may be what is being typed."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(self._word)] if self._word.startswith(incomplete) else []
@@ -43,6 +50,7 @@ class _Missing(click.ParamType):  # type: ignore[type-arg]
     name = "COLOUR|alpha|nan"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what `logsuper.io.read_image` takes as missing."""
         from PIL import ImageColor
 
         if value in ("alpha", "nan") or not isinstance(value, str):
@@ -92,7 +100,8 @@ learning_options = _stack(
     ),
     click.option(
         "--noise",
-        type=_Or("auto", _RATE, "auto|RATE"),
+        type=_Or("auto", _RATE, "a share between 0 and 0.5, as in 0.1"),
+        metavar="auto|RATE",
         default="auto",
         show_default=True,
         help="Share of flipped pixels, as in 0.1, or auto to estimate the noise.",
@@ -103,13 +112,15 @@ learning_options = _stack(
 reading_options = _stack(
     click.option(
         "--threshold",
-        type=_Or("otsu", _LEVEL, "otsu|NUMBER"),
+        type=_Or("otsu", FiniteRange(), "a number, as in 0.5"),
+        metavar="otsu|NUMBER",
         help="Make masks of grey images: by Otsu's threshold, or cut at a level from 0 (black) to "
         "1 (white).  [default: grey stays grey, with two Gaussian levels]",
     ),
     click.option(
         "--missing",
         type=_Missing(),
+        metavar="COLOUR|alpha|nan",
         help="Pixels that are missing, to be filled in: those of a colour (red, #ff0000) or grey "
         "level (128), transparent ones (alpha), or NaN, which always is.",
     ),
@@ -156,6 +167,7 @@ run_options = _stack(
     click.option(
         "--jobs",
         type=click.IntRange(-1024, 1024),
+        metavar="N",
         default=-1,
         show_default=True,
         callback=check_jobs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 
 from logsuper.cli._console import console
@@ -50,6 +51,15 @@ def stages() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
         is given how much of it is done.
     """
     from rich import progress as rich
+    from rich.text import Text
+
+    class Left(rich.ProgressColumn):
+        """The remaining time, where it is known."""
+
+        def render(self, task: rich.Task) -> Text:
+            seconds = task.time_remaining
+            known = seconds is not None and not task.finished
+            return Text(f"{timedelta(seconds=int(seconds or 0))} left" if known else "")
 
     screen = console(stderr=True)
     columns = (
@@ -57,8 +67,7 @@ def stages() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
         rich.BarColumn(),
         rich.TaskProgressColumn(),
         rich.TimeElapsedColumn(),
-        rich.TextColumn("left"),
-        rich.TimeRemainingColumn(),
+        Left(),
     )
     with rich.Progress(
         *columns, console=screen, disable=not screen.is_terminal, transient=True

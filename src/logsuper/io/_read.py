@@ -139,12 +139,13 @@ def _as_mask(name: str, picture: Picture, missing: Missing) -> NDArray[Any]:
     known = None if gone is None else ~gone
     if picture.colored and not _is_grey(picture, known):
         raise ValueError(
-            f"{name}: is in colour; a mask is grey: convert it, or say which colour is missing"
+            f"{name}: is in colour; a mask is grey: convert it, or say which colour stands for "
+            "missing pixels"
         )
     if missing != "alpha" and picture.alpha is not None and _see_through(picture).any():
         raise ValueError(
-            f"{name}: has transparent pixels; take them as missing (missing 'alpha'), or "
-            "flatten the image"
+            f"{name}: has transparent pixels; take them as missing (--missing alpha, in Python "
+            "missing='alpha'), or flatten the image"
         )
     values = _grey(picture)
     return values if gone is None or not gone.any() else np.ma.MaskedArray(values, mask=gone)
