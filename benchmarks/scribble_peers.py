@@ -45,13 +45,12 @@ def random_walker(image: np.ndarray, scribbles: np.ndarray, beta: float) -> np.n
     return np.asarray(found[0], dtype=np.float64)
 
 
-def grabcut(image: np.ndarray, scribbles: np.ndarray, start: str, rounds: int) -> np.ndarray:
-    """Return the mask; `start` is what pixels without a scribble are first taken for."""
+def grabcut(image: np.ndarray, scribbles: np.ndarray, rounds: int) -> np.ndarray:
+    """Return the mask; pixels without a scribble are first taken for probable background."""
     import cv2
 
     cv2.setRNGSeed(0)
-    unknown = cv2.GC_PR_FGD if start == "object" else cv2.GC_PR_BGD
-    mask = np.full(scribbles.shape, unknown, dtype=np.uint8)
+    mask = np.full(scribbles.shape, cv2.GC_PR_BGD, dtype=np.uint8)
     mask[scribbles == 1], mask[scribbles == 2] = cv2.GC_FGD, cv2.GC_BGD
     models = np.zeros((1, 65)), np.zeros((1, 65))
     bgr = np.ascontiguousarray(image[..., ::-1])
@@ -93,7 +92,7 @@ def _mixture(rows: np.ndarray) -> GaussianMixture:
 
 PEERS = [
     Peer("random walker", random_walker, _grid(beta=(50.0, 130.0, 1000.0)), True),
-    Peer("GrabCut", grabcut, _grid(start=("object", "background"), rounds=(2, 8)), False),
+    Peer("GrabCut", grabcut, _grid(rounds=(1, 3, 8)), False),
     Peer("dense CRF", dense_crf, _grid(unary=("labels", "mixtures"), colour=(8.0, 20.0)), True),
 ]
 
