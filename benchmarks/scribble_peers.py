@@ -22,12 +22,17 @@ Run = Callable[..., np.ndarray]
 
 
 class Peer(NamedTuple):
-    """A program: how it is called, its grid, and whether it gives probabilities."""
+    """A program: how it is called, its grid, and whether it gives probabilities.
+
+    `pixels` is the size of the largest photographs on which its grid is tried; others only have
+    the chosen point.
+    """
 
     name: str
     run: Run
     grid: list[dict[str, Any]]
     probabilities: bool
+    pixels: int = 2**31
 
 
 def _grid(**values: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -91,7 +96,7 @@ def _mixture(rows: np.ndarray) -> GaussianMixture:
 
 
 PEERS = [
-    Peer("random walker", random_walker, _grid(beta=(50.0, 130.0, 1000.0)), True),
+    Peer("random walker", random_walker, _grid(beta=(50.0, 130.0, 1000.0)), True, 160_000),
     Peer("GrabCut", grabcut, _grid(rounds=(1, 3, 8)), False),
     Peer("dense CRF", dense_crf, _grid(unary=("labels", "mixtures"), colour=(8.0, 20.0)), True),
 ]
