@@ -22,12 +22,17 @@ Run = Callable[..., np.ndarray]
 
 
 class Peer(NamedTuple):
-    """A program: how it is called, its grid, and whether it gives probabilities."""
+    """A program: how it is called, its grid, and whether it gives probabilities.
+
+    `pixels` is the size of the largest photographs on which its grid is tried; others only have
+    the chosen point.
+    """
 
     name: str
     run: Run
     grid: list[dict[str, Any]]
     probabilities: bool
+    pixels: int = 2**31
 
 
 def _grid(**values: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -45,13 +50,12 @@ def random_walker(image: np.ndarray, scribbles: np.ndarray, beta: float) -> np.n
     return np.asarray(found[0], dtype=np.float64)
 
 
-def grabcut(image: np.ndarray, scribbles: np.ndarray, start: str, rounds: int) -> np.ndarray:
-    """Return the mask; `start` is what pixels without a scribble are first taken for."""
+def grabcut(image: np.ndarray, scribbles: np.ndarray, rounds: int) -> np.ndarray:
+    """Return the mask; pixels without a scribble are first taken for probable background."""
     import cv2
 
     cv2.setRNGSeed(0)
-    unknown = cv2.GC_PR_FGD if start == "object" else cv2.GC_PR_BGD
-    mask = np.full(scribbles.shape, unknown, dtype=np.uint8)
+    mask = np.full(scribbles.shape, cv2.GC_PR_BGD, dtype=np.uint8)
     mask[scribbles == 1], mask[scribbles == 2] = cv2.GC_FGD, cv2.GC_BGD
     models = np.zeros((1, 65)), np.zeros((1, 65))
     bgr = np.ascontiguousarray(image[..., ::-1])
@@ -92,8 +96,8 @@ def _mixture(rows: np.ndarray) -> GaussianMixture:
 
 
 PEERS = [
-    Peer("random walker", random_walker, _grid(beta=(50.0, 130.0, 1000.0)), True),
-    Peer("GrabCut", grabcut, _grid(start=("object", "background"), rounds=(2, 8)), False),
+    Peer("random walker", random_walker, _grid(beta=(50.0, 130.0, 1000.0)), True, 160_000),
+    Peer("GrabCut", grabcut, _grid(rounds=(1, 3, 8)), False),
     Peer("dense CRF", dense_crf, _grid(unary=("labels", "mixtures"), colour=(8.0, 20.0)), True),
 ]
 

@@ -141,29 +141,26 @@ def _text(constants: dict[str, Any]) -> str:
 def run_peer(photographs: list[Photograph], which: int, peer: Peer) -> list[Scores]:
     """Return the scores of each photograph with constants of the other folds."""
     folds = folds_of(len(photographs))
-    results = [
-        [
-            run_cached(peer, point, photograph.image, photograph.scribbles[which], KEPT)
-            for point in peer.grid
-        ]
-        for photograph in photographs
-    ]
-    errors = np.array(
-        [
-            [judge(photograph, which, p > 0.5, None, 0.0).error for p, _ in row]
-            for photograph, row in zip(photographs, results, strict=True)
-        ]
-    )
+
+    def run(i: int, point: int) -> tuple[np.ndarray, float]:
+        image, scribbles = photographs[i].image, photographs[i].scribbles[which]
+        return run_cached(peer, peer.grid[point], image, scribbles, KEPT)
+
+    errors = np.full((len(photographs), len(peer.grid)), np.nan)
+    for i, photograph in enumerate(photographs):
+        for point in range(len(peer.grid)) if photograph.truth.size <= peer.pixels else ():
+            mask = run(i, point)[0] > 0.5
+            errors[i, point] = judge(photograph, which, mask, None, 0.0).error
     scores: list[Any] = [None] * len(photographs)
     for fold in range(FOLDS):
         seen = np.flatnonzero(folds != fold)
-        best = int(errors[seen].mean(axis=0).argmin())
+        best = int(np.nanmean(errors[seen], axis=0).argmin())
         t = 1.0
         if peer.probabilities:
-            t = _temperature([(photographs[i], results[i][best][0]) for i in seen], which)
+            t = _temperature([(photographs[i], run(i, best)[0]) for i in seen], which)
         print(f"  set {which}, fold {fold}: {peer.name} {peer.grid[best]}, temperature {t:.2f}")
         for i in np.flatnonzero(folds == fold):
-            p, seconds = results[i][best]
+            p, seconds = run(i, best)
             soft = expit(logit(np.clip(p, 1e-6, 1.0 - 1e-6)) / t) if peer.probabilities else None
             scores[i] = judge(photographs[i], which, p > 0.5, soft, seconds)
     return scores

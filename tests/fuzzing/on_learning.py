@@ -296,6 +296,50 @@ def _use_denoiser(name: str, rng: Rng) -> Call:
     return Call(getattr(denoiser, name), arguments, check[name])
 
 
+def _scene(rng: Rng) -> dict[str, Any]:
+    marks = np.zeros((6, 8), dtype=np.uint8)
+    marks[2:4, 3], marks[:, 0] = 1, 2
+    image = rng.normal(size=(6, 8, 3)) + 3.0 * (marks == 1)[..., None]
+    return {"image": image[..., 0] if rng.integers(2) else image, "scribbles": marks}
+
+
+def _segment(rng: Rng) -> Call:
+    arguments = {
+        **_scene(rng),
+        "probability": True,
+        "learn": pick(rng, ("none", "strokes")),
+        "neighbors": pick(rng, (None, 4, 8)),
+        "trust": pick(rng, (1.0, 0.9)),
+        "channel_axis": "auto",
+        "n_samples": 4,
+        "random_state": 0,
+        "n_jobs": pick(rng, (None, 2)),
+    }
+
+    def call(**given: Any) -> Any:
+        return ls.segment(**given).probability
+
+    return Call(call, arguments, checks.is_probabilities)
+
+
+def _fit_segmenter(rng: Rng) -> Call:
+    scene = _scene(rng)
+    arguments = {
+        "images": [scene["image"]],
+        "masks": [np.indices((6, 8))[1] // 3 == 1],
+        "scribbles": pick(rng, (None, [scene["scribbles"]])),
+    }
+
+    def call(**given: Any) -> Any:
+        return (
+            ls.ScribbleSegmenter(n_samples=2)
+            .fit(**given)
+            .predict([scene["image"]], [scene["scribbles"]])
+        )
+
+    return Call(call, arguments)
+
+
 def _pixel_scorer(rng: Rng) -> Call:
     clean, noisy = _images(rng, 2)
 
@@ -380,6 +424,8 @@ MAKERS: dict[str, Maker] = {
         f"MaskDenoiser.{name}": functools.partial(_use_denoiser, name)
         for name in ("predict", "predict_proba", "sample_posterior", "score")
     },
+    "segment": _segment,
+    "ScribbleSegmenter.fit": _fit_segmenter,
     "flatten_light": _flatten_light,
     "pixel_scorer": _pixel_scorer,
     "LogSupermodularDensity.fit": _fit_density,

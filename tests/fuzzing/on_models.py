@@ -480,6 +480,15 @@ def _silhouettes(rng: Rng) -> Call:
     return Call(ls.make_silhouettes, arguments, checks.is_bits)
 
 
+def _scenes(rng: Rng) -> Call:
+    arguments = {"n_samples": int(rng.integers(1, 3)), "shape": (16, 20), "seed": 0}
+
+    def call(**given: Any) -> Any:
+        return ls.make_scenes(**given).masks
+
+    return Call(call, arguments, checks.is_bits)
+
+
 def _split(rng: Rng) -> Call:
     masks = ls.datasets.Masks(np.zeros((4, 2, 2), np.uint8), ("a", "b", "c", "d"))
     return Call(masks.split, {"train": 2, "test": 2}, checks.is_bits)
@@ -529,5 +538,6 @@ MAKERS: dict[str, Maker] = {
     "datasets.corrupt": _corrupt,
     "gaussian_mixture_graph": _mixture,
     "make_silhouettes": _silhouettes,
+    "make_scenes": _scenes,
     "datasets.Masks.split": _split,
 }

@@ -21,6 +21,7 @@ COMMANDS = [
     "fit",
     "info",
     "reproduce",
+    "segment",
 ]
 """The commands; NAME is the function NAME in `_NAME.py`."""
 

@@ -16,6 +16,8 @@ __all__ = ["Scenes", "make_scenes"]
 
 # Colours of the patches of an object and of a background, and the noise of the camera.
 _PATCHES, _NOISE = (2, 3), 0.03
+# Least distance between colours of the two, in red, green and blue from 0 to 1.
+_APART = 0.3
 
 
 class Scenes(NamedTuple):
@@ -38,7 +40,7 @@ class Scenes(NamedTuple):
 def make_scenes(n_samples: int = 4, shape: tuple[int, int] = (120, 160), seed: Seed = 0) -> Scenes:
     """Draw animals in front of patches of colour, with a few strokes on object and background.
 
-    Object and background consist of patches of random colours, which may be alike, under a light
+    Object and background consist of patches of random colours, under a light
     that changes across the image, slightly out of focus and with noise: harder than one colour
     against another, easier than a photograph.
 
@@ -75,7 +77,8 @@ def make_scenes(n_samples: int = 4, shape: tuple[int, int] = (120, 160), seed: S
 
 def _paint(mask: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
     side = min(mask.shape)
-    parts = [_patches(mask.shape, count, 0.25 * side, rng) for count in _PATCHES]
+    colours = _colours(rng)
+    parts = [_patches(mask.shape, own, 0.25 * side, rng) for own in np.split(colours, _PATCHES[:1])]
     picture = np.where(mask[..., None] == 1, *parts)
     rows, columns = (np.linspace(-0.5, 0.5, size) for size in mask.shape)
     slope = rng.normal(0.0, 0.25, size=2)
@@ -85,11 +88,23 @@ def _paint(mask: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint
     return np.asarray(np.round(255.0 * np.clip(picture, 0.0, 1.0)), dtype=np.uint8)
 
 
+def _colours(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return colours of the patches, first the object's, none of them too near the background's."""
+    first = _PATCHES[0]
+    while True:
+        colours = rng.uniform(0.1, 0.9, size=(sum(_PATCHES), 3))
+        apart = np.linalg.norm(colours[:first, None] - colours[None, first:], axis=-1)
+        if apart.min() > _APART:
+            return colours
+
+
 def _patches(
-    shape: tuple[int, ...], count: int, width: float, rng: np.random.Generator
+    shape: tuple[int, ...],
+    colours: NDArray[np.float64],
+    width: float,
+    rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Return an image of patches, each the place where its own random surface is the highest."""
-    surfaces = gaussian_filter(rng.normal(size=(count, *shape)), (0.0, width, width))
-    colours = rng.uniform(0.1, 0.9, size=(count, 3))
+    surfaces = gaussian_filter(rng.normal(size=(len(colours), *shape)), (0.0, width, width))
     texture = gaussian_filter(rng.normal(size=shape), 1.0)
     return np.asarray(colours[surfaces.argmax(axis=0)] + 0.05 * texture[..., None] / texture.std())

@@ -23,7 +23,7 @@ __all__ = [
 Labels = NDArray[np.uint8]
 
 # Pixels that learning works on per image, at most about.
-_PIXELS = 100_000
+_PIXELS = 50_000
 # Half the width of a drawn stroke, relative to the square root of the number of pixels.
 _PEN = 0.004
 
@@ -102,7 +102,7 @@ def draw_scribbles(mask: NDArray[Any], rng: np.random.Generator) -> Labels:
     """
     found = np.zeros(mask.shape, dtype=np.uint8)
     width = max(1.0, _PEN * math.sqrt(math.prod(mask.shape[-2:])))
-    for value, count in ((1, 2), (2, 4)):
+    for value, count in ((1, 3), (2, 5)):
         region = mask == (value == 1)
         if not region.any():
             raise ValueError(
@@ -110,7 +110,7 @@ def draw_scribbles(mask: NDArray[Any], rng: np.random.Generator) -> Labels:
                 "give scribbles"
             )
         inside = distance_transform_edt(np.pad(region, 1))[(slice(1, -1),) * mask.ndim]
-        deep = np.argwhere(inside >= min(0.5 * inside.max(), inside.max()))
+        deep = np.argwhere(inside >= 0.4 * inside.max())
         for _ in range(count):
             a, b = deep[rng.integers(len(deep), size=2)].astype(float)
             steps = np.linspace(0.0, 1.0, 2 + int(np.abs(b - a).max()))[:, None]

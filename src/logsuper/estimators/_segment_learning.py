@@ -20,19 +20,20 @@ from logsuper._base import FloatArray, IntArray
 from logsuper.estimators._scribbles import Labels, find_strokes
 from logsuper.estimators._session import Constants, Progress, ScribbleSession, design
 
-__all__ = ["Example", "learn_constants", "learn_from_strokes"]
+__all__ = ["START", "Example", "learn_constants", "learn_from_strokes"]
 
-# Values of each constant that the search tries: nearest neighbours of the present one only.
+# Where the search starts, and values of each constant that it tries, from one to the next.
+START = Constants(clip=1.5, geodesic=1.5, coupling=40.0)
 _GRID: dict[str, tuple[float, ...]] = {
-    "coupling": (5.0, 10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 140.0),
-    "geodesic": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
-    "clip": (0.5, 1.0, 1.5, 2.0, 3.0, 4.0),
-    "straight": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
-    "bias": (-1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0),
-    "contrast": (0.5, 0.7, 1.0, 1.4, 2.0),
+    "coupling": (10.0, 20.0, 40.0, 80.0, 160.0),
+    "geodesic": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
+    "clip": (0.5, 1.0, 1.5, 2.0, 3.0),
+    "straight": (0.0, 0.5, 1.0, 1.5),
+    "contrast": (0.7, 1.0, 1.4),
 }
-_SWEEPS = 4
-_TEMPERATURES = (4.0, 8.0, 16.0, 32.0)
+# Passes over the constants; the least relative gain for which one is moved, since images are few.
+_SWEEPS, _GAIN = 3, 0.01
+_TEMPERATURES = (2.0, 4.0, 8.0, 16.0)
 # Perturbations per image, pixels per image and penalty of the logistic regression.
 _SAMPLES, _PIXELS, _PENALTY = 8, 4000, 1.0
 # Folds of strokes, and what is chosen by them.
@@ -138,7 +139,7 @@ def _search(
                 while (value := _beside(name, getattr(best, name), side)) is not None:
                     tried = dataclasses.replace(best, **{name: value})  # type: ignore[arg-type]
                     found = risk(tried)
-                    if found >= least:
+                    if found >= (1.0 - _GAIN) * least:
                         break
                     best, least = tried, found
             if callback is not None:

@@ -27,7 +27,12 @@ from logsuper.estimators._scribbles import (
     read_scribbles,
     shrink,
 )
-from logsuper.estimators._segment_learning import Example, learn_constants, learn_from_strokes
+from logsuper.estimators._segment_learning import (
+    START,
+    Example,
+    learn_constants,
+    learn_from_strokes,
+)
 from logsuper.estimators._segmentation import Segmentation
 from logsuper.estimators._session import (
     Constants,
@@ -182,7 +187,7 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
             session = ScribbleSession(small, truth.ndim, settings)
             examples.append(Example.of(session, own, truth))
         with whole(self):
-            found = learn_constants(examples, DEFAULTS, self.callback)
+            found = learn_constants(examples, START, self.callback)
             self.constants_ = dataclasses.asdict(found)
         return self
 

@@ -5,6 +5,7 @@ from logsuper.io._read import inspect_image, read_image
 from logsuper.io._sequence import SUFFIXES, ImageFiles, find_images
 from logsuper.io._uai import read_evidence, read_uai, write_uai
 from logsuper.io._uai_results import write_uai_results
+from logsuper.io._write import check_writable as check_writable  # for other rooms
 from logsuper.io._write import encode_image, write_image
 
 __all__ = [

@@ -1,0 +1,148 @@
+"""`logsuper segment`, as a user runs it."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+import logsuper as ls
+from logsuper.cli import main
+from logsuper.io import read_image, write_image
+
+
+@pytest.fixture(scope="module")
+def scene():
+    images, masks, scribbles = ls.make_scenes(1, (48, 64), seed=0)
+    return images[0], masks[0], scribbles[0]
+
+
+@pytest.fixture
+def files(tmp_path, scene):
+    image, _, marks = scene
+    write_image(tmp_path / "photo.png", image, color=True)
+    picture = Image.frombytes("P", marks.shape[::-1], marks.tobytes())
+    picture.putpalette([0, 0, 0, 200, 30, 30, 30, 30, 200] + [0] * 759)
+    picture.save(tmp_path / "marks.png")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["segment", *map(str, arguments)])
+
+
+def usual(folder, *more, marks="marks.png", out="mask.png"):
+    return run(folder / "photo.png", "--scribbles", folder / marks, "--out", folder / out, *more)
+
+
+def test_everything_it_writes(files, scene):
+    image, _, marks = scene
+    result = usual(
+        files, "--probabilities", files / "p.png", "--suggest", files / "next.png", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    alone = ls.segment(image, marks)
+    mask, p = read_image(files / "mask.png"), read_image(files / "p.png")
+    assert mask.dtype == np.uint8 and (mask == np.where(alone.mask, 255, 0)).all()
+    assert p.dtype == np.uint16 and np.abs(p / 65535 - alone.probability).max() < 1e-5
+    assert said["object"] == pytest.approx(alone.mask.mean())
+    assert 0 <= said["expected_wrong"] < 0.5 and set(said["files"]) == {
+        "out",
+        "probabilities",
+        "suggest",
+    }
+    centers = [tuple(region["center"]) for region in said["suggestions"]]
+    assert centers == [region.center for region in alone.suggest(3)]
+    picture = read_image(files / "next.png", color=True)
+    for center in centers:
+        assert tuple(picture[center]) == (230, 0, 0)
+
+
+def test_plain_words(files):
+    result = usual(files)
+    assert result.exit_code == 0
+    assert "% of the pixels; expected wrong" in result.output and "Wrote" in result.output
+
+
+@pytest.mark.parametrize("kind", ["levels", "far levels", "colours", "npy"])
+def test_scribbles_of_all_kinds(files, scene, kind):
+    marks = scene[2]
+    assert usual(files).exit_code == 0
+    if kind == "levels":
+        write_image(files / "other.png", marks)
+    elif kind == "far levels":
+        write_image(files / "other.png", np.array([0, 255, 128], dtype=np.uint8)[marks])
+    elif kind == "colours":
+        paints = np.array([[255, 255, 255], [250, 10, 0], [0, 40, 255]], dtype=np.uint8)
+        write_image(files / "other.png", paints[marks], color=True)
+    else:
+        np.save(files / "other.npy", marks)
+    other = "other.npy" if kind == "npy" else "other.png"
+    result = usual(files, marks=other, out="second.png")
+    assert result.exit_code == 0, result.output
+    assert (read_image(files / "second.png") == read_image(files / "mask.png")).all()
+
+
+def test_a_volume(tmp_path):
+    grid = np.indices((8, 16, 16)) - np.array([4, 8, 8]).reshape(3, 1, 1, 1)
+    ball = (grid**2).sum(axis=0) < 20
+    marks = np.zeros(ball.shape, dtype=np.uint8)
+    marks[4, 7:9, 7:9], marks[:, :1] = 1, 2
+    write_image(tmp_path / "v.tif", (200 * ball).astype(np.uint8))
+    write_image(tmp_path / "s.tif", marks)
+    line = [tmp_path / "v.tif", "--scribbles", tmp_path / "s.tif", "--out"]
+    assert run(*line, tmp_path / "m.tif").exit_code == 0
+    assert np.mean((read_image(tmp_path / "m.tif") > 0) != ball) < 0.02
+    result = run(*line, tmp_path / "m2.tif", "--suggest", tmp_path / "n.png")
+    assert result.exit_code == 2 and "leave it out for volumes" in result.stderr
+
+
+def test_a_saved_model(files):
+    train = ls.make_scenes(2, (32, 40), seed=3)
+    model = ls.ScribbleSegmenter().fit(train.images, train.masks, train.scribbles)
+    model.save(files / "model.npz")
+    assert usual(files, "--model", files / "model.npz").exit_code == 0
+    image, marks = (
+        read_image(files / "photo.png", color=True),
+        read_image(files / "marks.png", color=True, palette="indices"),
+    )
+    found = model.segment(image, marks, probability=False).mask
+    assert ((read_image(files / "mask.png") > 0) == found).all()
+
+
+def test_nothing_is_replaced_without_force(files):
+    (files / "mask.png").write_bytes(b"precious")
+    result = usual(files)
+    assert result.exit_code == 2 and "--force" in result.stderr
+    assert (files / "mask.png").read_bytes() == b"precious"
+    assert usual(files, "--force").exit_code == 0
+    result = usual(files, "--force", out="photo.png")
+    assert result.exit_code == 2 and "is an input of this command" in result.stderr
+
+
+def test_bad_input_is_one_line(files, scene):
+    marks = scene[2]
+    write_image(files / "many.png", marks + 7)
+    write_image(files / "small.png", marks[:20])
+    write_image(files / "empty.png", 0 * marks)
+    (files / "text.png").write_text("not an image")
+    cases = [
+        (dict(marks="many.png"), "has the level 7"),
+        (dict(marks="small.png"), "scribbles has shape (20, 64)"),
+        (dict(marks="empty.png"), "no object (label 1)"),
+        (dict(marks="text.png"), "not an image"),
+        (dict(out="mask.jpg"), "changes pixels"),
+        (dict(out="mask"), "without a suffix"),
+        (dict(marks="absent.png"), "does not exist"),
+    ]
+    for options, message in cases:
+        result = usual(files, **options)
+        assert result.exit_code == 2, result.output
+        assert message in result.stderr and result.stderr.count("\n") == 1
+    result = usual(files, "--model", files / "marks.png")
+    assert result.exit_code == 2 and "--model" in result.stderr
+    result = usual(files, "--probabilities", files / "mask.png")
+    assert result.exit_code == 2 and "are the same file" in result.stderr
+    assert not (files / "mask.png").exists()
