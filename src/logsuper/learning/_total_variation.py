@@ -54,7 +54,8 @@ class TotalVariation:
         i, j = batch.prepared.edges.T
         fused = (x[:, i] == x[:, j]) & (batch.base * batch.edge_weights > 0)
         row, edge = np.nonzero(fused)
-        first, second = row * x.shape[1] + i[edge], row * x.shape[1] + j[edge]
+        start = row * batch.prepared.n
+        first, second = start + i[edge], start + j[edge]
         links = coo_array((np.ones(len(row)), (first, second)), shape=(x.size, x.size))
         _, region = connected_components(links, directed=False)
         averages = np.bincount(region, g.ravel()) / np.bincount(region)
