@@ -340,13 +340,12 @@ class Flow:
         alpha: FloatArray,
         threads: int,
         memory_limit: int | None = None,
-        factors: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """Return the min-norm points, gaps and numbers of levels; requires no auxiliary nodes."""
         if self._on_list is not self:
-            return self._on_list.min_norm(theta, alpha, threads, memory_limit, factors)
+            return self._on_list.min_norm(theta, alpha, threads, memory_limit)
         # for the points, their squares and the squares of the fields
-        arrays = self._copies(theta, alpha, factors) + 24.0 * theta.size
+        arrays = self._copies(theta, alpha, None) + 24.0 * theta.size
         workers = min(threads, len(theta))
         memory = self._workspace.limit(
             "min_norm_point", arrays, memory_limit, workers, min_norm=True
@@ -358,7 +357,7 @@ class Flow:
             self._kernel.min_norm(
                 self.field(theta, alpha),
                 self._kernel_alpha(alpha),
-                self._kernel_factors(factors),
+                None,
                 threads,
                 points,
                 gaps,
@@ -384,9 +383,10 @@ class Flow:
         if factors is None:
             return None
         if self.grid is not None:
-            if (order := self._grid_order) is None:
+            if self._grid_order is None:
                 return factors
-            return np.ascontiguousarray(np.where(order >= 0, factors[..., order], 0.0))
+            known = np.where(self._grid_order >= 0, factors[..., self._grid_order], 0.0)
+            return np.ascontiguousarray(known)
         lists = self.structure.lists
         assert lists is not None
         others = len(lists.edges) - len(self.edges)
