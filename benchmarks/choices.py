@@ -48,13 +48,13 @@ def kinds(data: Path | None, seed: int) -> dict[str, np.ndarray]:
         "blobs, 60x60, scale 8": blobs(n, first + 7, (60, 60), 8.0),
         "ellipses, 60x60": ellipses(n, first + 8, 60, 6),
         "polygons, 60x60": polygons(n, first + 9, 60, 7),
-        "silhouettes upside down, 50x50": ls.make_silhouettes(n, (50, 50), seed=first + 10)[:, ::-1],
+        "silhouettes upside down": ls.make_silhouettes(n, (50, 50), seed=first + 10)[:, ::-1],
     }
     if data is not None:
         horses = load_silhouettes(data, 200)
         chosen = np.random.default_rng(first).permutation(len(horses))[:n]
         found["horses, 50x50"] = horses[chosen]
-        del found["silhouettes upside down, 50x50"]
+        del found["silhouettes upside down"]
     return found
 
 

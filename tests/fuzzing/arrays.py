@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzzing import on_functions, on_learning, on_models
+from tests.fuzzing import on_fields, on_functions, on_learning, on_models
 from tests.fuzzing.calls import target
 
 # For one call.
@@ -10,6 +10,6 @@ CPU_SECONDS, WALL_SECONDS, MEGABYTES = 20.0, 180.0, 2048
 
 TARGETS = {
     name: target(maker)
-    for module in (on_functions, on_models, on_learning)
+    for module in (on_functions, on_models, on_learning, on_fields)
     for name, maker in module.MAKERS.items()
 }

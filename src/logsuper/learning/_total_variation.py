@@ -11,8 +11,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from logsuper._base import FloatArray
+from logsuper.functions import Cut
 from logsuper.learning._cut_batch import CutBatch
-from logsuper.solvers import Prepared, min_norm_points
+from logsuper.solvers import Prepared, min_norm_point
 
 __all__ = ["TotalVariation", "total_variation"]
 
@@ -54,7 +55,8 @@ class TotalVariation:
         i, j = batch.prepared.edges.T
         fused = (x[:, i] == x[:, j]) & (batch.base * batch.edge_weights > 0)
         row, edge = np.nonzero(fused)
-        first, second = row * x.shape[1] + i[edge], row * x.shape[1] + j[edge]
+        start = row * batch.prepared.n
+        first, second = start + i[edge], start + j[edge]
         links = coo_array((np.ones(len(row)), (first, second)), shape=(x.size, x.size))
         _, region = connected_components(links, directed=False)
         averages = np.bincount(region, g.ravel()) / np.bincount(region)
@@ -100,5 +102,17 @@ def total_variation(
     (array([0. , 0.5, 0.5]), array([ 0.5, -0. ]))
     """
     batch = CutBatch.of(theta, edge_weights, structure, shape, neighbors)
-    points = min_norm_points(batch.prepared, batch.base, batch.theta, batch.edge_weights, n_jobs)
-    return TotalVariation(batch.per_node(-points), batch)
+    return TotalVariation(batch.per_node(-_points(batch, n_jobs)), batch)
+
+
+def _points(batch: CutBatch, n_jobs: int | None) -> FloatArray:
+    """Return the min-norm points (M, n), in one call of the solver."""
+    edges, n = batch.prepared.edges, batch.prepared.n
+    weights = batch.base * batch.edge_weights
+    if (weights == weights[:1]).all():
+        return np.asarray(min_norm_point(Cut(n, edges, weights[0]), batch.theta, n_jobs).s)
+    # problems with weights of their own are the parts of one graph
+    problems = np.arange(len(weights))
+    every = (edges[None] + n * problems[:, None, None]).reshape(-1, 2)
+    union = Cut(batch.theta.size, every, weights.ravel())
+    return np.asarray(min_norm_point(union, batch.theta.ravel(), n_jobs).s).reshape(-1, n)

@@ -311,9 +311,8 @@ class Flow:
             "min_norm_point", arrays, memory_limit, min(threads, count), min_norm=True
         ) as memory:
             field, weights = self.field(problems), self._kernel_alpha(problems.alpha)
-            factors = self._kernel_factors(problems.factors)
             self._kernel.min_norm(
-                field, weights, factors, threads, points, gaps, levels, memory=memory
+                field, weights, None, threads, points, gaps, levels, memory=memory
             )
         return points, gaps, levels
 
@@ -332,9 +331,10 @@ class Flow:
         if factors is None:
             return None
         if self.grid is not None:
-            if (order := self._grid_order) is None:
+            if self._grid_order is None:
                 return factors
-            return np.ascontiguousarray(np.where(order >= 0, factors[..., order], 0.0))
+            known = np.where(self._grid_order >= 0, factors[..., self._grid_order], 0.0)
+            return np.ascontiguousarray(known)
         lists = self.structure.lists
         assert lists is not None
         others = len(lists.edges) - len(self.edges)

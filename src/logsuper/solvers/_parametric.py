@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from logsuper._base import Bits, FloatArray, IntArray, check_limit, count_threads, places_of, refuse
-from logsuper.functions import Cut, SubmodularFunction, check_function
+from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._inputs import check_theta
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
-from logsuper.solvers._prepare import Prepared
 from logsuper.solvers._problems import Problems
 from logsuper.structures import structure_of
 
@@ -88,43 +87,6 @@ def min_norm_point(
         if not np.isfinite(result.gap).all():
             result = _rescaled(f, fields, threads, limit)
     return _first(result) if single else result
-
-
-def min_norm_points(
-    prepared: Prepared,
-    base: FloatArray,
-    theta: FloatArray,
-    edge_weights: FloatArray,
-    n_jobs: int | None = None,
-) -> FloatArray:
-    """Return the min-norm points (M, n) of cuts that differ in the weights of their edges.
-
-    Parameters
-    ----------
-    prepared : Prepared
-        Cuts.
-    base : ndarray of shape (E,)
-        Their own weights.
-    theta : ndarray of shape (M, n)
-        Finite fields.
-    edge_weights : ndarray of shape (M, E)
-        Factors >= 0 on these weights.
-    n_jobs : int, optional
-        Number of threads.
-    """
-    flow, threads = prepared.flow, count_threads(n_jobs)
-    if flow is not None and flow.simple and kernels() is not None:
-        one = np.ones((1, len(prepared.functions)))
-        with np.errstate(over="ignore", invalid="ignore"):
-            problems = Problems(theta, one, edge_weights[:, None], len(theta))
-            found = _judge(*flow.min_norm(problems, threads), theta)
-        if np.isfinite(found.gap).all():
-            return found.s
-    points = [
-        min_norm_point(Cut(prepared.n, prepared.edges, base * row), field, n_jobs).s
-        for field, row in zip(theta, edge_weights, strict=True)
-    ]
-    return np.array(points).reshape(theta.shape)
 
 
 def _points(

@@ -103,11 +103,6 @@ class Prepared:
         self._flow = self._solver if isinstance(self._solver, Flow) else None
 
     @property
-    def flow(self) -> Flow | None:
-        """The max-flow solver, for other modules; None if there is none."""
-        return self._flow
-
-    @property
     def solver(self) -> str:
         """The name of the solver that was chosen."""
         return self._solver.name
