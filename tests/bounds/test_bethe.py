@@ -217,7 +217,7 @@ def test_two_phases_pick_the_better_one():
 
 def test_warns_of_marginals_that_are_not_stationary(monkeypatch):
     monkeypatch.setattr(_bethe, "_search", lambda f: (None, None, np.zeros(2), 0.1, 0))
-    with pytest.warns(ConvergenceWarning, match="it is off by 0.1"):
+    with pytest.warns(ConvergenceWarning, match="residual is 0.1"):
         marginals(Cut(2, [(0, 1)]))
 
 

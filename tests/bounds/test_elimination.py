@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import FAMILIES, brute_log_partition, check_bracket, enumerate_x, random_cut
 
-from logsuper.bounds import NotApplicable, TooLarge, _elimination, _methods, _orders, _series
+from logsuper.bounds import NotApplicable, TooLarge, _elimination, _junction, _methods, _series
 from logsuper.functions import Coverage, Cut, LogDet, Modular, PnPotts, grid_cuts
 from logsuper.structures import Pairwise, pairwise_of
 
@@ -225,7 +225,7 @@ def test_trees_and_stars(seed):
 @pytest.mark.parametrize("shape", [(15, 200), (200, 15)])
 def test_the_order_of_a_long_grid_is_as_narrow_as_the_grid(shape):
     edges = np.concatenate([cut.edges for cut in grid_cuts(shape)])
-    found = _orders.best_order(3000, edges)
+    found = _junction.best_order(3000, edges)
     assert found is not None
     assert max(map(len, found[1])) == 15
 
@@ -235,9 +235,9 @@ def test_orders_are_perfect(n, seed):
     rng = np.random.default_rng(seed)
     pairs = np.array([(i, j) for i in range(n) for j in range(i) if rng.random() < 0.15])
     edges = pairs.reshape(-1, 2).astype(np.int64)
-    for order in (_orders._sweep(n, edges), _orders._min_fill(n, edges)):
+    for order in (_junction._sweep(n, edges), _junction._min_fill(n, edges)):
         assert sorted(order) == list(range(n))
-    order, scopes = _orders.best_order(n, edges)
+    order, scopes = _junction.best_order(n, edges)
     assert sorted(order) == list(range(n))
     place = np.argsort(order)
     for i, j in np.sort(place[edges], axis=1).tolist():
@@ -267,7 +267,7 @@ def test_min_fill_is_greedy(n, seed, density):
             near[b].add(a)
         for u in near.pop(v):
             near[u].discard(v)
-    found = _orders._min_fill(n, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    found = _junction._min_fill(n, np.array(pairs, dtype=np.int64).reshape(-1, 2))
     assert found.tolist() == expected
 
 
@@ -279,7 +279,7 @@ def test_min_fill_eliminates_chordal_graphs_without_fill(seed):
         i, j = edges[rng.integers(len(edges))]
         edges += [(i, v), (j, v)]
     shuffled = rng.permutation(60)[np.array(edges)]
-    scopes = _orders._scopes(_orders._min_fill(60, shuffled), shuffled)
+    scopes = _junction._scopes(_junction._min_fill(60, shuffled), shuffled)
     assert max(map(len, scopes)) == 2
     assert sum(map(len, scopes)) == len(edges)
 

@@ -12,7 +12,7 @@ from rational import attack
 
 import logsuper as ls
 from logsuper.bounds import Bound, _heavy, _methods, _strips
-from logsuper.bounds._fixed_point import BITS, to_float, to_floats, to_integer
+from logsuper.bounds._exact_numbers import BITS, to_float, to_floats, to_integer
 from logsuper.solvers._native import kernels
 from logsuper.structures import structure_of
 

@@ -289,7 +289,7 @@ def as_floats(values: ArrayLike, name: str) -> FloatArray:
 
 def refuse(bad: BoolArray, values: NDArray[Any], name: str, why: str, link: str = ": ") -> None:
     """Raise a ValueError that names the first entry for which `bad` is true."""
-    if np.any(bad):
+    if bad.any():
         index = first_index(bad)
         raise ValueError(f"{entry(name, index)} = {values[index]:g}{link}{why}")
 

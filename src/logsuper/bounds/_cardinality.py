@@ -75,7 +75,9 @@ def marginals(f: SubmodularFunction, *, budget: float = BUDGET) -> Marginals:
 
 
 def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    r"""Return log Z of :math:`p(x)\propto e^{t^\top x-g(\sum_ix_i)}`, marginals, and the count's.
+    r"""Return log Z, the marginals and the distribution of the count.
+
+    The model is :math:`p(x)\propto e^{t^\top x-g(\sum_ix_i)}`.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ def _error(t: FloatArray, groups: Groups) -> float:
 
 
 def count_cost(size: int) -> float:
-    """Return the approximate nanoseconds of log Z of `size` elements; marginals: three times."""
+    """Return the approximate nanoseconds of log Z of `size` elements, a third of the marginals'."""
     return _PAIR * size**2 / 2.0
 
 

@@ -1,7 +1,7 @@
 r"""Pairwise models with weights so large that float64 sums would lose all other numbers.
 
-An edge is heavy if its weight exceeds twice the sum of all fields and all lighter weights, by at
-least n + 50: the states in which its ends differ have less than :math:`e^{-50}` of the mass. The
+An edge is heavy if its weight exceeds twice the sum of n + 50, the sizes of all fields and all
+lighter weights: the states in which its ends differ have less than :math:`e^{-50}` of the mass. The
 sum over the other states is a lower bound (`contracted`). As log Z decreases in every weight, a
 smaller weight gives an upper bound (`capped`). Both bounds hold for any model and lose little here.
 """

@@ -13,7 +13,6 @@ from logsuper.bounds import _junction, _series
 from logsuper.bounds._errors import TooLarge
 from logsuper.bounds._margins import refuse_overflow
 from logsuper.bounds._needs import need_pairwise
-from logsuper.bounds._orders import WIDEST
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import Pairwise, pairwise_of, structure_of
@@ -98,7 +97,7 @@ def pair_marginals(
 
 def operations(f: SubmodularFunction) -> float:
     """Return the approximate nanoseconds of log Z; infinity if elimination does not apply."""
-    pairwise = None if _least_width(f) > WIDEST else pairwise_of(f)
+    pairwise = None if _least_width(f) > _junction.WIDEST else pairwise_of(f)
     plan = None if pairwise is None else _find_plan(f, pairwise)
     return math.inf if plan is None or plan.bytes_summed > MEMORY else plan.operations
 
@@ -135,7 +134,7 @@ class _Plan:
 def _find_plan(f: SubmodularFunction, pairwise: Pairwise) -> _Plan | None:
     """Return the plan for a function, or None if it is too wide."""
     # a graph of treewidth k has fewer than k n edges; do not use a dense one as the key of a cache
-    if _least_width(f) > WIDEST or len(pairwise.edges) > WIDEST * pairwise.n:
+    if _least_width(f) > _junction.WIDEST or len(pairwise.edges) > _junction.WIDEST * pairwise.n:
         return None
     return _plan(pairwise.n, pairwise.edges.tobytes())
 
@@ -188,7 +187,7 @@ def _prepare(
     refuse_overflow(f, [pairwise.t, pairwise.weights])
     plan = _find_plan(f, pairwise)
     if plan is None:
-        width = max(_least_width(f), WIDEST + 1)
+        width = max(_least_width(f), _junction.WIDEST + 1)
         entries = 2.0 ** min(width, 1000)
         raise TooLarge(
             f"elimination would take more than {_ENTRY * entries:.1g} operations and "

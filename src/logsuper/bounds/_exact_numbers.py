@@ -8,9 +8,9 @@ A pairwise function that is a sum of functions h of a few elements each has the 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 
-from logsuper.bounds._fixed_point import BITS, to_integer
 from logsuper.functions import (
     ConcaveCardinality,
     Coverage,
@@ -20,6 +20,37 @@ from logsuper.functions import (
     RobustPn,
     SubmodularFunction,
 )
+
+BITS = 200
+"""Number of fractional bits; the truncated part is far below any rounding error."""
+
+
+def to_integer(value: float) -> int:
+    """Return a number in units of 2^-BITS, truncated."""
+    mantissa, exponent = math.frexp(value)
+    shift = exponent - 53 + BITS
+    whole = int(math.ldexp(mantissa, 53))
+    return whole << shift if shift >= 0 else int(whole / 2.0 ** min(-shift, 1000))
+
+
+def to_float(value: int) -> float:
+    """Return the nearest float64 to a number in units of 2^-BITS."""
+    try:
+        return value / (1 << BITS)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def to_floats(value: int) -> list[float]:
+    """Return floats whose sum is a number in units of 2^-BITS, to far below a rounding error."""
+    pieces: list[float] = []
+    while value and len(pieces) < 4:
+        pieces.append(to_float(value))
+        if math.isinf(pieces[-1]):
+            break
+        value -= to_integer(pieces[-1])
+    return pieces
+
 
 # Maximum number of members of a group, all of whose pairs are enumerated.
 _LARGEST = 200
@@ -54,7 +85,7 @@ def exact_numbers(f: SubmodularFunction) -> tuple[dict[tuple[int, int], int], li
     Examples
     --------
     >>> from logsuper.bounds._exact_numbers import exact_numbers
-    >>> from logsuper.bounds._fixed_point import to_float
+    >>> from logsuper.bounds._exact_numbers import to_float
     >>> from logsuper.functions import Cut, Modular
     >>> weights, fields = exact_numbers(3.0 * Cut(2, [(0, 1)], 1e16) - Modular([0.5, 1e16]))
     >>> {pair: to_float(w) / 2 for pair, w in weights.items()}, [to_float(t) / 2 for t in fields]

@@ -24,8 +24,7 @@ import math
 import numpy as np
 
 from logsuper._base import EPS, FloatArray, IntArray, add_up
-from logsuper.bounds._exact_numbers import exact_numbers
-from logsuper.bounds._fixed_point import to_float, to_integer
+from logsuper.bounds._exact_numbers import exact_numbers, to_float, to_integer
 from logsuper.bounds._results import Bound, Bracket, Marginals
 from logsuper.functions import Cut, Modular, SubmodularFunction, combine
 from logsuper.structures import pairwise_of, structure_of

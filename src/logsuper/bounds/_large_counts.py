@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from logsuper._base import EPS, FloatArray, IntArray
-from logsuper.bounds._fixed_point import BITS, to_floats, to_integer
+from logsuper.bounds._exact_numbers import BITS, to_floats, to_integer
 from logsuper.functions import ConcaveCardinality, Modular, SubmodularFunction
 
 # Maximum number of elements of a set; more would take seconds.

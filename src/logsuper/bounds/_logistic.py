@@ -279,14 +279,14 @@ def marginals(
     stderr = student_factor(len(sizes)) * stderr
     # if the better value of an element almost never changed, changes may have been missed: each
     # changes the mean by at most the difference of the extreme gains
-    rare = seldom(on / count, count)
+    few = seldom(on / count, count)
     least = frequency_error(on / count, count)
     gains = -f.gains(np.stack([np.ones(f.n), np.zeros(f.n)]))
     if form == "smoothed":
         least = least * (expit(gains[0]) - expit(gains[1]))
     elif form == "ratio":
         least = least * (gains[0] - gains[1])
-    stderr = np.where(rare, np.maximum(stderr, least), stderr)
+    stderr = np.where(few, np.maximum(stderr, least), stderr)
     if form == "ratio":
         mean, stderr = expit(mean), expit(mean) * expit(-mean) * stderr
     return Marginals(mean, "logistic", stderr=stderr, solves=solves, details={"form": form})

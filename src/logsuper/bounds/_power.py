@@ -150,8 +150,8 @@ def marginals(
     # delta method for the ratio of two means
     _, stderr = mean_of_blocks((products - sums * mean) / share, run.sizes)
     # elements for which almost no draw differs
-    rare = seldom(mean, run.effective)
-    stderr = np.where(rare, np.maximum(stderr, frequency_error(mean, run.effective)), stderr)
+    few = seldom(mean, run.effective)
+    stderr = np.where(few, np.maximum(stderr, frequency_error(mean, run.effective)), stderr)
     details = {"a": run.a, "effective": run.effective}
     return Marginals(mean, "power", stderr=stderr, solves=n_samples, details=details)
 

@@ -26,10 +26,10 @@ from scipy.special import expit
 
 from logsuper._base import Bits, FloatArray, IntArray
 from logsuper.functions import SubmodularFunction
-from logsuper.solvers._any_size import tilted
 from logsuper.solvers._direct import weighted_sum
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._native import kernels
+from logsuper.solvers._precision import tilted
 from logsuper.solvers._problems import Noise, Problems, some_rows
 
 ROUNDS = 2

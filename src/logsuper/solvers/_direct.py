@@ -48,11 +48,14 @@ class Direct:
                 # the tolerated gaps are relative to the largest numbers in f, so report large ones
                 own = fields[mine] + split_modular(f)[1]
                 report(gaps + _rounding(f), own)
-        return y, values, np.stack([f(y) for f in self.functions], axis=1)
+        return y, values, self._statistics(y)
 
     def perturb(self, problems: Problems, noise: Noise, return_samples: bool) -> Perturbed:
         solve = functools.partial(self.maximize, tie=None)
         return perturb_each(solve, problems, noise, return_samples)
+
+    def _statistics(self, y: Bits) -> FloatArray:
+        return np.stack([f(y) for f in self.functions], axis=1)
 
     @property
     def edges(self) -> IntArray:

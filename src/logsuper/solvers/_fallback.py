@@ -42,6 +42,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from logsuper._base import Bits, BoolArray, FloatArray, IntArray, refuse
 from logsuper.solvers._inputs import check_theta, check_tie
+from logsuper.solvers._results import finite_dot
 
 _BITS = 28  # the remaining flow is kept below 2**_BITS quanta,
 _UNBOUNDED = np.int64(1) << 29  # so this capacity acts as infinite, and twice it still fits int32
@@ -338,3 +339,57 @@ def _solve(
         )
         labels[state.node] = ~to_sink if largest else from_source
     return labels
+
+
+class FallbackKernel:
+    """One graph and the weights of several functions on its edges, laid out as in `EdgeLists`.
+
+    Results are written to arrays of the caller. `wide`, `threads` and `memory` have no effect:
+    every solve is exact in float64 and runs on one thread; `precision` stays 0.
+    """
+
+    def __init__(
+        self, nodes: int, edges: IntArray, starts: IntArray, places: IntArray, weights: FloatArray
+    ) -> None:
+        self.nodes = nodes
+        self.edges = len(edges)
+        self.functions = len(starts) - 1
+        self._ends = edges
+        self._table = np.zeros((self.functions, len(edges)))
+        for k in range(self.functions):
+            terms = slice(int(starts[k]), int(starts[k + 1]))
+            np.add.at(self._table[k], places[terms], weights[terms])
+
+    def workspace(self, threads: int, wide: bool, min_norm: bool) -> tuple[int, int]:
+        """Return the approximate minimum and maximum number of bytes of one solve."""
+        size = 100 * self.edges + 100 * self.nodes
+        return size, size
+
+    def maximize(
+        self,
+        theta: FloatArray,
+        alpha: FloatArray,
+        factors: FloatArray | None,
+        maximal: bool,
+        wide: bool,
+        threads: int,
+        y: Bits,
+        values: FloatArray,
+        stats: FloatArray,
+        memory: int | None = None,
+        precision: FloatArray | None = None,
+        shifted: None = None,  # terms on few elements come added to the field
+        shift: None = None,
+    ) -> None:
+        problems = len(y)
+        with np.errstate(over="ignore", invalid="ignore"):  # solve_pairwise refuses overflows
+            table = self._table[None] if factors is None else self._table * factors  # (., K, E)
+            weights = (alpha[:, :, None] * table).sum(axis=1)
+        field = np.broadcast_to(theta, (problems, self.nodes))
+        labels = solve_pairwise(
+            self.nodes, self._ends, weights, field, tie="max" if maximal else "min"
+        )
+        y[:] = labels[:, : y.shape[1]]
+        cut = (labels[:, self._ends[:, 0]] != labels[:, self._ends[:, 1]]).astype(np.float64)
+        stats[:] = (table * cut[:, None, :]).sum(axis=2)
+        values[:] = finite_dot(field, labels) - (alpha * stats).sum(axis=1)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from logsuper._base import Bits, BoolArray, FloatArray, IntArray
-from logsuper.solvers._any_size import evaluate, maximize_exactly, tilted
-from logsuper.solvers._fallback_kernel import FallbackKernel
+from logsuper.solvers._fallback import FallbackKernel
 from logsuper.solvers._native import kernels
-from logsuper.solvers._precision import hidden
+from logsuper.solvers._precision import evaluate, hidden, maximize_exactly, tilted
 from logsuper.solvers._problems import Noise, Problems, perturb_each, some_rows
 from logsuper.solvers._results import Perturbed, finite_dot
 from logsuper.solvers._workspace import Workspace, require_edges
@@ -86,33 +85,24 @@ class Flow:
         """The edges of all cuts in order of first appearance, which is that of ``edge_weights``."""
         return self.structure.edges
 
-    @property
-    def _holed(self) -> Grid | None:
-        """The grid if it has pixels that are not elements."""
-        return None if self.grid is None or self.grid.pixels is None else self.grid
-
     @functools.cached_property
     def _on_list(self) -> Flow:
         """The same problem as a list of edges if the grid has pixels that are not elements."""
-        return self if self._holed is None else Flow(self.structure, on_grid=False)
+        whole = self.grid is None or self.grid.pixels is None
+        return self if whole else Flow(self.structure, on_grid=False)
 
     @functools.cached_property
-    def _few(self) -> tuple[IntArray, FloatArray]:
-        """Elements with a modular term and these terms, if at most n / 8 elements have one.
+    def _few(self) -> tuple[IntArray, IntArray, FloatArray] | None:
+        """Elements with a modular term, the kernel's nodes for them, and these terms.
 
         Such as the neighbours of elements fixed by conditioning; the kernel then adds the terms to
-        the fields. Both arrays are empty if more elements have a modular term.
+        the fields. None if more than n / 8 elements have a modular term.
         """
-        if self._tilted and not self._aux_of and kernels() is not None:
-            touched = np.flatnonzero(self._tilt.any(axis=0))
-            if len(touched) <= self.n // 8:
-                return touched, self._tilt[:, touched]
-        return np.empty(0, dtype=np.int64), np.empty((0, 0))
-
-    @functools.cached_property
-    def _shifted(self) -> IntArray:
-        """The kernel's nodes of the elements in `_few`."""
-        return self._few[0] if self.grid is None else self.grid.to_pixels(self._few[0])
+        touched = np.flatnonzero(self._tilt.any(axis=0)) if self._tilted else np.arange(0)
+        if self._aux_of or kernels() is None or not 0 < len(touched) <= self.n // 8:
+            return None
+        nodes = touched if self.grid is None else self.grid.to_pixels(touched)
+        return touched, nodes, self._tilt[:, touched]
 
     @functools.cached_property
     def _grid_order(self) -> IntArray | None:
@@ -168,11 +158,13 @@ class Flow:
         weights = self._kernel_alpha(alpha)
         cuts = np.empty((count, weights.shape[1]))
         precision = np.zeros((count, 2))
-        touched, tilt = self._few
-        few = len(touched) > 0
-        shift = alpha[:, self._tilted] @ tilt if few else None
+        few, more = self._few, {}
+        if few is not None:
+            touched, nodes, tilt = few
+            shift = alpha[:, self._tilted] @ tilt
+            more = {"shifted": nodes, "shift": shift}
         self._kernel.maximize(
-            theta if few else self.field(problems),
+            self.field(problems) if few is None else theta,
             weights,
             self._kernel_factors(factors),
             tie == "max",
@@ -183,10 +175,10 @@ class Flow:
             cuts,
             memory=memory,
             precision=precision,
-            **({"shifted": self._shifted, "shift": shift} if few else {}),
+            **more,
         )
         stats = cuts[:, : self.k]
-        if shift is not None:
+        if few is not None:
             stats[:, self._tilted] += y[:, touched] @ tilt.T
             values -= np.where(theta[:, touched] == np.inf, shift, 0.0).sum(axis=1)
         elif self._tilted:

@@ -85,7 +85,9 @@ def min_norm_point(
     with np.errstate(over="ignore", invalid="ignore"):
         result = _points(f, fields, threads, limit)
         if not np.isfinite(result.gap).all():
-            result = _rescaled(f, fields, threads, limit)
+            unit = unit_of(f, fields)  # a power of two, so that the division is exact
+            found = _points(f * (1.0 / unit), fields / unit, threads, limit)
+            result = dataclasses.replace(found, s=found.s * unit, gap=found.gap * unit * unit)
     return _first(result) if single else result
 
 
@@ -116,15 +118,6 @@ def _points(
 def _problems(fields: FloatArray) -> Problems:
     """Return the problems of a single function of weight 1."""
     return Problems(fields, np.ones((1, 1)), None, len(fields))
-
-
-def _rescaled(
-    f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
-) -> MinNormPoint:
-    """Return the points after an exact division by a power of two."""
-    unit = unit_of(f, fields)
-    found = _points(f * (1.0 / unit), fields / unit, threads, limit)
-    return dataclasses.replace(found, s=found.s * unit, gap=found.gap * unit * unit)
 
 
 def _judge(s: FloatArray, gaps: FloatArray, levels: IntArray, fields: FloatArray) -> MinNormPoint:

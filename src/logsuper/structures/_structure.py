@@ -21,8 +21,7 @@ from logsuper.functions import (
 from logsuper.structures._grid import Grid, find_grid
 from logsuper.structures._image import Image
 from logsuper.structures._lists import EdgeLists, make_lists, union_of_edges
-from logsuper.structures._pairs import Pairs
-from logsuper.structures._pairwise import Pairwise, find_pairwise
+from logsuper.structures._pairwise import Pairs, Pairwise, find_pairwise
 
 KINDS = ("modular", "counts", "grid", "pairwise", "graph", "opaque")
 """The kinds of structure, the most special first."""
