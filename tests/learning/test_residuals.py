@@ -204,7 +204,7 @@ def test_grey_levels_have_no_unit_and_no_origin(seed):
         (
             np.full((1, 4, 4), np.inf),
             np.zeros((1, 4, 4)),
-            r"observed\[0\]\[0, 0\] = inf is infinite",
+            r"observed\[0\]\[0, 0\] = inf: infinite",
         ),
         (np.full((1, 4, 4), 1e200), np.zeros((1, 4, 4)), "so large that its square"),
         (np.zeros((1, 4, 4)), np.full((1, 4, 4), 2), r"cleaned\[0\] has an entry that is neither"),
