@@ -117,7 +117,7 @@ def graph(
 def draw_noise(key: int, problem: int, sample: int, out: _Float64) -> None:
     """Draw the noise of one perturbation; out (n,)."""
 
-# ---- transfer matrices: t (M, h, w); across (M or 1, h, w - 1), down (M or 1, h - 1, w) -----------
+# ---- transfer matrices: t (M, h, w); across (M or 1, h, w - 1), down (M or 1, h - 1, w) ---------
 
 def strip_fields(
     t: _Float64,

@@ -1,4 +1,4 @@
-"""The distribution: a thin face over the rooms that solve, bound and sample."""
+"""The distribution: a thin interface to solvers, bounds and samplers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["LogSupermodular"]
 
 @runtime_checkable
 class Observation(Protocol):
-    """What `LogSupermodular.observe` needs of a channel."""
+    """The part of a channel that `LogSupermodular.observe` uses."""
 
     def log_likelihoods(self, observed: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return log p(observed | x = 0) and log p(observed | x = 1), entry by entry."""
@@ -49,22 +49,22 @@ class LogSupermodular:
     constant : float, default 0.0
         Added to the log-partition function: :math:`\log Z=\mathrm{constant}+\log\sum_xe^{-f(x)}`.
     shape : sequence of int, optional
-        The layout of x, in row-major order: that of an image or volume. By default that of the
-        `grid_cuts` in f, else ``(n,)``.
+        The layout of x, in row-major order, such as that of an image or a volume. By default that
+        of the `grid_cuts` in f, if any, else ``(n,)``.
 
     Attributes
     ----------
     n : int
         Number of elements, fixed ones included.
     shape : tuple of int
-        Modes, marginals and samples have this layout.
+        The layout of modes, marginals and samples.
     f : SubmodularFunction
-        On the free elements.
+        The energy of the free elements.
     constant : float
     free : ndarray of int64
         The elements that are not fixed, in increasing order.
     fixed : dict
-        Elements that were conditioned on, by their number, and their values.
+        The values of the elements that were conditioned on, by their numbers.
 
     Examples
     --------
@@ -112,15 +112,15 @@ class LogSupermodular:
         Parameters
         ----------
         method : str, default "auto"
-            "auto" is exact where that is affordable, else the middle of `bracket`, and never
-            raises for size. "exact" picks among "enumeration", "elimination", "transfer" and
-            "cardinality". Above: "lfield", "logistic", "power", "trw". Below:
+            "auto" is exact where that is affordable, else the middle of `bracket`; it never raises
+            `TooLarge`. "exact" is the cheapest of "enumeration", "elimination", "transfer" and
+            "cardinality". Upper bounds: "lfield", "logistic", "power", "trw". Lower bounds:
             "superdifferential", "mean_field", "bethe". Both: "strips". Estimates by sampling:
             "ti", "ais".
         **options
-            Those of the function of that name in `logsuper.bounds`. "auto", exact methods, "ti"
-            and "ais" have a ``budget`` of elementary operations; the latter two a ``callback``
-            too, as in `sample`.
+            Options of the function of that name in `logsuper.bounds`. "auto", the exact methods,
+            "ti" and "ais" have a ``budget`` of elementary operations; "ti" and "ais" also have a
+            ``callback``, as in `sample`.
 
         Returns
         -------
@@ -129,9 +129,9 @@ class LogSupermodular:
         Raises
         ------
         NotApplicable
-            If the method is not valid for this kind of function.
+            If the method does not apply to this kind of function.
         TooLarge
-            If "exact", one that it picks from, "ti" or "ais" would cost too much.
+            If an exact method, "ti" or "ais" would exceed its budget.
 
         Examples
         --------
@@ -152,20 +152,20 @@ class LogSupermodular:
         seed: Seed = None,
         n_jobs: int | None = None,
     ) -> Bracket:
-        """Return the tightest certified lower and upper bound on log Z that the budget affords.
+        """Return the tightest certified lower and upper bounds on log Z within a budget.
 
         Parameters
         ----------
         budget : float, default 1e9
-            Elementary operations, about a nanosecond each. It counts work, not time, so that the
-            answer does not depend on the machine. The cheapest pair of bounds is always found.
+            Elementary operations, of about a nanosecond. It counts work, not time, so that the
+            result does not depend on the machine. The cheapest pair of bounds is always computed.
         confidence : float, optional
-            Allow also the sampled upper bound that holds with this probability; only then is
-            anything random.
+            Also try the sampled upper bound that holds with this probability. Without it nothing
+            is random.
         seed : int, Generator or None
             For the sampled bound.
         n_jobs : int, optional
-            Threads; the result does not depend on it.
+            Threads; the result does not depend on them.
 
         Returns
         -------
@@ -191,20 +191,20 @@ class LogSupermodular:
         Parameters
         ----------
         method : str, default "auto"
-            "auto" takes the best that is cheap: exact inference where it is, then "strips" on
-            grids, "bethe" on other pairwise functions, and "power" on the rest. Where the bracket
-            of a pixel by "strips" is too wide for its middle to be an estimate, "auto" takes a
-            mixture of the phases that belief propagation finds, within the bracket; it warns of
-            brackets wider than .1. Others: "exact" and what it picks from, "lfield", "logistic",
-            "trw", "superdifferential", "mean_field", and "sampling".
+            "auto" is exact inference where that is cheap, else "strips" on image grids, "bethe" on
+            other pairwise functions, and "power" on all others. If the bracket of a pixel by
+            "strips" is too wide for its middle to be an estimate, "auto" returns a mixture of the
+            phases that belief propagation finds, clipped to the bracket; it warns of brackets
+            wider than 0.1. Other methods: "exact" and the methods that it chooses from, "lfield",
+            "logistic", "trw", "superdifferential", "mean_field" and "sampling".
         **options
-            Those of the method.
+            Options of the method.
 
         Returns
         -------
         Marginals
-            In the shape of the model, fixed elements included; an array-like with ``values``,
-            and ``lower``, ``upper``, ``stderr`` where they are known.
+            In the shape of the model, fixed elements included; an array-like with ``values`` and,
+            where known, ``lower``, ``upper`` and ``stderr``.
         """
         if method == "sampling":
             found = sampling.marginals(self.f, **options)
@@ -229,12 +229,12 @@ class LogSupermodular:
         Parameters
         ----------
         X : array-like of shape (..., n) or (..., *shape)
-            Entries 0 or 1. A row that disagrees with a fixed element has probability 0.
+            Entries are 0 or 1. A row that contradicts a fixed element has probability 0.
         side : {"auto", "exact", "lower", "upper"}
-            "auto" and "exact" take log Z by the method of this name; "lower" and "upper" take the
-            other end of `bracket`.
+            "auto" and "exact" use log Z by the method of this name; "lower" and "upper" use the
+            upper and the lower end of `bracket`.
         **options
-            Those of `log_partition` with that method, or of `bracket`.
+            Options of `log_partition` with that method, or of `bracket`.
 
         Returns
         -------
@@ -257,7 +257,7 @@ class LogSupermodular:
         free = X[..., self.free]
         values = self.constant - log_z - np.asarray(self.f(free))
         if side in ("lower", "upper") and self.f.n:
-            # what rounding may have done, here and in the value of f
+            # a bound on rounding errors, here and in the value of f
             _, errors = self.f._values_within(free.reshape(-1, self.f.n).astype(np.float64))
             errors = errors.reshape(values.shape)
             errors = errors + 4.0 * EPS * (abs(self.constant) + abs(log_z) + np.abs(values))
@@ -271,22 +271,22 @@ class LogSupermodular:
     def sample(
         self, n_samples: int = 1, method: str = "cftp", seed: Seed = None, **options: Any
     ) -> NDArray[np.uint8]:
-        """Draw samples, exact ones by default.
+        """Draw samples, by default exact ones.
 
         Parameters
         ----------
         n_samples : int, default 1
         method : {"cftp", "ancestral", "rejection", "gibbs", "swendsen_wang", "perturb"}
-            "cftp" (coupling from the past) is exact, and raises `NotCoalesced` where that would
-            take too long; "ancestral", for trees, and "rejection" are exact too, the others are
+            "cftp" (coupling from the past) is exact, and raises `NotCoalesced` if it would take
+            too long. "ancestral", for trees, and "rejection" are exact too; the others are
             approximate.
         seed : int, Generator or None
-            The same seed gives the same samples, whatever the number of threads.
+            The same seed gives the same samples for any number of threads.
         **options
-            Those of the sampler, such as ``n_jobs``. All have a ``budget`` (1e13 elementary
-            operations by default, about a nanosecond each) and a ``callback``, which is called
-            with a `sampling.Progress` at least each second, and at the end; what it raises ends
-            the run.
+            Options of the sampler, such as ``n_jobs``. All samplers have a ``budget`` (by default
+            1e13 elementary operations of about a nanosecond) and a ``callback``, which is called
+            with a `sampling.Progress` at least once per second and at the end; an exception that
+            it raises ends the run.
 
         Returns
         -------
@@ -295,9 +295,9 @@ class LogSupermodular:
         Raises
         ------
         TooLarge
-            Before any work, if the sampler would exceed its budget whatever happens.
+            Before any work, if the sampler is certain to exceed its budget.
         NotCoalesced
-            If "cftp" would have to go further back than its budget or ``max_iter`` allows.
+            If "cftp" would have to go further back than its budget or ``max_iter`` allow.
 
         Examples
         --------
@@ -318,13 +318,13 @@ class LogSupermodular:
         Parameters
         ----------
         fixed : mapping of int, or of tuple of int, to {0, 1}
-            An element by its number or, as in ``{(3, 4): 1}``, by its place in the shape.
+            Values of elements, given by their numbers or, as in ``{(3, 4): 1}``, by their places.
 
         Returns
         -------
         LogSupermodular
-            Its log Z is that of the terms that agree: ``logaddexp`` over both values of one element
-            gives back the log Z of this model. Modes, marginals and samples keep the shape.
+            Its log Z is the sum over the states that agree: ``logaddexp`` over both values of one
+            element is the log Z of this model. Modes, marginals and samples keep the shape.
 
         Examples
         --------
@@ -358,7 +358,7 @@ class LogSupermodular:
         ----------
         channel : Flips, AsymmetricFlips, Gaussian or Missing
         observed : array-like of the shape of the model, or with n entries
-            NaN, or the mask of a masked array, means that nothing was observed.
+            NaN, or a masked entry of a masked array, means that nothing was observed.
 
         Returns
         -------
@@ -411,7 +411,7 @@ class LogSupermodular:
     def _derived(
         self, f: SubmodularFunction, constant: float, fixed: dict[int, int]
     ) -> LogSupermodular:
-        """Return the model with another function on the elements that are not fixed."""
+        """Return a model of the same elements with another function of the free ones."""
         other = LogSupermodular(f, constant)
         other.n, other.shape = self.n, self.shape
         other.fixed = fixed
@@ -419,7 +419,7 @@ class LogSupermodular:
         return other
 
     def _spread(self, values: NDArray[Any], known: bool = True) -> NDArray[Any]:
-        """Return values on the free elements as an image of all: the fixed ones known, or 0."""
+        """Return values of free elements in the shape of the model; fixed ones have theirs, or 0."""
         out = values
         if self.fixed:
             out = np.zeros((*values.shape[:-1], self.n), dtype=values.dtype)
@@ -429,7 +429,7 @@ class LogSupermodular:
         return out.reshape(*values.shape[:-1], *self.shape)
 
     def _flat_starts(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return options with states to start from, in the shape of the model, as free elements."""
+        """Return options with initial states in the shape of the model reduced to free elements."""
         starts = {
             name: as_rows(options[name], self.shape)
             for name in ("start", "starts")

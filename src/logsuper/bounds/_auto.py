@@ -1,4 +1,4 @@
-"""The best that is affordable: exactly if possible, else certified bounds; never too large."""
+"""The best affordable method: exact if possible, else certified bounds; never `TooLarge`."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from logsuper.bounds._phases import Widths, settle
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 
-# Exact inference may take this many times as long as bounds, for what it is worth.
+# Ratio of the budget of exact inference to that of bounds.
 _WORTH = 10.0
 
 
 def log_partition(
     f: SubmodularFunction, *, budget: float = _exact.BUDGET, n_jobs: int | None = None
 ) -> Bound:
-    """Return log Z exactly where that is affordable, else the middle of a certified bracket.
+    """Return the exact log Z where that is affordable, else the middle of a certified bracket.
 
     Parameters
     ----------
     f : LogSupermodular or SubmodularFunction
-        Any.
+        Any function.
     budget : float, default 1e10
-        Operations, of about a nanosecond, that exact inference may take; the bracket has a tenth.
+        Maximum number of operations (of about a nanosecond) of exact inference; a tenth of it for
+        the bracket.
     n_jobs : int, optional
         Threads; the result does not depend on them.
 
     Returns
     -------
     Bound
-        Its ``interval`` certainly holds log Z. Its target is "exact" if that is no wider than a
-        millionth of a nat, else "estimate".
+        Its ``interval`` is certified to contain log Z. Its target is "exact" if the interval is at
+        most a millionth of a nat wide, else "estimate".
 
     Examples
     --------
@@ -60,9 +61,10 @@ def log_partition(
 
 
 def marginals(f: SubmodularFunction, **options: Any) -> Marginals:
-    """Return marginals by the best cheap method; where brackets are wide, estimates within them.
+    """Return marginals by the best cheap method, with estimates where its brackets are wide.
 
-    Options are those of the method: "exact" where that is cheap, then "strips", "bethe", "power".
+    The methods are "exact" where that is cheap, then "strips", "bethe" and "power"; options are
+    those of the method.
     """
     found = settle(f, _methods.marginals(f, marginal_method(f), **options))
     Widths().add(found).warn(stacklevel=5)

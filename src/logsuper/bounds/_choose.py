@@ -1,8 +1,8 @@
-"""Which method suits: the best of those that are cheap, by one cost model.
+"""The choice of a method: the best of those that are cheap, by one cost model.
 
-Every exact method says, as `operations`, about how many nanoseconds it takes. For single functions
-`_exact` takes the cheapest; here is what follows from that for marginals, and for batches of models
-with common functions, where tables and plans are shared.
+Every exact method has a function `operations`, an estimate of its time in nanoseconds. For single
+functions `_exact` takes the cheapest method; this module chooses the method for marginals, and for
+batches of models with common functions, where tables and plans are shared.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from logsuper.solvers import Prepared, kernels
 from logsuper.structures import Pairs, image_of, pairwise_of
 
 LARGEST = 16
-"""Elements of the largest ground set of which all states are kept, for a batch."""
+"""Maximum number of elements for enumeration in a batch, which keeps all states."""
 
-# Up to so many elements a batch is enumerated, whatever the functions are.
+# Maximum number of elements for which a batch is enumerated whatever the functions are.
 _TINY = 10
-# Operations, of about a nanosecond, that exact inference in one model of a batch may take.
+# Maximum operations (of about a nanosecond) per model for exact inference in a batch.
 _BUDGET = 1e9
-# Weights that an image may take in place of its windows: some milliseconds.
+# Maximum number of weights for summing over a whole image instead of windows: some milliseconds.
 _WHOLE = 1e6
-# Columns of the widest window that is taken without having been asked for.
+# Maximum columns of a window that is chosen by its cost.
 _WIDEST = 12
-# Exact inference up to this many operations, some tenths of a second, is always worth it.
+# Maximum operations, some tenths of a second, for which exact inference is always preferred.
 _CHEAP = 3e8
 
 
@@ -47,7 +47,7 @@ def marginal_method(f: SubmodularFunction) -> str:
 
 
 def covering_window(shape: tuple[int, int]) -> int | None:
-    """Return the columns of a window that covers the images of a batch, None if that is dear."""
+    """Return the columns of a window that covers an image; None if it would cost too much."""
     short, long = sorted(shape)
     cheap = short <= WIDEST and short * long * 2.0**short <= _CHEAP
     fits = size_of(long + short + 4.0, short) <= MEMORY
@@ -57,7 +57,7 @@ def covering_window(shape: tuple[int, int]) -> int | None:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A method for a batch, and the columns of its windows (0 but for strips)."""
+    """A method for a batch, and the columns of its windows (0 except for strips)."""
 
     method: str
     window: int = 0
@@ -66,7 +66,7 @@ class Choice:
 def choose(
     prepared: Prepared, factors: bool = False, window: int = 6, budget: float | None = None
 ) -> Choice:
-    r"""Return the method that suits some functions: exact where affordable, else strips on images.
+    r"""Return the method for some functions: exact where affordable, else strips on images.
 
     Parameters
     ----------
@@ -74,17 +74,17 @@ def choose(
     factors : bool
         Whether there will be factors on edges.
     window : int
-        Columns of the strips, on images whose short side is too long to be summed over at once.
+        Columns of the windows of strips, on images whose short side is too long to sum over.
     budget : float, optional
-        Weights that a model may take. An image of n pixels whose short side has s is summed whole,
-        exactly, where :math:`n2^s` are no more; otherwise windows have as many columns w as
-        :math:`nw2^w` allows, if these are more than `window`. By default a million, and no wider
-        windows.
+        Maximum number of weights per model. An image of n pixels whose short side has s pixels is
+        summed over exactly if :math:`n2^s` is at most this; otherwise windows have the most columns
+        w for which :math:`nw2^w` is, and at least `window`. By default a million, and windows of
+        `window` columns.
 
     Raises
     ------
     NotApplicable, TooLarge
-        When no method would end in reasonable time.
+        If no method would finish in reasonable time.
     """
     n, structure = prepared.n, prepared.structure
     if n <= _TINY:
@@ -94,7 +94,7 @@ def choose(
     shape = None if pairs is None else structure.image_shape
     if shape is not None and structure.is_whole:
         columns = _columns(n, min(shape), window, budget)
-        # wide windows take long without the kernels, which elimination does not need
+        # without the kernels wide windows are slow, and elimination is not
         if columns > window and columns == min(shape) and kernels() is None:
             return Choice("elimination")
         return Choice("strips", columns)
@@ -138,7 +138,7 @@ def pairs_of(prepared: Prepared, factors: bool) -> Pairs | None:
 
 
 def need_pairs(prepared: Prepared, factors: bool, method: str) -> Pairs:
-    """Return pairwise functions on common edges; refuse, in the name of a method, others."""
+    """Return pairwise functions on common edges; for others raise an error naming the method."""
     pairs = pairs_of(prepared, factors)
     if pairs is None:
         raise NotApplicable(f"{method} needs pairwise functions, got {list(prepared.functions)!r}")

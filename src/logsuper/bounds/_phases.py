@@ -1,15 +1,15 @@
-r"""Marginals where certified brackets are wide: a mixture of phases, held within the brackets.
+r"""Marginals where certified brackets are wide: a mixture of phases, clipped to the brackets.
 
-A bracket is wide where the model has several phases that fields hardly choose between. Belief
-propagation finds some of them: in attractive models its equations are monotone, and its least and
-greatest fixed points are the phases that are mostly 0 and mostly 1; from the most probable x it
-goes to the phase of that. Each counts by its Bethe free energy F,
+A bracket is wide where the model has several phases and the fields hardly favour one of them.
+Belief propagation finds some: in attractive models its equations are monotone, and its least and
+greatest fixed points are the phases that are mostly 0 and mostly 1; started at the most probable x
+it converges to the phase of that state. Each phase has a weight by its Bethe free energy F,
 
 .. math:: P(x_d=1)\approx\frac{\sum_pe^{F_p}q^p_d}{\sum_pe^{F_p}},
 
-so that without fields the first two count alike. The middle of a wide bracket, one half, says
-nothing; and the best point of the free energy alone takes one phase for certain, whatever the
-others weigh. `python -m benchmarks.wide` compares these and others with exact marginals.
+so that without fields the first two have equal weights. The middle of a wide bracket, about one
+half, is not informative, and the minimum of the free energy alone ignores all phases but one.
+`python -m benchmarks.wide` compares these and other estimates with exact marginals.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from logsuper.bounds._results import Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import maximize
 
-# Brackets wider than this are wide. On 14x40 grids with couplings of .8 to 6 and exact marginals,
-# the middle was the better estimate at widths up to .5, the phases from .8 on. Brackets wider than
-# the second number are warned of, too.
+# Minimum widths of brackets for an estimate by phases, and for a warning. On 14x40 grids with
+# couplings of .8 to 6 and exact marginals, the middle was the better estimate at widths up to .5,
+# the phases from .8 on.
 _WIDE, _LOOSE = 0.5, 0.1
-# The free energies of phases need no more accurate messages than this.
+# Tolerance of messages, which is sufficient for the free energies of phases.
 _TOL = 1e-6
 _SWEEPS = 50
-# Points whose marginals all differ by less are one phase.
+# Fixed points whose marginals all differ by less are the same phase.
 _SAME = 0.01
 
 
 def phases(f: SubmodularFunction) -> FloatArray:
-    """Return the mixture of the extreme fixed points of belief propagation, and that of the mode.
+    """Return a mixture of the extreme fixed points of belief propagation and that of the mode.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def phases(f: SubmodularFunction) -> FloatArray:
     >>> import logsuper as ls
     >>> from logsuper.bounds._phases import phases
     >>> fh, fv = ls.grid_cuts((12, 12))
-    >>> bool(abs(phases(2.0 * fh + 2.0 * fv) - 0.5).max() < 1e-6)  # both phases alike
+    >>> bool(abs(phases(2.0 * fh + 2.0 * fv) - 0.5).max() < 1e-6)  # equal weights
     True
     >>> bool(phases(2.0 * fh + 2.0 * fv - ls.Modular([0.1] * 144)).min() > 0.95)
     True
@@ -97,7 +97,7 @@ def settle(f: SubmodularFunction, found: Marginals) -> Marginals:
 
 @dataclasses.dataclass
 class Widths:
-    """How much of some marginals is an estimate, and how little is known for certain."""
+    """Counts of the marginals that are only known to lie in a wide interval."""
 
     total: int = 0
     loose: int = 0
@@ -105,7 +105,7 @@ class Widths:
     widest: float = 0.0
 
     def add(self, found: Marginals) -> Widths:
-        """Count the marginals of one more model."""
+        """Add the marginals of one or several models."""
         self.total += found.values.size
         if found.lower is not None and found.upper is not None:
             width = found.upper - found.lower
@@ -115,14 +115,14 @@ class Widths:
         return self
 
     def warn(self, stacklevel: int = 3) -> None:
-        """Say so, if there is anything to say."""
+        """Warn if there are any."""
         if self.loose:
             warnings.warn(
                 f"{self.loose} of {self.total} marginals are certified only within an interval "
                 f"wider than {_LOOSE:g}, {self.wide} of them wider than {_WIDE:g} (the widest: "
-                f"{self.widest:.3f}). Their values are the middle of it, or phases of belief "
-                "propagation where it is that wide. Samples, m.marginals('sampling'), have "
-                "standard errors",
+                f"{self.widest:.3f}). Their values are the middle of the interval, or, if it is "
+                f"wider than {_WIDE:g}, a mixture of phases by belief propagation. "
+                "m.marginals('sampling') estimates them with standard errors",
                 UserWarning,
                 stacklevel=stacklevel,
             )

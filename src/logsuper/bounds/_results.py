@@ -1,4 +1,4 @@
-"""What a question about log Z or the marginals is answered with."""
+"""Results: bounds on log Z, brackets, marginals."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from logsuper._base import FloatArray
 Target = Literal["lower", "upper", "exact", "estimate"]
 
 TOLERANCE = 1e-6
-"""Nats: a value whose certified interval is wider than this is not called exact."""
+"""Maximum width, in nats, of the certified interval of a value that is called exact."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """A number about log Z, and what is known about it.
+    """A bound on, or value of, log Z, and what is known about it.
 
     Attributes
     ----------
     value : float
         In nats.
     target : {"lower", "upper", "exact", "estimate"}
-        What the exact quantity behind `value` is: a sampled logistic value estimates an upper
-        bound, so its target is "upper". "exact" is only said of a value that is certified to a
-        millionth of a nat, or to four units in the last place where log Z is that large.
+        What `value` is, or estimates: a sampled logistic value estimates an upper bound, so its
+        target is "upper". A value is called "exact" only if it is certified to a millionth of a
+        nat, or to four units in the last place if log Z is so large that these are more.
     method : str
     certified : bool
-        Whether `value` itself is on the side that `target` says: by a deterministic proof, or,
-        with a `confidence`, with at least that probability over the draws at any sample size. For
-        an "estimate", whether `interval` holds log Z in that sense.
+        Whether `value` is proved to be on the side of log Z that `target` names: always, or, with
+        a `confidence`, with at least that probability over the draws, at any sample size. For an
+        "estimate", whether `interval` is proved to contain log Z in that sense.
     confidence : float or None
-        Probability that goes with `interval` (and with `certified`); None where nothing is random.
+        Probability of `interval` (and of `certified`); None if nothing is random.
     stderr : float or None
         Standard error of a sampled value.
     interval : tuple of float or None
-        Of the quantity behind `value`, at the given confidence; of an exact method, what rounding
-        may have done.
+        An interval for the quantity that `value` estimates, at the given confidence; for an exact
+        method, the possible effect of rounding.
     solves : int
-        How many submodular minimisations it took.
+        Number of submodular minimisations.
     details : mapping
-        What else the method reports, such as its duality gap or its window; values in it are those
+        Further results of the method, such as its duality gap or its window. Values in it are those
         of f alone, without the constant of a model.
 
     Examples
@@ -73,10 +73,10 @@ class Bound:
     def exactly(
         cls, value: float, error: float, method: str, details: Mapping[str, Any] | None = None
     ) -> Bound:
-        """Return what an exact method found, which rounding may have moved by `error`.
+        """Return the result of an exact method, given a bound `error` on its rounding error.
 
-        Its target is "exact" if the interval is at most `TOLERANCE` or four units in the last place
-        wide, else "estimate".
+        Its target is "exact" if the width of the interval is at most `TOLERANCE` or four units in
+        the last place, else "estimate".
         """
         interval = (
             math.nextafter(value - error, -math.inf),
@@ -86,7 +86,7 @@ class Bound:
         return found.classified()
 
     def classified(self) -> Bound:
-        """Return the bound, "exact" only if its interval is narrow enough to say so."""
+        """Return the bound; an "exact" one with a wide interval becomes an "estimate"."""
         if self.target != "exact" or self.interval is None:
             return self
         low, high = self.interval
@@ -94,7 +94,7 @@ class Bound:
         return self if narrow else dataclasses.replace(self, target="estimate")
 
     def shifted(self, constant: float) -> Bound:
-        """Return the bound on log Z + constant, rounded to the side that it holds on."""
+        """Return the bound on log Z + constant, rounded towards its valid side."""
         if constant == 0.0:
             return self
         value, interval = self.value + constant, self.interval
@@ -118,7 +118,7 @@ class Bound:
         return f"<{kind} {self.value:.10g}{noise} by {self.method}{proof}>"
 
 
-# What a probability of 0 may be, where it is one by underflow.
+# Upper bound on a probability that is 0 by underflow.
 _UNDERFLOW = 1e-300
 
 
@@ -133,7 +133,7 @@ def _up(a: float, b: float) -> float:
 
 
 def _is_exact(a: float, b: float) -> bool:
-    """Return whether a + b is a float64: it is if nothing is left of either (Knuth's TwoSum)."""
+    """Return whether a + b is exact in float64: the error of Knuth's TwoSum is 0."""
     total = a + b
     part = total - a
     return a - (total - part) + (b - part) == 0.0
@@ -147,7 +147,7 @@ class Bracket:
     ----------
     lower, upper : float
     below, above : Bound
-        The bounds themselves, with the methods that gave them.
+        The two bounds, with their methods.
     confidence : float or None
         Probability that both hold; None if neither is random.
 
@@ -174,7 +174,7 @@ class Bracket:
 
     @property
     def width(self) -> float:
-        """The upper bound less the lower one."""
+        """The difference of the two bounds."""
         return self.upper - self.lower
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ class Bracket:
 
 
 def _ends(bound: Bound) -> tuple[float, float]:
-    """Return the certified interval of an exact value, else the value twice."""
+    """Return the certified interval of an exact value, else the value as both ends."""
     if bound.target in ("exact", "estimate") and bound.interval is not None:
         return bound.interval
     return bound.value, bound.value
@@ -206,11 +206,11 @@ class Marginals(NDArrayOperatorsMixin):
     stderr : ndarray of that shape, or None
         Standard errors of sampled values.
     confidence : float or None
-        Probability that goes with `lower` and `upper`; None where nothing is random.
+        Probability that `lower` and `upper` hold; None if nothing is random.
     solves : int
-        How many submodular minimisations it took.
+        Number of submodular minimisations.
     details : mapping
-        What else the method reports.
+        Further results of the method.
 
     Examples
     --------
@@ -241,9 +241,9 @@ class Marginals(NDArrayOperatorsMixin):
         details: Mapping[str, Any] | None = None,
         absolute: float = 0.0,
     ) -> Marginals:
-        """Return what an exact method found, and what rounding may have done to it.
+        """Return the result of an exact method, with bounds that allow for rounding.
 
-        It may have moved the logarithms by `slip`, and the values by `absolute` besides.
+        Rounding may have changed the logarithms by `slip`, and the values by a further `absolute`.
         """
         off = values * math.expm1(min(slip, 100.0)) + (absolute + _UNDERFLOW)
         lower, upper = np.maximum(values - off, 0.0), np.minimum(values + off, 1.0)

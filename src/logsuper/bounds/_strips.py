@@ -177,25 +177,26 @@ def log_partition(
 ) -> Bound:
     """Bracket log Z of an image grid, deterministically.
 
-    The bracket is narrow where the correlation length is below the window: posteriors with real
-    fields, priors away from their phase transition. It usually halves with every further column.
+    The bracket is narrow if the correlation length is below the width of a window, as in posteriors
+    with informative observations and in priors away from their phase transition. Its width usually
+    halves with every further column.
 
     Parameters
     ----------
     f : LogSupermodular or SubmodularFunction
         A sum of the 4-neighbour `grid_cuts` of one image and a `Modular`; any weights >= 0.
     window : int, default 10
-        Columns that are summed over at once; time and memory double with each. When it reaches the
-        shorter side of the image the result is exact.
+        Columns per window; time and memory double with each. If a window covers the shorter side of
+        the image, the result is exact.
     side : {"both", "lower", "upper"}, default "both"
-        "both" gives the middle, an estimate, with the bracket as its `interval`.
+        "both" returns the middle, an estimate, with the bracket as its `interval`.
     n_jobs : int, optional
         Threads; the result does not depend on them.
 
     Returns
     -------
     Bound
-        Certified also in floating point: the bounds allow for rounding.
+        Certified in floating point too: the bounds allow for rounding.
 
     Examples
     --------
@@ -226,22 +227,22 @@ def marginals(
 ) -> Marginals:
     """Bracket all marginals of an image grid, deterministically.
 
-    Overlapping windows, both sides of each bounded, are intersected.
+    Every pixel has the intersection of its brackets in several overlapping windows.
 
     Parameters
     ----------
     f : SubmodularFunction
         A sum of the 4-neighbour `grid_cuts` of one image and a `Modular`; any weights >= 0.
     window : int, default 10
-        Columns that are summed over at once; time and memory double with each. When it reaches the
-        shorter side of the image the result is exact.
+        Columns per window; time and memory double with each. If a window covers the shorter side of
+        the image, the result is exact.
     n_jobs : int, optional
         Threads; the result does not depend on them.
 
     Returns
     -------
     Marginals
-        With certified `lower` and `upper`; `values` are in the middle.
+        With certified `lower` and `upper`; `values` are the middle of these.
 
     Examples
     --------

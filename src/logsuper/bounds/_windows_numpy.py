@@ -1,8 +1,9 @@
-"""Transfer matrices over windows of a grid in NumPy, for where there are no compiled kernels.
+"""Transfer matrices over windows of a grid in NumPy, for installations without compiled kernels.
 
-The same steps as in the kernels, on logarithms only, a batch of windows at a time. A profile holds
-the newest value of each of n columns; a site takes the top bit of its number out, the old value,
-and puts the new one in at the bottom, next to its left neighbour's.
+Pixels are added one at a time, on logarithms only, for a batch of windows. A profile has a weight
+for each state of the newest pixels of n columns. Adding a pixel removes the old value of its
+column, the top bit of the number of a state, and inserts the new value at the bottom, next to that
+of its left neighbour.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from logsuper.structures import Image
 
 _HALF_ULP = 2.0**-53
 _NEVER = -1e300  # finite: no NaN from the difference of two
-# Numbers that a batch of windows may keep: half a gigabyte.
+# Maximum number of weights that a batch of windows keeps: half a gigabyte.
 _ROOM = 1 << 26
 
 
 class _Windows:
-    """Windows that begin at `starts`, with fields (B, h) on their first and last columns."""
+    """Windows that start at `starts`, with fields (B, h) on their first and last columns."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class _Windows:
         right: FloatArray,
     ) -> None:
         h, w = grid.shape
-        # columns beyond the grid are free and alone, which changes no odds
+        # columns beyond the grid have neither fields nor edges, and do not change the odds
         t, across, down = np.zeros((3, h, w + window))
         t[:, :w], across[:, 1:w], down[1:, :w] = grid.t, grid.across, grid.down
         columns = starts[:, None] + np.arange(window)
@@ -53,7 +54,7 @@ class _Windows:
         self.rounding = _HALF_ULP * (sites + 2.0**window + 4 * spread + 8)
 
     def forward(self, v: FloatArray, r: int, k: int) -> FloatArray:
-        """Put site k of row r in."""
+        """Add pixel k of row r."""
         half = v.shape[1] // 2
         flip = self.flip[:, r, k, None]
         a = np.logaddexp(v[:, :half], v[:, half:] - flip)
@@ -62,7 +63,7 @@ class _Windows:
         return np.stack((a, b), axis=2).reshape(v.shape)
 
     def backward(self, v: FloatArray, r: int, k: int) -> FloatArray:
-        """Take site k of row r out: the transposed matrix."""
+        """Remove pixel k of row r: the transposed matrix."""
         flip = self.flip[:, r, k, None]
         a, b = v[:, 0::2].copy(), v[:, 1::2].copy()
         self._weigh(a, b, r, k)
@@ -77,7 +78,7 @@ class _Windows:
         b[:, 0::2] -= self.differ[:, r, k, None]
 
     def _betas(self) -> list[FloatArray]:
-        """Return the weights of what is below each row, the last row first."""
+        """Return the weights of everything below each row, the last row first."""
         betas = [np.zeros((len(self.one), 2**self.n))]
         for r in range(self.h - 1, 0, -1):
             beta = betas[-1]
@@ -114,7 +115,7 @@ class _Windows:
             gammas.append(v)
             v = self.backward(v, r, 0)
         value = reference.astype(np.float64)
-        # the clamped column is a field on the next one
+        # the clamped column acts as a field on the next one
         if self.n > 1:
             pull = self.differ[:, :, 1]
             self.one[:, :, 1] += pull * (2.0 * value - 1.0)
@@ -165,7 +166,7 @@ class _Windows:
 
 
 def _centred(v: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the rows less their largest entries, and these."""
+    """Return the rows minus their largest entries, and these entries."""
     top = v.max(axis=1)
     return v - top[:, None], top
 
@@ -183,7 +184,7 @@ def _pieces(grid: Image, window: int, starts: IntArray) -> Iterator[tuple[slice,
 
 
 def _at(fields: FloatArray, columns: IntArray, size: int) -> FloatArray:
-    """Return the fields (B, h) at some columns, 0 at those outside the grid or at its left edge."""
+    """Return the fields (B, h) at some columns; 0 outside the grid and at its left edge."""
     inside = (columns > 0) & (columns < size)
     return np.where(inside[:, None], fields.T[np.where(inside, columns, 0)], 0.0)
 
@@ -262,7 +263,7 @@ def chain_gradient(
 
 
 def _runs(values: NDArray[np.uint8], whole: bool) -> list[tuple[int, int]]:
-    """Return where runs of equal values begin and end, or one for all of them."""
+    """Return the beginning and end of each run of equal values, or of all values as one run."""
     cuts = [] if whole else (np.flatnonzero(np.diff(values)) + 1).tolist()
     return list(zip([0, *cuts], [*cuts, len(values)], strict=True))
 

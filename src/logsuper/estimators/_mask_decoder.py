@@ -21,12 +21,12 @@ from logsuper.learning import LEARNERS, Examples, Parameters
 __all__ = ["MaskDecoder"]
 
 DOUBT = 1e-4
-"""Distance that probabilities keep from 0 and 1, since the model itself may be wrong.
-Chosen in cross-validation by `python -m benchmarks.probabilities`."""
+"""Minimum distance of probabilities from 0 and 1, since the model may be wrong.
+Chosen by cross-validation in `python -m benchmarks.probabilities`."""
 
 
 class MaskDecoder:
-    """The half of `MaskDenoiser` that needs a fitted model: it learns nothing."""
+    """The part of `MaskDenoiser` that uses a fitted model."""
 
     decode: str
     marginals: str
@@ -82,7 +82,7 @@ class MaskDecoder:
         return self._decode(noisy, self._find_means, np.float64, finish)
 
     def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
-        """Draw clean masks given the noisy ones, exactly, by coupling from the past.
+        """Draw exact samples of the clean masks given the noisy ones, by coupling from the past.
 
         Parameters
         ----------
@@ -104,23 +104,24 @@ class MaskDecoder:
         return self._decode(noisy, find, np.uint8, copies=(count,))
 
     def score(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> float:
-        """Return the share of labelled pixels that `predict` gets right; or a score without labels.
+        """Return the share of labelled pixels that `predict` gets right, or a score without labels.
 
         Parameters
         ----------
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         clean : the same, optional
-            Without it, every observed pixel is hidden once, among others, and predicted from those
-            that were not, by probabilities as `marginals` says: a proper score of noisy images,
-            which needs no clean one.
+            Without it, every observed pixel is hidden once, together with others, and predicted
+            from the remaining pixels by the probabilities that `marginals` names: a proper score
+            for noisy images without clean ones.
         sample_weight : None
             As in `fit`.
 
         Returns
         -------
         float
-            With `clean` in [0, 1]: 1 less the normalised Hamming distance. Without, the mean
-            log-probability of a hidden pixel, in nats; differences count, and larger is better.
+            With `clean`, a number in [0, 1]: 1 minus the normalised Hamming distance. Without, the
+            mean log-probability of a hidden pixel, in nats; larger is better, and only differences
+            are meaningful.
 
         Examples
         --------
@@ -149,7 +150,7 @@ class MaskDecoder:
                     total += float(np.nansum(part))
                     known += int(np.count_nonzero(part == part))
             if not known:
-                raise ValueError("noisy has no observed pixel at all, so that there is no score")
+                raise ValueError("noisy has no observed pixel, so that there is no score")
             return total / known
         labels = read_labels(clean, images)
         for x, y in zip(labels, self.predict(images), strict=True):
@@ -164,7 +165,7 @@ class MaskDecoder:
 
     @property
     def _method(self) -> str:
-        """The inference that was asked for, or that the learner assumed."""
+        """The method that was asked for, or the one that the learner assumes."""
         asked = self.marginals
         return LEARNERS[self.learner_].marginals if asked == "auto" else asked
 
@@ -186,7 +187,7 @@ class MaskDecoder:
         finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
         copies: tuple[int, ...] = (),
     ) -> Any:
-        """Run a decoder; a stack gives a stack, a list a list."""
+        """Run a decoder; the result is a stack for a stack and a list for a list."""
         check_is_fitted(self)
         self._check_decoding()
         images = read_images(noisy, "noisy")
@@ -197,7 +198,7 @@ class MaskDecoder:
         return out
 
     def _examples(self, images: Images) -> Iterator[tuple[range, Examples, FloatArray]]:
-        """Yield pieces of bounded size as examples, and the parameters, once all are checked."""
+        """Check all images, then yield pieces of bounded size as examples, with the parameters."""
         check_is_fitted(self)
         self._check_shapes(images)
         check_observed(self.channel_, images)

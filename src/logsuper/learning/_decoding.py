@@ -1,6 +1,6 @@
-"""What learned parameters say about examples: modes, marginals, samples.
+"""Decoding of examples with learned parameters: modes, marginals, samples.
 
-Everything runs group by group, in pieces of bounded memory, each one call of a solver or sampler.
+Each group is decoded in pieces of bounded memory, each by one call of a solver or sampler.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ __all__ = [
 METHODS = ("auto", "logistic", "exact")
 
 SAMPLES = 64
-"""Perturbations of an example by default. `python -m benchmarks.probabilities` compares others."""
+"""Perturbations per example by default; `python -m benchmarks.probabilities` compares others."""
 
 FACTORS = tuple(round(0.05 * k, 2) for k in range(8, 27))
 """Factors that `best_factor` tries: .4, .45, ..., 1.3."""
 
 Images = NDArray[Any] | list[NDArray[Any]]
-"""An array with one entry an example, in the user's order; a list where shapes differ."""
+"""An array with one entry per example, in the user's order; a list if shapes differ."""
 
 
 def modes(
@@ -68,8 +68,8 @@ def modes(
     theta : array-like of shape (P,)
         Parameters in the order of the layout.
     factor : float, default 1.0
-        Multiplies all parameters but the weight w of the observations. What maximum likelihood
-        learns is too smooth for this decoder; `best_factor` finds how much.
+        Multiplies all parameters except the weight w of the observations. Parameters by maximum
+        likelihood smooth too much for this decoder; `best_factor` finds the factor.
     n_jobs : int, optional
         Threads.
 
@@ -120,25 +120,25 @@ def means(
     examples : Examples
     theta : array-like of shape (P,)
     method : {"auto", "logistic", "exact"}
-        "logistic" is the law of the maximisers under logistic noise, what the paper calls
-        mean-marginals and what the logistic learners match; not by their frequencies, but by
-        the probability of each pixel given the noise of all others, averaged
-        (`Prepared.conditional_means`), which varies less and is never 0 or 1. "exact" is exact
-        inference where it is cheap and certified strips on other 4-neighbour grids, as in
-        `LogSupermodular.marginals`; it raises `TooLarge` elsewhere. "auto" is "exact" for each
-        example for which that can be had, else "logistic".
+        "logistic" is the distribution of the maximisers under logistic noise, which the paper
+        calls mean-marginals and which the logistic learners match. It is estimated by the average
+        probability of each pixel given the noise of all others (`Prepared.conditional_means`),
+        which varies less than frequencies and is never 0 or 1. "exact" is exact inference where it
+        is cheap and certified strips on other 4-neighbour grids, as in
+        `LogSupermodular.marginals`; otherwise it raises `TooLarge`. "auto" is "exact" for each
+        example where that is possible, else "logistic".
     n_samples : int, default 64
-        Perturbations of each example, for "logistic".
+        Perturbations per example, for "logistic".
     seed : int, Generator or None
-        Of the perturbations. Those of an example depend on what is known of it, and not on the
-        other examples.
+        Seed of the perturbations. Those of an example depend on its data, and not on the other
+        examples.
     n_jobs : int, optional
         Threads; the result does not depend on them.
 
     Returns
     -------
     ndarray of shape (N, ...), float64, or list
-        Strictly between 0 and 1, but for pixels that the channel leaves no doubt about.
+        Strictly between 0 and 1, except for pixels that the channel determines.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def means(
     find = MeanFinder(theta[examples.layout.blocks["alpha"]], method, count, as_key(seed), n_jobs)
 
     def decode(group: Group, rows: IntArray, fields: FloatArray) -> FloatArray:
-        # numbered by what is known of it, so that an example has the same noise in any company
+        # numbered by its data, so that an example has the same noise in any batch
         return find(group, rows, fields, _checksums(group, rows))
 
     found = _collect(examples, theta, decode)
@@ -168,7 +168,7 @@ def means(
 
 @dataclasses.dataclass(eq=False)
 class MeanFinder:
-    """Finds the probabilities of pieces of examples, by one of `METHODS`.
+    """Computes the probabilities of pieces of examples, by one of `METHODS`.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class MeanFinder:
         Number and seed of the perturbations.
     n_jobs : int or None
     widths : Widths
-        Of what was found by strips so far.
+        Widths of all brackets by strips so far.
     """
 
     alpha: FloatArray
@@ -191,7 +191,7 @@ class MeanFinder:
     def __call__(
         self, group: Group, rows: IntArray, fields: FloatArray, numbers: IntArray
     ) -> FloatArray:
-        """Return the probabilities of some examples, (B, n); each has the noise of its number."""
+        """Return the probabilities (B, n) of some examples; each has the noise of its number."""
         if self.method == "logistic":
             return self._perturb(group, rows, fields, numbers)
         found = infer_marginals(
@@ -234,19 +234,19 @@ def samples(
     n_jobs: int | None = None,
     max_iter: int = 2**13,
 ) -> Images:
-    """Draw exact samples of x given what was observed, by coupling from the past.
+    """Draw exact samples of x given the observations, by coupling from the past.
 
     Parameters
     ----------
     examples : Examples
     theta : array-like of shape (P,)
     n_samples : int, default 1
-        Samples of each example.
+        Samples per example.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; the result does not depend on them.
     max_iter : int, default 8192
-        Sweeps after which `NotCoalesced` is raised.
+        Maximum number of sweeps; after that `NotCoalesced` is raised.
 
     Returns
     -------
@@ -290,15 +290,15 @@ def best_factor(
     *,
     n_jobs: int | None = None,
 ) -> float:
-    """Return the factor with which `modes` come closest to the labels, in pixels.
+    """Return the factor for which `modes` have the fewest pixels that differ from the labels.
 
     Parameters
     ----------
     examples : Examples
-        With labels; pixels without one do not count.
+        With labels; unlabelled pixels do not count.
     theta : array-like of shape (P,)
     factors : sequence of float
-        What to try; of equally good ones the nearest to 1 is taken.
+        Candidates; of equally good ones the nearest to 1 is returned.
     n_jobs : int, optional
         Threads.
 
@@ -320,7 +320,7 @@ def best_factor(
     """
     check_examples(examples, n_jobs)
     if not examples.has_labels:
-        raise ValueError("labels are missing; a factor is chosen by how well modes agree with them")
+        raise ValueError("labels are missing; the factor is chosen by comparing modes with labels")
     tried = as_vector(factors, "factors")
     if not len(tried):
         raise ValueError("factors is empty; give at least one")
@@ -336,7 +336,7 @@ def best_factor(
 
 
 def check_theta(examples: Examples, theta: ArrayLike) -> FloatArray:
-    """Return a vector of parameters of the examples' layout."""
+    """Return a valid vector of parameters for the layout of the examples."""
     vector = as_vector(theta, "theta")
     if len(vector) != examples.layout.size:
         raise ValueError(
@@ -355,7 +355,7 @@ def _collect(
     decode: Callable[[Group, IntArray, FloatArray], NDArray[Any]],
     copies: int = 1,
 ) -> Images:
-    """Decode all pieces (B, n) or (B, copies, n), and put the images in the user's order."""
+    """Decode all pieces (B, n) or (B, copies, n), and return the images in the user's order."""
     single = len(examples.groups) == 1
     found: list[NDArray[Any]] = [np.empty(0)] * (0 if single else examples.count)
     for group in examples.groups:
@@ -373,7 +373,7 @@ def _collect(
 
 
 def _checksums(group: Group, rows: IntArray) -> IntArray:
-    """Return numbers that stand for what is known of each example, in whatever type."""
+    """Return checksums of the data of each example, whatever their type."""
     numbers = np.zeros(len(rows), dtype=np.int64)
     for place, row in enumerate(rows[:, None]):
         number = 0
@@ -393,7 +393,7 @@ def make_function(group: Group, row: int, alpha: FloatArray) -> SubmodularFuncti
 
 
 def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
-    """Return the model of an example, as a vector; infinite fields fix elements."""
+    """Return the model of an example, with x as a vector; infinite fields fix elements."""
     infinite = np.isinf(field)
     f = make_function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
     fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(infinite)}
@@ -402,16 +402,16 @@ def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> 
 
 
 def _open(probabilities: FloatArray, field: FloatArray) -> FloatArray:
-    """Return what rounding has made 0 or 1 as the next number to it; fixed elements stay."""
+    """Replace 0 and 1 that are due to rounding by the next number; fixed elements stay."""
     inside = np.clip(probabilities, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0))
     return np.where(np.isinf(field), probabilities, inside)
 
 
 def _settled(f: SubmodularFunction, fields: FloatArray) -> FloatArray:
-    """Return finite fields: in the place of infinite ones, such as no gain and noise outweigh."""
+    """Replace infinite fields by finite ones too large to be overcome."""
     infinite = np.isinf(fields)
     if not infinite.any():
         return fields
-    # gains decrease in x, so that those at 0 and at 1 bound all; logistic noise is below 750
+    # gains decrease in x, so that those at 0 and at 1 bound all others; noise is below 750
     ends = np.abs(f.gains(np.stack([np.zeros(f.n), np.ones(f.n)]))).max(axis=0)
     return np.where(infinite, np.copysign(1e3 + 2.0 * ends, fields), fields)
