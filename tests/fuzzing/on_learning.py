@@ -255,6 +255,7 @@ def _fit_denoiser(rng: Rng) -> Call:
         "penalty": pick(rng, (None, 0.1, {"alpha": 0.1, "modular": 0.2})),
         "decode": pick(rng, ("auto", "mean", "map")),
         "marginals": pick(rng, ("auto", "logistic", "exact")),
+        "temperature": 1.5 if learner == "max_margin" else pick(rng, (1.0, 1.5, "select")),
         "n_samples": 4,
         "tol": 1e-2,
         "max_iter": 2,
