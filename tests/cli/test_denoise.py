@@ -89,6 +89,7 @@ def test_a_folder_of_noisy_masks(tmp_path, noisy):
         assert words in done.stdout
     for words in ("Smoothness:", "Wrong pixels, as the model expects:", "images cleaned"):
         assert words in done.stdout
+    assert done.stdout.endswith(f"Written to: {out}\n")
     assert done.stderr == ""  # no progress but on terminals
 
 
@@ -346,6 +347,28 @@ def test_learning_takes_a_bounded_sample(tmp_path, monkeypatch, volume):
     assert first["images"] < 12 and 4000 < first["pixels"] <= 7000
     assert first["weights"] == again["weights"] != other["weights"]
     assert isinstance(first["modular"], float)
+
+
+@pytest.mark.filterwarnings("ignore::logsuper.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"noise": np.linspace(0.05, 0.2, 576).reshape(24, 24)}, "Noise: Flips(<576 rates>)."),
+        ({"noise": "asymmetric"}, "Noise: AsymmetricFlips(on="),
+        ({"neighbors": 8}, "Smoothness: functions with the weights"),
+        ({"learner": "max_margin"}, "learned by"),
+    ],
+)
+def test_models_from_python(tmp_path, noisy, options, words):
+    fitted = ls.MaskDenoiser(max_iter=2, **options).fit(NOISY, CLEAN)
+    fitted.save(tmp_path / "m.npz")
+    said = run("info", tmp_path / "m.npz")
+    assert said.exit_code == 0 and words in said.stdout
+    json.loads(run("info", tmp_path / "m.npz", "--json").stdout)
+    done = run("apply", "--model", tmp_path / "m.npz", noisy, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    for k, mask in enumerate(fitted.predict(NOISY)):
+        assert np.array_equal(read_image(tmp_path / "out" / f"m{k}.png") > 0, mask > 0)
 
 
 # ----------------------------------------------------------------------------------- never destroys

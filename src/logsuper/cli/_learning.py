@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Job
 from logsuper.cli._observed import Observed, Reading, read_observed
 
@@ -24,6 +25,8 @@ __all__ = ["Lesson", "Sample", "choose_files", "describe_model", "learn", "take_
 
 SAMPLE = 1 << 21
 """Pixels to learn from."""
+
+_DIRECTIONS = ("along rows", "down columns", "across slices")
 
 _LEAST = {2: 96 * 96, 3: 24**3}
 """Pixels that an image or volume in the sample has at least, if it is that large."""
@@ -248,20 +251,30 @@ def noise_error(sample: Sample, lesson: Lesson, denoiser: MaskDenoiser) -> float
     return None if found is None else float(found[1])
 
 
+def _as_numbers(value: Any) -> Any:
+    """Return a number or nested lists of numbers, None for something else."""
+    import numpy as np
+
+    try:
+        return np.asarray(value, dtype=np.float64).tolist()
+    except (TypeError, ValueError):
+        return None
+
+
 def describe_model(denoiser: MaskDenoiser) -> dict[str, Any]:
     """Return what a model is, as JSON can hold it."""
     import numpy as np
 
     channel = denoiser.channel_
-    names = ("along rows", "down columns", "across slices")
     weights = [float(a) for a in denoiser.alpha_]
-    plain = len(weights) == len(denoiser.filter_.shape)
+    plain = denoiser.neighbors in (None, 4, 6) and len(weights) == denoiser.filter_.ndim
     return {
-        "noise": np.asarray(denoiser.noise_, dtype=float).tolist(),
+        "noise": _as_numbers(denoiser.noise_),
         "noise_kind": channel.kind,
-        "levels": None if channel.binary else [float(level) for level in channel.levels],
+        "noise_in_words": one_line(repr(channel))[:200],
+        "levels": _as_numbers(channel.levels) if channel.kind == "gaussian" else None,
         "weights": weights,
-        "directions": list(names[: len(weights)]) if plain else [],
+        "directions": list(_DIRECTIONS[: len(weights)]) if plain else [],
         "observation_weight": float(denoiser.scale_),
         "filter_radius": denoiser.filter_.shape[0] // 2,
         "modular": "per pixel" if np.ndim(denoiser.modular_) else float(denoiser.modular_),
