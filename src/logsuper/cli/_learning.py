@@ -21,10 +21,29 @@ if TYPE_CHECKING:
 
     from logsuper.estimators import MaskDenoiser
 
-__all__ = ["Lesson", "Sample", "choose_files", "describe_model", "learn", "take_sample"]
+__all__ = [
+    "Lesson",
+    "Sample",
+    "choose_files",
+    "describe_model",
+    "in_shell_words",
+    "learn",
+    "take_sample",
+]
 
 SAMPLE = 1 << 21
 """Pixels to learn from."""
+
+_IN_SHELL = {
+    "give the channel if": "give --noise if",
+    "give the channel": "give --noise RATE",
+    "give noise as a channel": "give --noise RATE",
+    "give noise if": "give --noise if",
+    "noise='auto' takes": "--noise auto takes",
+    "labels of some pixels, fit(noisy, clean) with NaN for the others": "clean masks (--clean)",
+    "labels of some pixels (NaN for the others)": "clean masks of some of them (--clean)",
+}
+"""What messages of the estimator tell users of Python to do, and what it is in the shell."""
 
 _DIRECTIONS = ("along rows", "down columns", "across slices")
 
@@ -216,6 +235,7 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
     jobs : int
         Threads.
     """
+    from logsuper._base import ConvergenceWarning
     from logsuper.estimators import MaskDenoiser
 
     everywhere = sample.whole and one_shape
@@ -230,9 +250,19 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         try:
             denoiser.fit(sample.noisy, sample.clean)
         except (ValueError, MemoryError) as error:
-            raise click.ClickException(f"cannot learn from these images: {error}") from error
+            message = in_shell_words(str(error))
+            raise click.ClickException(f"cannot learn from these images: {message}") from error
     denoiser.set_params(n_jobs=None)  # the file does not depend on the number of threads
-    return denoiser, list(dict.fromkeys(str(one.message) for one in said))
+    # whether it has converged is part of the summary
+    texts = [str(w.message) for w in said if not issubclass(w.category, ConvergenceWarning)]
+    return denoiser, list(dict.fromkeys(map(in_shell_words, texts)))
+
+
+def in_shell_words(text: str) -> str:
+    """Return a message of the estimator with options in the place of arguments."""
+    for argument, option in _IN_SHELL.items():
+        text = text.replace(argument, option)
+    return text
 
 
 def noise_error(sample: Sample, lesson: Lesson, denoiser: MaskDenoiser) -> float | None:
