@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,13 @@ def test_doubtful_pixels_are_those_whose_interval_holds_one_half(denoiser):
 def test_volumes_have_no_certified_intervals(denoiser):
     with pytest.raises(ValueError, match="certified intervals are for images"):
         is_doubtful(denoiser[0], np.zeros((2, 3, 4)), 1)
+
+
+@pytest.mark.parametrize("alpha", [(0.0, 0.0), (0.0, 1.3), (0.7, 0.0)])
+def test_weights_may_be_zero(denoiser, alpha):
+    model, noisy = denoiser
+    other = copy.copy(model)
+    other.alpha_ = np.array(alpha)
+    truth = posterior(other, noisy[0]).marginals("exact").values.reshape(noisy[0].shape)
+    found = is_doubtful(other, noisy[0], 1)
+    assert not found[np.abs(truth - 0.5) > 0.1].any()

@@ -89,6 +89,7 @@ def test_a_folder_of_noisy_masks(tmp_path, noisy):
         assert words in done.stdout
     for words in ("Smoothness:", "Wrong pixels, as the model expects:", "images cleaned"):
         assert words in done.stdout
+    assert done.stdout.endswith(f"Written to: {out}\n")
     assert done.stderr == ""  # no progress but on terminals
 
 
@@ -226,6 +227,19 @@ def test_grey_stays_grey_or_is_cut(tmp_path):
     )
 
 
+def test_a_model_is_for_masks_or_for_grey_images(tmp_path, noisy, model):
+    rng = np.random.default_rng(0)
+    grey = [60 + 120 * mask + 25 * rng.standard_normal(mask.shape) for mask in CLEAN]
+    for k, image in enumerate(grey):
+        write_image(tmp_path / "grey" / f"{k}.png", np.clip(image, 0, 255).astype(np.uint8))
+    done = run("apply", "--model", model[0], tmp_path / "grey", noisy, "--out", tmp_path / "out")
+    assert done.exit_code == 1 and done.stderr.count("has grey levels, but the model") == 8
+    assert run("fit", tmp_path / "grey", "--save-model", tmp_path / "g.npz").exit_code == 0
+    done = run("apply", "--model", tmp_path / "g.npz", noisy, "--out", tmp_path / "other")
+    assert done.exit_code == 2 and "but the model was learned from grey images" in done.stderr
+    assert done.stderr.endswith("\nError: none of the images could be cleaned\n")
+
+
 def test_masks_and_grey_images_together_are_refused(tmp_path, noisy):
     grey = np.random.default_rng(0).integers(0, 200, (24, 24)).astype(np.uint8)
     write_image(noisy / "z.png", grey)
@@ -346,6 +360,28 @@ def test_learning_takes_a_bounded_sample(tmp_path, monkeypatch, volume):
     assert first["images"] < 12 and 4000 < first["pixels"] <= 7000
     assert first["weights"] == again["weights"] != other["weights"]
     assert isinstance(first["modular"], float)
+
+
+@pytest.mark.filterwarnings("ignore::logsuper.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"noise": np.linspace(0.05, 0.2, 576).reshape(24, 24)}, "Noise: Flips(<576 rates>)."),
+        ({"noise": "asymmetric"}, "Noise: AsymmetricFlips(on="),
+        ({"neighbors": 8}, "Smoothness: functions with the weights"),
+        ({"learner": "max_margin"}, "learned by"),
+    ],
+)
+def test_models_from_python(tmp_path, noisy, options, words):
+    fitted = ls.MaskDenoiser(max_iter=2, **options).fit(NOISY, CLEAN)
+    fitted.save(tmp_path / "m.npz")
+    said = run("info", tmp_path / "m.npz")
+    assert said.exit_code == 0 and words in said.stdout
+    json.loads(run("info", tmp_path / "m.npz", "--json").stdout)
+    done = run("apply", "--model", tmp_path / "m.npz", noisy, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    for k, mask in enumerate(fitted.predict(NOISY)):
+        assert np.array_equal(read_image(tmp_path / "out" / f"m{k}.png") > 0, mask > 0)
 
 
 # ----------------------------------------------------------------------------------- never destroys

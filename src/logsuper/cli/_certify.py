@@ -55,6 +55,8 @@ def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any], jobs: int) -> NDArr
 
     if image.ndim != 2 or denoiser.neighbors not in (None, 4):
         raise ValueError(NO_INTERVALS)
-    found = posterior(denoiser, image).marginals("strips", n_jobs=jobs)
+    model = posterior(denoiser, image)
+    # without couplings there is no grid to cut into strips
+    found = model.marginals("strips", n_jobs=jobs) if denoiser.alpha_.any() else model.marginals()
     assert found.lower is not None and found.upper is not None
     return np.asarray((found.lower <= 0.5) & (found.upper >= 0.5)).reshape(image.shape)

@@ -104,13 +104,27 @@ class Cleaner:
                 yield Cleaned(job.source, self.out / job.outputs["mask"], found, before=True)
                 continue
             try:
-                batch.append((job, read_observed(job.source, job.info, self.reading)))
+                seen = read_observed(job.source, job.info, self.reading)
+                self._check_kind(job, seen)
+                batch.append((job, seen))
             except (OSError, ValueError, MemoryError) as error:
                 yield Failure(job.source, str(error))
             if sum(seen.size for _, seen in batch) >= _BATCH:
                 yield from self._clean_batch(batch)
                 batch = []
         yield from self._clean_batch(batch)
+
+    def _check_kind(self, job: Job, seen: Observed) -> None:
+        """Refuse grey levels for a model of flips, and a mask for a model of grey levels."""
+        if self.denoiser.channel_.binary and not seen.binary:
+            raise ValueError(
+                f"{job.source}: has grey levels, but the model was learned from masks of two; "
+                "say --threshold otsu"
+            )
+        if seen.binary and self.denoiser.channel_.kind == "gaussian":
+            raise ValueError(
+                f"{job.source}: is a mask of two levels, but the model was learned from grey images"
+            )
 
     def _clean_batch(self, batch: list[tuple[Job, Observed]]) -> Iterator[Cleaned | Failure]:
         """Clean some files together; if that fails, each alone, to find the one that fails."""

@@ -67,7 +67,9 @@ def total(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return shares over all pixels of all files, given the sums of each."""
 
     def add(name: str) -> float:
-        return float(sum(figures.get(name, 0) for figures in files))
+        numbers = (figures.get(name, 0) for figures in files)
+        # figures of an earlier run come from a file, which may have been edited
+        return float(sum(n for n in numbers if isinstance(n, int | float)))
 
     pixels, observed = add("pixels"), add("observed")
     if not pixels:

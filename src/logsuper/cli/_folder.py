@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OVERVIEW", "Failure", "Job", "Plan", "find_inputs", "pair_with", "plan_outputs"]
 
-_SIDE = {"probabilities": "probabilities", "uncertain": "uncertain", "compare": "compare"}
 _SUFFIX = {"PNG": ".png", "BMP": ".bmp", "PPM": ".pgm", "TIFF": ".tif", "NPY": ".npy"}
 _SAME = {
     "PNG": (".png",),
@@ -119,19 +118,14 @@ def plan_outputs(plan: Plan, out: Path, sides: Sequence[str]) -> Plan:
     sides : sequence of str
         What is written besides masks.
     """
-    if not plan.jobs:
-        return plan
-    parents = [os.path.dirname(os.path.abspath(job.source)) for job in plan.jobs]
-    root = os.path.commonpath(parents)
     jobs: list[Job] = []
     taken: dict[str, Path] = {OVERVIEW: Path("the overview")} if "compare" in sides else {}
-    for job, parent in zip(plan.jobs, parents, strict=True):
-        below = Path(os.path.relpath(parent, root))
+    for job, below in zip(plan.jobs, _folders(plan), strict=True):
         name = below / _mask_name(job)
         outputs = {"mask": name.as_posix()}
         for side in sides:
             suffix = ".tif" if _deep(job) and side != "compare" else ".png"
-            outputs[side] = (_SIDE[side] / below / f"{name.stem}{suffix}").as_posix()
+            outputs[side] = (Path(side) / below / f"{name.stem}{suffix}").as_posix()
         for path in outputs.values():
             if path in taken:
                 raise click.ClickException(
@@ -142,6 +136,13 @@ def plan_outputs(plan: Plan, out: Path, sides: Sequence[str]) -> Plan:
         jobs.append(dataclasses.replace(job, outputs=outputs))
     _spare_inputs(jobs, out)
     return Plan(jobs, plan.failures)
+
+
+def _folders(plan: Plan) -> list[Path]:
+    """Return the folder of each input, from the deepest one on that holds all inputs."""
+    parents = [os.path.dirname(os.path.abspath(job.source)) for job in plan.jobs]
+    root = os.path.commonpath(parents) if parents else ""
+    return [Path(os.path.relpath(parent, root)) for parent in parents]
 
 
 def _deep(job: Job) -> bool:
@@ -178,12 +179,10 @@ def pair_with(plan: Plan, folder: Path) -> dict[Path, Path]:
     """
     from logsuper.io import find_images
 
-    parents = [os.path.dirname(os.path.abspath(job.source)) for job in plan.jobs]
-    root = os.path.commonpath(parents) if parents else ""
     stems: dict[Path, dict[str, list[Path]]] = {}
     pairs: dict[Path, Path] = {}
-    for job, parent in zip(plan.jobs, parents, strict=True):
-        place = folder / os.path.relpath(parent, root)
+    for job, below in zip(plan.jobs, _folders(plan), strict=True):
+        place = folder / below
         if place not in stems:
             stems[place] = {}
             for file in find_images(place) if place.is_dir() else []:

@@ -33,24 +33,29 @@ def words_of_model(found: dict[str, Any]) -> list[str]:
 
 
 def _noise(found: dict[str, Any]) -> str:
-    noise, error = found["noise"], found.get("noise_error")
-    if found["levels"] is not None:
+    kind, noise, error = found["noise_kind"], found["noise"], found.get("noise_error")
+    if kind == "gaussian":
         (dark, bright), (first, second) = found["levels"], noise
         return (
             f"Noise: grey levels {dark:.3g} and {bright:.3g}, with standard deviations "
             f"{first:.2g} and {second:.2g}."
         )
-    if isinstance(noise, list):
-        return f"Noise: {percent(noise[0])} of zeros and {percent(noise[1])} of ones are flipped."
-    known = "" if error is None else f", with a standard error of {percent(error)}"
-    return f"Noise: {percent(noise)} of the pixels are flipped{known}."
+    if kind == "flips" and isinstance(noise, float):
+        known = "" if error is None else f", with a standard error of {percent(error)}"
+        return f"Noise: {percent(noise)} of the pixels are flipped{known}."
+    return f"Noise: {found['noise_in_words']}."
 
 
 def _smoothness(found: dict[str, Any]) -> str:
-    names = found["directions"] or [str(k + 1) for k in range(len(found["weights"]))]
-    weights = [f"{w:.2f} {name}" for w, name in zip(found["weights"], names, strict=True)]
-    listed = f"{', '.join(weights[:-1])} and {weights[-1]}" if len(weights) > 1 else weights[0]
-    return f"Smoothness: a border between neighbours costs {listed} (in nats)."
+    if not found["directions"]:
+        listed = ", ".join(f"{weight:.2f}" for weight in found["weights"])
+        return f"Smoothness: functions with the weights {listed}."
+    pairs = zip(found["weights"], found["directions"], strict=True)
+    weights = [f"{weight:.2f} {name}" for weight, name in pairs]
+    return (
+        f"Smoothness: a border between neighbours costs {', '.join(weights[:-1])} and "
+        f"{weights[-1]} (in nats)."
+    )
 
 
 def print_found(run: Run) -> None:
@@ -112,8 +117,8 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
         if "uncertain" in shares:
             rows.append(("uncertain", percent(shares["uncertain"])))
     rows.append(("time", duration(seconds)))
-    rows.append(("written to", str(out)))
     print_table(Table("Summary", ["what", "result"], rows))
+    screen.print(f"Written to: {out}", soft_wrap=True)
 
 
 def print_json(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Job
 from logsuper.cli._observed import Observed, Reading, read_observed
 
@@ -20,10 +21,31 @@ if TYPE_CHECKING:
 
     from logsuper.estimators import MaskDenoiser
 
-__all__ = ["Lesson", "Sample", "choose_files", "describe_model", "learn", "take_sample"]
+__all__ = [
+    "Lesson",
+    "Sample",
+    "choose_files",
+    "describe_model",
+    "in_shell_words",
+    "learn",
+    "take_sample",
+]
 
 SAMPLE = 1 << 21
 """Pixels to learn from."""
+
+_IN_SHELL = {
+    "give the channel if": "give --noise if",
+    "give the channel": "give --noise RATE",
+    "give noise as a channel": "give --noise RATE",
+    "give noise if": "give --noise if",
+    "noise='auto' takes": "--noise auto takes",
+    "labels of some pixels, fit(noisy, clean) with NaN for the others": "clean masks (--clean)",
+    "labels of some pixels (NaN for the others)": "clean masks of some of them (--clean)",
+}
+"""What messages of the estimator tell users of Python to do, and what it is in the shell."""
+
+_DIRECTIONS = ("along rows", "down columns", "across slices")
 
 _LEAST = {2: 96 * 96, 3: 24**3}
 """Pixels that an image or volume in the sample has at least, if it is that large."""
@@ -213,6 +235,7 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
     jobs : int
         Threads.
     """
+    from logsuper._base import ConvergenceWarning
     from logsuper.estimators import MaskDenoiser
 
     everywhere = sample.whole and one_shape
@@ -227,9 +250,19 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         try:
             denoiser.fit(sample.noisy, sample.clean)
         except (ValueError, MemoryError) as error:
-            raise click.ClickException(f"cannot learn from these images: {error}") from error
+            message = in_shell_words(str(error))
+            raise click.ClickException(f"cannot learn from these images: {message}") from error
     denoiser.set_params(n_jobs=None)  # the file does not depend on the number of threads
-    return denoiser, list(dict.fromkeys(str(one.message) for one in said))
+    # whether it has converged is part of the summary
+    texts = [str(w.message) for w in said if not issubclass(w.category, ConvergenceWarning)]
+    return denoiser, list(dict.fromkeys(map(in_shell_words, texts)))
+
+
+def in_shell_words(text: str) -> str:
+    """Return a message of the estimator with options in the place of arguments."""
+    for argument, option in _IN_SHELL.items():
+        text = text.replace(argument, option)
+    return text
 
 
 def noise_error(sample: Sample, lesson: Lesson, denoiser: MaskDenoiser) -> float | None:
@@ -248,20 +281,30 @@ def noise_error(sample: Sample, lesson: Lesson, denoiser: MaskDenoiser) -> float
     return None if found is None else float(found[1])
 
 
+def _as_numbers(value: Any) -> Any:
+    """Return a number or nested lists of numbers, None for something else."""
+    import numpy as np
+
+    try:
+        return np.asarray(value, dtype=np.float64).tolist()
+    except (TypeError, ValueError):
+        return None
+
+
 def describe_model(denoiser: MaskDenoiser) -> dict[str, Any]:
     """Return what a model is, as JSON can hold it."""
     import numpy as np
 
     channel = denoiser.channel_
-    names = ("along rows", "down columns", "across slices")
     weights = [float(a) for a in denoiser.alpha_]
-    plain = len(weights) == len(denoiser.filter_.shape)
+    plain = denoiser.neighbors in (None, 4, 6) and len(weights) == denoiser.filter_.ndim
     return {
-        "noise": np.asarray(denoiser.noise_, dtype=float).tolist(),
+        "noise": _as_numbers(denoiser.noise_),
         "noise_kind": channel.kind,
-        "levels": None if channel.binary else [float(level) for level in channel.levels],
+        "noise_in_words": one_line(repr(channel))[:200],
+        "levels": _as_numbers(channel.levels) if channel.kind == "gaussian" else None,
         "weights": weights,
-        "directions": list(names[: len(weights)]) if plain else [],
+        "directions": list(_DIRECTIONS[: len(weights)]) if plain else [],
         "observation_weight": float(denoiser.scale_),
         "filter_radius": denoiser.filter_.shape[0] // 2,
         "modular": "per pixel" if np.ndim(denoiser.modular_) else float(denoiser.modular_),

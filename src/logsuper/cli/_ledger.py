@@ -116,6 +116,9 @@ class Ledger:
 
         if not self._lines:
             return
-        with atomic_write(self.folder / _FILE) as file:
-            for name in sorted(self._lines):
-                file.write((json.dumps(self._lines[name]) + "\n").encode())
+        try:
+            with atomic_write(self.folder / _FILE) as file:
+                for name in sorted(self._lines):
+                    file.write((json.dumps(self._lines[name]) + "\n").encode())
+        except OSError as error:
+            raise refusal(self.out, error) from error

@@ -242,7 +242,7 @@ def check_outputs(run: Run, ledger: Ledger, options: Mapping[str, Any]) -> None:
 
 
 def clean_and_report(run: Run, out: Path, ledger: Ledger, options: Mapping[str, Any]) -> int:
-    """Clean all files of a command into a folder; return 0 for all, 1 for some, 2 for none."""
+    """Clean all files of a command into a folder; return 0 if all were cleaned, 1 for some."""
     force, as_json = options["force"], options["as_json"]
     if not as_json:
         print_found(run)
@@ -253,11 +253,11 @@ def clean_and_report(run: Run, out: Path, ledger: Ledger, options: Mapping[str, 
     seconds = time.perf_counter() - run.began
     if as_json:
         print_json(run, cleaned, out=str(out), seconds=seconds)
-    else:
+    elif cleaned:
         print_summary(run, cleaned, out, seconds)
-    if not run.failures:
-        return 0
-    return 1 if cleaned else 2
+    if not cleaned:
+        raise click.ClickException("none of the images could be cleaned")
+    return 1 if run.failures else 0
 
 
 def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[_cleaning.Cleaned]:
