@@ -57,6 +57,16 @@ def test_learning_page_runs(tmp_path, monkeypatch):
     assert abs(names["denoiser"].noise_ - 0.1) < 0.02 and names["fit"].converged
 
 
+def test_page_on_fields_runs(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "crf.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) >= 4
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec("\n".join(blocks), names)
+    assert (tmp_path / "crf.npz").exists() and names["loss"].shape == (16,)
+
+
 def test_links_lead_somewhere():
     pages = [
         ROOT / "README.md",

@@ -8,11 +8,13 @@ term :math:`u`,
 
 with the least log loss on labelled pixels of images that the classifier has not seen. With
 b = c = 0 this is a temperature, with a = 0 the unary alone: on these images it is at least as good
-as either.
+as either. The result is then bent by a function that rises everywhere, linear between knots: errors
+of whole regions make even the surest pixels wrong now and then, which no line can say.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -26,16 +28,24 @@ __all__ = ["Calibration", "mix"]
 
 # Largest log-odds that count: beyond, single pixels would outweigh all others.
 _MOST = 20.0
-# Weight of the quadratic penalty towards the plain mean of both, in nats per pixel.
-_RIDGE = 1e-6
+# Weights of the quadratic penalties, in nats per pixel: of the mixture towards the plain mean of
+# both, and of the slopes of the bend towards 1.
+_RIDGE, _STIFF = 1e-6, 1e-3
+# Log-odds between which the bend is linear.
+_KNOTS = np.array([-5.0, -3.5, -2.0, -1.0, 0.0, 1.0, 2.0, 3.5, 5.0])
 
 
 class Calibration(NamedTuple):
-    """Weights of the field's log-odds and of the unary's, and a constant."""
+    """Weights of the field's log-odds and of the unary's, and a constant; slopes of the bend.
+
+    There is one slope below all knots, one between each two, and one above; no bend without them.
+    The last number of a bend is its constant.
+    """
 
     field: float = 1.0
     unary: float = 0.0
     constant: float = 0.0
+    bend: tuple[float, ...] = ()
 
     def apply(self, probabilities: Any, unary: Any) -> FloatArray:
         """Return calibrated probabilities."""
@@ -43,8 +53,18 @@ class Calibration(NamedTuple):
             return np.asarray(probabilities)
         with np.errstate(divide="ignore"):
             odds = np.clip(logit(probabilities), -_MOST, _MOST)
-        found: FloatArray = expit(self.field * odds + self.unary * unary + self.constant)
+        odds = self.field * odds + self.unary * unary + self.constant
+        if self.bend:
+            odds = _segments(odds) @ np.array(self.bend)
+        found: FloatArray = expit(odds)
         return found
+
+    @property
+    def valid(self) -> bool:
+        """Whether all numbers are finite and the weights and slopes are not negative."""
+        numbers = np.array([*self[:3], *self.bend], dtype=np.float64)
+        rises = self.field >= 0 and self.unary >= 0 and bool((numbers[3:-1] >= 0).all())
+        return bool(np.isfinite(numbers).all()) and rises and len(self.bend) in (0, len(_KNOTS) + 2)
 
 
 def mix(
@@ -58,19 +78,33 @@ def mix(
     ]
     with np.errstate(divide="ignore"):
         columns[0] = np.clip(logit(columns[0]), -_MOST, _MOST)
-    X = np.stack([*columns, np.ones(len(columns[0]))], axis=1)
     sign = 2.0 * y[known] - 1.0
-    X *= sign[:, None]
-    center = np.array([0.5, 0.5, 0.0])
+    X = np.stack([*columns, np.ones(len(sign))], axis=1)
+    weights = _fit(X * sign[:, None], np.array([0.5, 0.5, 0.0]), _RIDGE)
+    slopes = np.append(np.ones(len(_KNOTS) + 1), 0.0)
+    bend = _fit(_segments(X @ weights) * sign[:, None], slopes, _STIFF)
+    a, b, c = weights.tolist()
+    return Calibration(a, b, c, tuple(bend.tolist()))
+
+
+def _segments(odds: FloatArray) -> FloatArray:
+    """Return how far from 0 to each number lies in each segment between knots, and a one."""
+    ends = np.concatenate([[-np.inf], _KNOTS, [np.inf]])
+    parts = [
+        np.clip(odds, low, high) - min(max(0.0, low), high)
+        for low, high in itertools.pairwise(ends.tolist())
+    ]
+    return np.stack([*parts, np.ones_like(odds)], axis=-1)
+
+
+def _fit(X: FloatArray, center: FloatArray, ridge: float) -> FloatArray:
+    """Return the weights of the least mean log loss of margins; all but the last at least 0."""
 
     def loss(weights: FloatArray) -> tuple[float, FloatArray]:
-        margins = X @ weights
-        value = np.logaddexp(0.0, -margins).mean()
-        slope = -(expit(-margins) @ X) / len(X)
-        away = weights - center
-        return value + 0.5 * _RIDGE * float(away @ away), slope + _RIDGE * away
+        margins, away = X @ weights, weights - center
+        value = float(np.logaddexp(0.0, -margins).mean()) + 0.5 * ridge * float(away @ away)
+        return value, -(expit(-margins) @ X) / len(X) + ridge * away
 
-    found = minimize(
-        loss, center, jac=True, method="L-BFGS-B", bounds=[(0, None), (0, None), (None, None)]
-    )
-    return Calibration(*(float(weight) for weight in found.x))
+    bounds = [(0.0, None)] * (len(center) - 1) + [(None, None)]
+    found = minimize(loss, center, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(found.x)

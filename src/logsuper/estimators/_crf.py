@@ -68,8 +68,9 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         Labelled pixels that a classifier is trained on, drawn at random.
     calibration : {"mix", "temperature", None}
         How probabilities are made as sure as they are right: log-odds of the field mixed with those
-        of the unary term, :math:`a\operatorname{logit}p+b\,u+c`, or divided by one number. Chosen
-        by the log loss on training images that the classifier has not seen.
+        of the unary term, :math:`a\operatorname{logit}p+b\,u+c`, and bent by a rising function that
+        is linear between nine knots; or divided by one number. Chosen by the log loss on training
+        images that the classifier has not seen.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
         ("alpha", "modular", "filter"), as in `MaskDenoiser`; "filter" is that of beta.
@@ -97,7 +98,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     held_log_odds_ : list of ndarray, or None
         Log-odds of the training images from classifiers that have not seen them.
     calibration_ : Calibration
-        Its ``field`` (a), ``unary`` (b) and ``constant`` (c).
+        Its ``field`` (a), ``unary`` (b) and ``constant`` (c), and the slopes of its ``bend``.
     learner_ : str
     history_ : tuple of Record
     n_iter_ : int
@@ -252,7 +253,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
                 self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
                 self.converged_ = bool(learned.converged)
                 self._choose_decoding(learner, examples, features, labels, parts)
-                progress.say(f"probabilities: {self.calibration_}")
+                progress.say(f"probabilities: {self.calibration_[:3]}")
                 self._refit()
         return self
 

@@ -25,6 +25,8 @@ __all__ = ["Sample", "Samples", "read_masks", "read_samples"]
 
 # Maximum number of pixels that are decoded at once: a pixel has tens of factors on edges.
 _PIECE = 1 << 17
+# The largest number in a picture: sums of squares over many pixels stay finite.
+_LARGEST = 1e70
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -146,12 +148,13 @@ def refuse_nonfinite(sample: Sample, i: int, first: int = 0) -> None:
     if array.dtype.kind != "f":
         return
     part = array.reshape(*sample.shape, -1)[..., first:]
-    bad = ~np.isfinite(part)
+    bad = ~(np.abs(part) <= min(_LARGEST, float(np.finfo(part.dtype).max)))
     if bad.any():
         at = first_index(bad)
         raise ValueError(
-            f"{entry(f'images[{i}]', at[:-1])} has the value {part[at]} in channel "
-            f"{at[-1] + first}; fill it first: a picture cannot have holes"
+            f"{entry(f'images[{i}]', at[:-1])} has the value {part[at]:g} in channel "
+            f"{at[-1] + first}; a picture cannot have holes, or numbers beyond {_LARGEST:g}: fill "
+            "or rescale it first"
         )
 
 

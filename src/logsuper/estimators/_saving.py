@@ -208,10 +208,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
-    "calibration_": lambda value: (
-        isinstance(value, Calibration)
-        and all(isinstance(weight, float) and math.isfinite(weight) for weight in value)
-    ),
+    "calibration_": lambda value: isinstance(value, Calibration) and value.valid,
     "_plan": lambda value: (
         isinstance(value, dict)
         and value["axes"] in (1, 2, 3)
@@ -260,7 +257,8 @@ class _Packer:
         if isinstance(value, os.PathLike):
             return os.fspath(value)
         if isinstance(value, Calibration):
-            return {"is": "calibration", "parts": value._asdict()}
+            parts = {key: self.pack(v, name) for key, v in value._asdict().items()}
+            return {"is": "calibration", "parts": parts}
         if isinstance(value, list | tuple):
             kind = "list" if isinstance(value, list) else "tuple"
             items = [self.pack(v, f"{name}[{i}]") for i, v in enumerate(value)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
 import math
@@ -17,6 +18,7 @@ from logsuper._base import (
     Seed,
     as_float,
     as_floats,
+    as_list,
     as_rows,
     check_integer,
     check_number,
@@ -36,7 +38,9 @@ class CutBatch:
 
     Attributes
     ----------
-    prepared : Prepared
+    prepared : Prepared or None
+        The solver; results that only pull gradients back do without.
+    edges : ndarray of shape (E, 2)
     base : ndarray of shape (E,)
         The weight of each edge in the cuts themselves, which `edge_weights` multiply.
     theta : ndarray of shape (M, n)
@@ -47,7 +51,8 @@ class CutBatch:
         Whether the user gave one problem without a batch axis.
     """
 
-    prepared: Prepared
+    prepared: Prepared | None
+    edges: IntArray
     base: FloatArray
     theta: FloatArray
     edge_weights: FloatArray
@@ -80,7 +85,24 @@ class CutBatch:
         refuse_negative(weights, "edge_weights", "a repulsive edge is not submodular")
         rows = np.atleast_2d(field)
         shared = np.broadcast_to(weights, (len(rows), edges))
-        return cls(prepared, base, rows, np.ascontiguousarray(shared), given.shape, single)
+        return cls(
+            prepared,
+            prepared.edges,
+            base,
+            rows,
+            np.ascontiguousarray(shared),
+            given.shape,
+            single,
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of elements."""
+        return int(self.theta.shape[1])
+
+    def without_solver(self) -> CutBatch:
+        """Return the same for what is kept: a solver is large, and must not outlive its module."""
+        return dataclasses.replace(self, prepared=None)
 
     def read_labels(self, y: ArrayLike) -> FloatArray:
         """Return labels (M, n), NaN where there is none."""
@@ -108,7 +130,7 @@ class CutBatch:
 
     def disagreements(self, labels: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Return whether the ends of each edge differ, (..., E), for labels (..., n)."""
-        i, j = self.prepared.edges.T
+        i, j = self.edges.T
         return np.asarray(labels[..., i] != labels[..., j])
 
 
@@ -140,9 +162,11 @@ class Draws:
 
         Noise of scale sigma is noise of scale 1 on fields and weights divided by sigma.
         """
-        found = batch.prepared.perturb(
+        solver = batch.prepared
+        assert solver is not None
+        found = solver.perturb(
             fields / self.sigma,
-            np.ones(len(batch.prepared.functions)),
+            np.ones(len(solver.functions)),
             self.count,
             self.key,
             True,
@@ -174,7 +198,8 @@ def _find_structure(
         raise ValueError("give either structure, from logsuper.prepare, or the shape of a grid")
     if structure is None:
         assert shape is not None
-        sizes = tuple(int(check_integer(size, "shape", 1, 2**31)) for size in shape)
+        given: list[int] = as_list(shape, "shape", "a sequence of integers, as in (4, 5)")
+        sizes = tuple(check_integer(size, f"shape[{k}]", 1, 2**31) for k, size in enumerate(given))
         near = None if neighbors is None else check_integer(neighbors, "neighbors", 1, 27)
         return (*_prepare_grid(sizes, near), sizes)
     if neighbors is not None:
@@ -190,6 +215,10 @@ def _find_structure(
 def _prepare_grid(shape: tuple[int, ...], neighbors: int | None) -> tuple[Prepared, FloatArray]:
     prepared = prepare(grid_cuts(shape, neighbors))
     return prepared, _base_weights(prepared)
+
+
+# kernels must not outlive the interpreter's modules
+atexit.register(_prepare_grid.cache_clear)
 
 
 def _base_weights(prepared: Prepared) -> FloatArray:

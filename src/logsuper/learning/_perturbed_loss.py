@@ -134,7 +134,7 @@ def perturbed_loss(
     held[partial], held_cut[partial] = mean[count:], cut[count:]
     # what the held side has: the labelled ones, and the maxima over what labels leave free
     best = draws.sigma * values.mean(axis=1)
-    noise = sum(draws.noise(count, s, batch.prepared.n) for s in range(draws.count)) / draws.count
+    noise = sum(draws.noise(count, s, batch.n) for s in range(draws.count)) / draws.count
     value = ((batch.theta + draws.sigma * noise) * x).sum(axis=1)
     value -= (batch.base * batch.edge_weights * held_cut).sum(axis=1)
     fixed_value = ((batch.theta + draws.sigma * noise) * x)[partial].sum(axis=1)
@@ -189,7 +189,7 @@ class PerturbedMeans:
         g = batch.read_gradient(gradient)
         scores = np.stack(
             [
-                (g * np.tanh(0.5 * draws.noise(len(g), s, batch.prepared.n))).sum(axis=1)
+                (g * np.tanh(0.5 * draws.noise(len(g), s, batch.n))).sum(axis=1)
                 for s in range(draws.count)
             ]
         )
@@ -248,7 +248,8 @@ def perturbed_means(
     draws = Draws.of(n_samples, sigma, seed, least=2)
     numbers = np.arange(len(batch.theta))
     _, maximisers = draws.maximize(batch, batch.theta, batch.edge_weights, numbers, n_jobs)
-    return PerturbedMeans(batch.per_node(maximisers.mean(axis=1)), batch, draws, maximisers)
+    mean = batch.per_node(maximisers.mean(axis=1))
+    return PerturbedMeans(mean, batch.without_solver(), draws, maximisers)
 
 
 # ------------------------------------------------------------------------------------------ inside
@@ -257,7 +258,7 @@ def perturbed_means(
 def _statistics(batch: CutBatch, maximisers: NDArray[np.uint8]) -> tuple[FloatArray, FloatArray]:
     """Return the means over samples (R, S, n) of the labels and of the cut edges."""
     rows, count = maximisers.shape[:2]
-    cut = np.zeros((rows, len(batch.prepared.edges)))
+    cut = np.zeros((rows, len(batch.edges)))
     for s in range(count):
         cut += batch.disagreements(maximisers[:, s])
     return maximisers.mean(axis=1), cut / count

@@ -52,10 +52,10 @@ class TotalVariation:
         """
         batch = self._batch
         g, x = batch.read_gradient(gradient), self.values.reshape(batch.theta.shape)
-        i, j = batch.prepared.edges.T
+        i, j = batch.edges.T
         fused = (x[:, i] == x[:, j]) & (batch.base * batch.edge_weights > 0)
         row, edge = np.nonzero(fused)
-        start = row * batch.prepared.n
+        start = row * batch.n
         first, second = start + i[edge], start + j[edge]
         links = coo_array((np.ones(len(row)), (first, second)), shape=(x.size, x.size))
         _, region = connected_components(links, directed=False)
@@ -102,12 +102,13 @@ def total_variation(
     (array([0. , 0.5, 0.5]), array([ 0.5, -0. ]))
     """
     batch = CutBatch.of(theta, edge_weights, structure, shape, neighbors)
-    return TotalVariation(batch.per_node(-_points(batch, n_jobs)), batch)
+    values = batch.per_node(-_points(batch, n_jobs))
+    return TotalVariation(values, batch.without_solver())
 
 
 def _points(batch: CutBatch, n_jobs: int | None) -> FloatArray:
     """Return the min-norm points (M, n), in one call of the solver."""
-    edges, n = batch.prepared.edges, batch.prepared.n
+    edges, n = batch.edges, batch.n
     weights = batch.base * batch.edge_weights
     if (weights == weights[:1]).all():
         return np.asarray(min_norm_point(Cut(n, edges, weights[0]), batch.theta, n_jobs).s)
