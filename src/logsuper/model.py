@@ -419,7 +419,7 @@ class LogSupermodular:
         return other
 
     def _spread(self, values: NDArray[Any], known: bool = True) -> NDArray[Any]:
-        """Return values of free elements in the shape of the model; fixed ones have theirs, or 0."""
+        """Return values of free elements in the shape of the model; fixed ones are known, or 0."""
         out = values
         if self.fixed:
             out = np.zeros((*values.shape[:-1], self.n), dtype=values.dtype)
