@@ -86,6 +86,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         "auto" is what the learner assumed; exact inference only where it is affordable.
     temperature : float or "select", default 1.0
         The log-odds of `predict_proba` are divided by it, which changes no mask and no sample.
+        "select" is best with clean images: hidden pixels, by which it is chosen without them, lack
+        their own observations, and what suits them can make the others too sure.
     n_samples : int, default 64
         Perturbations per image, for "logistic".
     tol : float, optional

@@ -113,8 +113,6 @@ def doubt_answer(
     observed = [images[i].astype(np.float64) for i in index]
     seen = _gather(channel, observed, found)
     texts = list(_degenerate(channel, learned, observed, seen, labelled))
-    if not (texts or labelled):
-        texts += _heavy(examples, learned)
     # of all pixels, as if they had the same label
     alike, error = learning.neighbour_correlation(observed, [np.zeros(z.shape) for z in observed])
     if estimated and not channel.binary and abs(alike) <= _ALIKE * error < np.inf:
@@ -123,6 +121,8 @@ def doubt_answer(
         masks = [(p > 0.5).astype(np.uint8) for p in found]
         where = None if places is None else [places[i] for i in index]
         texts += _explain(learning.examine_residuals(observed, masks, where))
+    if not (texts or labelled):  # else the reason is among them
+        texts += _heavy(examples, learned)
     for text in texts[: max(_MOST - said, 0)]:
         warnings.warn(text, UserWarning, stacklevel=3)
 
