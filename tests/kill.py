@@ -1,9 +1,9 @@
 """Kill processes at random moments of their work: ``python -m tests.kill --times 100``.
 
-Four kinds of work are killed (SIGKILL): a fit with a checkpoint, ``logsuper reproduce``, the saving
-of a model, and ``logsuper denoise``; ``--only`` takes one of them. Each is then run to its end, and
-must give what it gives undisturbed, with the same files in its folder and no others. Exit code 1 if
-anything differs.
+Five kinds of work are killed (SIGKILL): a fit with a checkpoint, ``logsuper reproduce``, the saving
+of a model, ``logsuper denoise``, which learns first, and ``logsuper apply``, which does not;
+``--only`` takes one of them. Each is then run to its end, and must give what it gives undisturbed,
+with the same files in its folder and no others. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -160,32 +160,42 @@ def _save_whole(folder: Path) -> str | None:
 
 @functools.cache
 def _masks() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder of noisy masks, which is removed at the end."""
+    """Return a folder of noisy masks and a model, which is removed at the end."""
     folder = tempfile.TemporaryDirectory()
-    noisy = ls.Flips(0.1).sample(ls.make_silhouettes(30, (20, 20), seed=0), seed=1)
+    clean = ls.make_silhouettes(30, (20, 20), seed=0)
+    noisy = ls.Flips(0.1).sample(clean, seed=1)
     for k, mask in enumerate(noisy):
         write_image(Path(folder.name) / f"{k:02}.png", (255 * mask).astype(np.uint8))
+    ls.MaskDenoiser(0.1, max_iter=20).fit(noisy, clean).save(Path(folder.name) / "model.npz")
     return folder
 
 
 def _denoise(folder: Path) -> None:
-    line = ["denoise", _masks().name, "--out", str(folder), "--jobs", "1"]
+    _clean(["denoise", _masks().name], folder)
+
+
+def _apply(folder: Path) -> None:
+    _clean(["apply", "--model", f"{_masks().name}/model.npz", _masks().name], folder)
+
+
+def _clean(line: list[str], folder: Path) -> None:
+    options = ["--out", str(folder), "--jobs", "1", "--probabilities", "--compare"]
     with open(os.devnull, "w") as null:
         sys.stdout = sys.stderr = null
-        code = command_line([*line, "--probabilities", "--compare"], standalone_mode=False)
+        code = command_line([*line, *options], standalone_mode=False)
     if code:
         raise SystemExit(code)
 
 
-def _denoised(folder: Path) -> Any:
-    """Return all files; of the model its weights, for its file has the time in it."""
+def _cleaned(folder: Path) -> Any:
+    """Return all files; of a learned model its weights, for its file has the time in it."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".npz")
-    [model] = folder.glob(".logsuper/*.npz")
-    weights = ls.load_model(model).alpha_.tolist()
+    models = folder.glob(".logsuper/*.npz")
+    weights = [ls.load_model(model).alpha_.tolist() for model in models]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}, weights
 
 
-def _denoised_whole(folder: Path) -> str | None:
+def _cleaned_whole(folder: Path) -> str | None:
     """Every image that is there can be read."""
     for path in folder.rglob("*.png"):
         if read_image(path, color=True).size == 0:
@@ -197,7 +207,8 @@ WORKS = {
     "checkpointed fit": Work(_fit, _fitted, _fit_whole),
     "reproduce": Work(_reproduce, _reproduced, lambda folder: None),
     "saving": Work(_save, _saved, _save_whole),
-    "denoise": Work(_denoise, _denoised, _denoised_whole),
+    "denoise": Work(_denoise, _cleaned, _cleaned_whole),
+    "apply": Work(_apply, _cleaned, _cleaned_whole),
 }
 
 

@@ -42,7 +42,7 @@ def test_a_while_of_it(attack, cases):
 
 def test_kills():
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kill", "--times", "4"],
+        [sys.executable, "-m", "tests.kill", "--times", "5"],
         cwd=ROOT,
         capture_output=True,
         text=True,
