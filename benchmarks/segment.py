@@ -335,7 +335,8 @@ def main(arguments: list[str] | None = None) -> int:
             differences(f"{name}: paired differences, mean and standard error", scores),
             summary(f"{name}: the {len(others)} photographs not used in trials", scores, others),
         ]
-    print(f"  all photographs: {_text(learn(sum(examples.values(), [])).constants_)}", flush=True)
+    every = learn([example for own in examples.values() for example in own])
+    print(f"  all photographs: {_text(every.constants_)}", flush=True)
     tables.append(measure())
     show(tables)
     if args.markdown is not None:
