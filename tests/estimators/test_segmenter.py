@@ -275,15 +275,36 @@ def test_saving(tmp_path):
         assert (same.segment(a, b).probability == model.segment(a, b).probability).all()
 
 
-def test_large_training_images_are_made_smaller():
-    from logsuper.estimators._scribbles import shrink
+def test_smaller_copies():
+    from logsuper.estimators import _scribbles as small
 
-    image = np.arange(400 * 500 * 3, dtype=np.uint16).reshape(400, 500, 3)
-    marks = np.zeros((400, 500), dtype=np.uint8)
-    marks[10, 10:200], marks[300, 10] = 1, 2
-    small, truth, kept = shrink(image, np.ones((400, 500)), marks)
-    assert small.shape == (200, 250, 3) and truth.shape == kept.shape == (200, 250)
-    assert small.dtype == np.uint16 and kept[150, 5] == 2 and (kept[5, 5:100] == 1).all()
+    marks = np.zeros((401, 500), dtype=np.uint8)
+    marks[10, 10:200], marks[400, 10] = 1, 2
+    assert small.choose_block(marks.shape) == 3 and small.choose_block((200, 200)) == 1
+    image = np.arange(401 * 500 * 3, dtype=np.uint16).reshape(401, 500, 3)
+    means = small.shrink_image(image, 2, 3)
+    assert means.shape == (134, 167, 3) and means.dtype == np.uint16
+    assert means[2, 3, 1] == round(image[6:9, 9:12, 1].mean())
+    kept = small.shrink_scribbles(marks, 3)
+    assert kept.shape == (134, 167) and kept[133, 3] == 2 and (kept[3, 4:66] == 1).all()
+    truth = small.shrink_truth(image[..., 0].astype(float), 3)
+    assert truth[5, 6] == image[16, 19, 0]
+    grown = small.enlarge(kept == 1, 3, marks.shape)
+    assert grown.shape == marks.shape and grown[marks == 1].all()
+
+
+def test_a_large_image_is_cut_at_its_own_size():
+    image, mask, marks = disc((300, 240), noise=0.3)
+    found = ls.segment(image, marks, probability=False).mask
+    assert found.shape == mask.shape and np.mean(found != mask) < 0.01
+
+
+def test_strokes_that_a_smaller_copy_would_lose():
+    image, _, marks = disc((300, 240), noise=0.3)
+    marks[:] = 0
+    marks[150, 120:130], marks[151, 120] = 1, 2  # the only background pixel shares a block
+    found = ls.segment(image, marks, probability=False).mask
+    assert not found[151, 120] and found[150, 120:130].all()
 
 
 BAD = np.zeros(SHAPE, dtype=np.uint8)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
-from scipy.special import logsumexp
 
 from logsuper._base import FloatArray, IntArray
 
@@ -128,18 +127,17 @@ class _Mixture:
         self._shares = np.full(len(centres), 1.0 / len(centres))
         for _ in range(_ROUNDS):
             logs = self._logs(points)
-            parts = np.exp(logs - logsumexp(logs, axis=0)) * weights
+            parts = np.exp(logs - _log_sum(logs)) * weights
             sizes = parts.sum(axis=1) + 1e-9
             self._shares = sizes / sizes.sum()
             self._means = parts @ points / sizes[:, None]
             apart = points[None] - self._means[:, None]
-            products = np.einsum("kn,kni,knj->kij", parts, apart, apart, optimize=True)
+            products = np.swapaxes(apart * parts[..., None], 1, 2) @ apart
             self._covariances = products / sizes[:, None, None] + floor
 
     def log_density(self, points: FloatArray) -> FloatArray:
         """Return the log density at some points."""
-        found: FloatArray = logsumexp(self._logs(points), axis=0)
-        return found
+        return _log_sum(self._logs(points))
 
     def _logs(self, points: FloatArray) -> FloatArray:
         """Return the log density of each component, with its share, (K, n)."""
@@ -151,3 +149,9 @@ class _Mixture:
         return np.asarray(
             np.log(self._shares)[:, None] - 0.5 * squares - heights[:, None] - constant
         )
+
+
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Return the log of the sum of exponentials over the first axis, of finite numbers."""
+    most = logs.max(axis=0)
+    return np.asarray(most + np.log(np.exp(logs - most).sum(axis=0)))

@@ -13,16 +13,20 @@ from logsuper._base import FloatArray, IntArray, as_array, check_integer, entry,
 
 __all__ = [
     "Labels",
+    "choose_block",
     "draw_scribbles",
+    "enlarge",
     "find_strokes",
     "read_photograph",
     "read_scribbles",
-    "shrink",
+    "shrink_image",
+    "shrink_scribbles",
+    "shrink_truth",
 ]
 
 Labels = NDArray[np.uint8]
 
-# Pixels that learning works on per image, at most about.
+# Pixels of the rough mask, and of images that are learned from, at most about.
 _PIXELS = 50_000
 # Half the width of a drawn stroke, relative to the square root of the number of pixels.
 _PEN = 0.004
@@ -121,26 +125,41 @@ def draw_scribbles(mask: NDArray[Any], rng: np.random.Generator) -> Labels:
     return found
 
 
-def shrink(
-    image: NDArray[Any], mask: FloatArray, scribbles: Labels
-) -> tuple[NDArray[Any], FloatArray, Labels]:
-    """Return a smaller copy where there are many pixels: means of blocks; a scribble stays one."""
-    block = math.ceil((mask.size / _PIXELS) ** (1.0 / mask.ndim))
-    if block == 1:
-        return image, mask, scribbles
-    sizes = [size // block * block for size in mask.shape]
-    parts = [part for size in sizes for part in (size // block, block)]
-    inner = tuple(slice(0, size) for size in sizes)
-    within = tuple(range(1, 2 * mask.ndim, 2))
-    cells = image[inner].reshape(*parts, *image.shape[mask.ndim :])
-    small = cells.mean(axis=within)
-    if image.dtype.kind in "iu":
-        small = np.round(small).astype(image.dtype)
-    marks = scribbles[inner].reshape(parts)
-    # the larger count wins where strokes of both kinds share a block
-    counts = [np.count_nonzero(marks == value, axis=within) for value in (0, 1, 2)]
-    kept = np.where(counts[1] + counts[2] == 0, 0, np.where(counts[1] >= counts[2], 1, 2)).astype(
-        np.uint8
-    )
-    middle = tuple(slice(block // 2, size, block) for size in sizes)
-    return small, mask[middle], kept
+def choose_block(shape: tuple[int, ...]) -> int:
+    """Return the side of blocks that leave few enough pixels."""
+    return math.ceil(math.pow(math.prod(shape) / _PIXELS, 1.0 / len(shape)))
+
+
+def shrink_image(image: NDArray[Any], axes: int, block: int) -> NDArray[Any]:
+    """Return the means of blocks, in the dtype of the image."""
+    small = _blocks(image, axes, block).mean(axis=tuple(range(1, 2 * axes, 2)))
+    return np.asarray(np.round(small).astype(image.dtype) if image.dtype.kind in "iu" else small)
+
+
+def shrink_scribbles(scribbles: Labels, block: int) -> Labels:
+    """Return the more frequent label of each block that has one."""
+    marks = _blocks(scribbles, scribbles.ndim, block)
+    within = tuple(range(1, 2 * scribbles.ndim, 2))
+    first, second = (np.count_nonzero(marks == value, axis=within) for value in (1, 2))
+    return np.select([first + second == 0, first >= second], [0, 1], 2).astype(np.uint8)
+
+
+def shrink_truth(truth: FloatArray, block: int) -> FloatArray:
+    """Return the label in the middle of each block."""
+    middle = (slice(None), block // 2) * truth.ndim
+    return np.asarray(_blocks(truth, truth.ndim, block)[middle])
+
+
+def enlarge(mask: NDArray[np.bool_], block: int, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return each pixel as a block, cut to a shape."""
+    for axis in range(mask.ndim):
+        mask = mask.repeat(block, axis)
+    return mask[tuple(slice(0, size) for size in shape)]
+
+
+def _blocks(image: NDArray[Any], axes: int, block: int) -> NDArray[Any]:
+    """Return the pixels of each block, with axes (blocks, pixels) in turn; edges are repeated."""
+    pads = [(0, -size % block) for size in image.shape[:axes]]
+    padded = np.pad(image, [*pads, *((0, 0) for _ in image.shape[axes:])], mode="edge")
+    parts = [part for size in padded.shape[:axes] for part in (size // block, block)]
+    return padded.reshape(*parts, *padded.shape[axes:])

@@ -2,18 +2,18 @@ r"""Learning the constants of a segmentation from scribbles.
 
 The weights are those of the least error of the exact cut on the given masks, found by coordinate
 search. (Maximum likelihood and max-margin make the coupling as strong as neighbours agree, and
-leave little to the field; errors of a segmentation are whole regions, of which there are few.
-`python -m benchmarks.segment --learners` compares.) The temperature and the calibration of
-probabilities are maximum likelihood, by logistic regression over pixels.
+leave little to the field; errors of a segmentation are whole regions, of which there are few.)
+The temperature and the calibration of probabilities are maximum likelihood, by logistic regression
+over pixels.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.linear_model import LogisticRegression
 
 from logsuper._base import FloatArray, IntArray
@@ -23,30 +23,36 @@ from logsuper.estimators._session import Constants, Progress, ScribbleSession, d
 __all__ = ["START", "Example", "learn_constants", "learn_from_strokes"]
 
 # Where the search starts, and values of each constant that it tries, from one to the next.
-START = Constants(clip=1.5, geodesic=1.5, coupling=40.0)
+START = Constants(clip=3.0, geodesic=1.0, coupling=40.0)
 _GRID: dict[str, tuple[float, ...]] = {
     "coupling": (10.0, 20.0, 40.0, 80.0, 160.0),
     "geodesic": (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
-    "clip": (0.5, 1.0, 1.5, 2.0, 3.0),
-    "straight": (0.0, 0.5, 1.0, 1.5),
+    "clip": (1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
+    "straight": (0.0, 0.5, 1.0),
     "contrast": (0.7, 1.0, 1.4),
 }
 # Passes over the constants; the least relative gain for which one is moved, since images are few.
 _SWEEPS, _GAIN = 3, 0.01
-_TEMPERATURES = (2.0, 4.0, 8.0, 16.0)
+_TEMPERATURES = (2.0, 4.0, 8.0)
 # Perturbations per image, pixels per image and penalty of the logistic regression.
 _SAMPLES, _PIXELS, _PENALTY = 8, 4000, 1.0
 # Folds of strokes, and what is chosen by them.
 _FOLDS, _BY_STROKES = 5, ("coupling", "geodesic", "clip")
 
 
-class Example(NamedTuple):
-    """An image with its scribbles and with labels, NaN where there is none."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Example:
+    """An image with its scribbles and with labels, NaN where there is none.
+
+    What it finds for some constants is kept: several searches may share examples.
+    """
 
     session: ScribbleSession
     scribbles: Labels
     truth: FloatArray
     terms: FloatArray
+    _errors: dict[Constants, float] = dataclasses.field(default_factory=dict)
+    _rows: dict[Constants, tuple[FloatArray, FloatArray]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, session: ScribbleSession, scribbles: Labels, truth: FloatArray) -> Example:
@@ -56,20 +62,38 @@ class Example(NamedTuple):
 
     def error(self, constants: Constants) -> float:
         """Return the share of labelled pixels without a scribble that the cut gets wrong."""
-        known = ~np.isnan(self.truth)
-        found = self.session.cut(self.scribbles, self.terms, constants)
-        return float(np.mean(found[known] != self.truth[known])) if known.any() else 0.0
+        if constants not in self._errors:
+            known = ~np.isnan(self.truth)
+            found = self.session.cut(self.scribbles, self.terms, constants)
+            wrong = float(np.mean(found[known] != self.truth[known])) if known.any() else 0.0
+            self._errors[constants] = wrong
+        return self._errors[constants]
+
+    def rows(self, constants: Constants) -> tuple[FloatArray, FloatArray]:
+        """Return what the calibration weighs, and the labels, of some pixels."""
+        if constants not in self._rows:
+            truth = self.truth.ravel()
+            known = np.flatnonzero(~np.isnan(truth))
+            chosen = known[np.random.default_rng(0).permutation(len(known))[:_PIXELS]]
+            mean = self.session.mean(self.scribbles, self.terms, constants, _SAMPLES)
+            made = design(self.terms[chosen], mean[chosen], constants)
+            self._rows[constants] = made, truth[chosen]
+        return self._rows[constants]
 
 
 def learn_constants(
-    examples: Sequence[Example], start: Constants, callback: Progress | None = None
+    examples: Sequence[Example],
+    start: Constants,
+    callback: Progress | None = None,
+    n_jobs: int | None = None,
 ) -> Constants:
     """Return the constants with the least mean error, and their calibration."""
+    team = Parallel(n_jobs=n_jobs, prefer="threads")
 
     def risk(constants: Constants) -> float:
-        return float(np.mean([example.error(constants) for example in examples]))
+        return float(np.mean(team(delayed(example.error)(constants) for example in examples)))
 
-    return calibrate(examples, _search(risk, start, tuple(_GRID), callback))
+    return calibrate(examples, _search(risk, start, tuple(_GRID), callback), n_jobs)
 
 
 def learn_from_strokes(session: ScribbleSession, labels: Labels, start: Constants) -> Constants:
@@ -99,12 +123,16 @@ def learn_from_strokes(session: ScribbleSession, labels: Labels, start: Constant
     return _search(risk, start, _BY_STROKES, None)
 
 
-def calibrate(examples: Sequence[Example], constants: Constants) -> Constants:
+def calibrate(
+    examples: Sequence[Example], constants: Constants, n_jobs: int | None = None
+) -> Constants:
     """Return the constants with the temperature and calibration of the least log loss."""
+    team = Parallel(n_jobs=n_jobs, prefer="threads")
     best, least = constants, np.inf
     for temperature in _TEMPERATURES:
         tried = dataclasses.replace(constants, temperature=temperature)
-        X, y = _pixels(examples, tried)
+        parts = team(delayed(example.rows)(tried) for example in examples)
+        X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         if len(np.unique(y)) < 2:
             return constants
         spread = np.maximum(X.std(axis=0), 1e-6)[1:]
@@ -172,17 +200,3 @@ def _count_wrong(example: Example, constants: Constants) -> IntArray:
     own = [example.truth == value for value in (0.0, 1.0)]
     wrong = [np.count_nonzero(found[own[0]]), np.count_nonzero(~found[own[1]])]
     return np.array([wrong, [np.count_nonzero(part) for part in own]])
-
-
-def _pixels(examples: Sequence[Example], constants: Constants) -> tuple[FloatArray, FloatArray]:
-    """Return what the calibration weighs, and the labels, of some pixels of each example."""
-    rng = np.random.default_rng(0)
-    rows: list[Any] = []
-    for example in examples:
-        truth = example.truth.ravel()
-        known = np.flatnonzero(~np.isnan(truth))
-        chosen = known[rng.permutation(len(known))[:_PIXELS]]
-        mean = example.session.mean(example.scribbles, example.terms, constants, _SAMPLES)
-        rows.append((design(example.terms[chosen], mean[chosen], constants), truth[chosen]))
-    X, y = (np.concatenate(part) for part in zip(*rows, strict=True))
-    return X, y

@@ -22,10 +22,13 @@ from logsuper._base import (
 from logsuper.estimators._common import as_seed, check_count, whole
 from logsuper.estimators._saving import Saveable
 from logsuper.estimators._scribbles import (
+    choose_block,
     draw_scribbles,
     read_photograph,
     read_scribbles,
-    shrink,
+    shrink_image,
+    shrink_scribbles,
+    shrink_truth,
 )
 from logsuper.estimators._segment_learning import (
     START,
@@ -77,14 +80,14 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         The axis of the channels, as in scikit-image; None if there are none. "auto" compares with
         the scribbles; without them (`start`) an array of three axes whose last has at most four
         entries is an image with channels, and one of four axes a volume with channels last.
-    n_samples : int, default 24
+    n_samples : int, default 16
         Perturbations for probabilities.
     callback : callable, optional
         Called as ``callback(done, total)`` while `fit` runs; an exception ends the fit.
     random_state : int, Generator, RandomState or None, default 0
         Of the perturbations, and of scribbles that `fit` draws.
     n_jobs : int, optional
-        Threads for the perturbations; they do not change the result.
+        Threads; they do not change the result.
 
     Attributes
     ----------
@@ -127,7 +130,7 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         neighbors: int | None = None,
         trust: float = 1.0,
         channel_axis: int | str | None = "auto",
-        n_samples: int = 24,
+        n_samples: int = 16,
         callback: Progress | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -180,14 +183,10 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         settings = self._settings()
         examples = []
         for image, mask, marks in zip(photographs, truths, drawn, strict=True):
-            values, _ = self._read(image, marks)
-            small, truth, own = shrink(values, mask, marks)
-            if not ((own == 1).any() and (own == 2).any()):  # strokes too thin to survive
-                small, truth, own = values, mask, marks
-            session = ScribbleSession(small, truth.ndim, settings)
-            examples.append(Example.of(session, own, truth))
+            values, axes = self._read(image, marks)
+            examples.append(_make_example(values, axes, mask, marks, settings))
         with whole(self):
-            found = learn_constants(examples, START, self.callback)
+            found = learn_constants(examples, START, self.callback, self.n_jobs)
             self.constants_ = dataclasses.asdict(found)
         return self
 
@@ -332,6 +331,21 @@ def segment(
         raise TypeError(f"model must be a ScribbleSegmenter, got a {type(model).__name__}")
     chosen = ScribbleSegmenter(**options) if model is None else model
     return chosen.segment(image, scribbles, probability)
+
+
+def _make_example(
+    image: NDArray[Any],
+    axes: int,
+    truth: NDArray[np.float64],
+    marks: NDArray[np.uint8],
+    settings: Settings,
+) -> Example:
+    """Return an example of moderate size, on which a cut takes milliseconds."""
+    block = choose_block(marks.shape)
+    small = shrink_scribbles(marks, block)
+    if block > 1 and (small == 1).any() and (small == 2).any():  # no label was crowded out
+        image, truth, marks = shrink_image(image, axes, block), shrink_truth(truth, block), small
+    return Example.of(ScribbleSession(image, axes, settings), marks, truth)
 
 
 def _read_mask(mask: Any, name: str) -> NDArray[np.float64]:

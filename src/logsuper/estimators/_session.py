@@ -16,7 +16,14 @@ from scipy.special import expit, logit
 from logsuper._base import FloatArray, check_callback, check_integer
 from logsuper.estimators._colours import as_colours, log_ratio, make_codes
 from logsuper.estimators._distances import Distances
-from logsuper.estimators._scribbles import Labels, read_scribbles
+from logsuper.estimators._scribbles import (
+    Labels,
+    choose_block,
+    enlarge,
+    read_scribbles,
+    shrink_image,
+    shrink_scribbles,
+)
 from logsuper.estimators._segmentation import Segmentation
 from logsuper.functions import Modular, Sum, grid_cuts
 from logsuper.learning import contrast_weights
@@ -63,14 +70,18 @@ class Constants:
         temperature, and the three terms of the field.
     """
 
-    clip: float = 1.0
-    geodesic: float = 2.0
+    clip: float = 3.0
+    geodesic: float = 1.0
     straight: float = 0.0
     bias: float = 0.0
     coupling: float = 40.0
     contrast: float = 1.0
     temperature: float = 10.0
     calibration: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+_ROUGH = Constants(clip=1.5, geodesic=1.5, coupling=40.0)
+"""The constants of the rough mask."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +120,14 @@ class ScribbleSession:
         width = (*(_EDGE_WIDTH,) * axes, 0.0)
         self._compared = gaussian_filter(colours, width).reshape(-1, colours.shape[-1])
         self._contrast: dict[float, FloatArray] = {}
+        self._edge_weights(settings.constants)
+        block = choose_block(self.shape)
+        # the rough mask of a large image comes from a smaller copy
+        self._small = (
+            (block, ScribbleSession(shrink_image(image, axes, block), axes, settings))
+            if block > 1
+            else None
+        )
         self._last: tuple[Labels, FloatArray, NDArray[np.bool_]] | None = None
         self._seconds: dict[str, float] = {}
 
@@ -185,10 +204,30 @@ class ScribbleSession:
     # ------------------------------------------------------------- for learning, within the room
 
     def terms(self, labels: Labels) -> FloatArray:
-        """Return the log-ratios of each pixel, (n, 3): of colour, geodesic and straight."""
-        colour = log_ratio(self._codes, labels.ravel())
-        ratios = self._distances.log_ratios(labels)
-        return np.stack([colour, *(ratio.ravel() for ratio in ratios)], axis=1)
+        """Return the log-ratios of each pixel, (n, 3): of colour, geodesic and straight.
+
+        The densities of colours are those of a rough mask, found from the colours of the strokes.
+        """
+        ratios = [ratio.ravel() for ratio in self._distances.log_ratios(labels)]
+        rough = None
+        if self._small is not None:
+            block, small = self._small
+            marks = shrink_scribbles(labels, block)
+            if (marks == 1).any() and (marks == 2).any():  # no label was crowded out
+                rough = enlarge(small._rough_mask(marks), block, self.shape)
+        if rough is None:
+            rough = self._rough_mask(labels, ratios)
+        sides = np.where(labels > 0, labels, np.where(rough, 1, 2)).astype(np.uint8)
+        return np.stack([log_ratio(self._codes, sides.ravel()), *ratios], axis=1)
+
+    def _rough_mask(
+        self, labels: Labels, ratios: list[FloatArray] | None = None
+    ) -> NDArray[np.bool_]:
+        """Return the mask with the colours of the strokes alone, and fixed constants."""
+        if ratios is None:
+            ratios = [ratio.ravel() for ratio in self._distances.log_ratios(labels)]
+        terms = np.stack([log_ratio(self._codes, labels.ravel()), *ratios], axis=1)
+        return self.cut(labels, terms, _ROUGH)
 
     def cut(self, labels: Labels, terms: FloatArray, constants: Constants) -> NDArray[np.bool_]:
         """Return the most probable mask."""
