@@ -54,7 +54,7 @@ test: install $(VENV)/test.stamp
 
 # PyTorch is large: only this target installs it. Without it the tests of the layers are skipped.
 test-torch: install $(VENV)/test.stamp $(VENV)/torch.stamp
-	$(BIN)/python -m pytest tests/torch --doctest-modules --pyargs logsuper.torch
+	$(BIN)/python -m pytest tests/torch_layers --doctest-modules --pyargs logsuper.torch
 
 # Unit tests of the C++ code, for both instruction sets.
 test-kernels: COMPILER := $(if $(filter default,$(origin CXX)),c++,$(CXX))

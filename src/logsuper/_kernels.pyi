@@ -127,7 +127,7 @@ def strip_fields(
     threads: int,
     low: _Float64,
     high: _Float64,
-    memory: int = ...,
+    memory: int = 9223372036854775807,
 ) -> None:
     """Bound the fields of columns c and beyond on column c - 1; out: low, high (M, h, w)."""
 
@@ -142,7 +142,7 @@ def strip_chain(
     threads: int,
     odds_low: _Float64,
     odds_high: _Float64,
-    memory: int = ...,
+    memory: int = 9223372036854775807,
 ) -> None:
     """Bound the log-odds of each pixel given the reference before it; all arrays (M, h, w)."""
 
@@ -156,7 +156,7 @@ def strip_marginals(
     threads: int,
     odds_low: _Float64,
     odds_high: _Float64,
-    memory: int = ...,
+    memory: int = 9223372036854775807,
 ) -> None:
     """Bound the log-odds of all pixels, by the best of overlapping windows; out: (M, h, w)."""
 
@@ -171,7 +171,7 @@ def strip_gradient(
     grad_across: _Float64,
     grad_down: _Float64,
     upper: bool = False,
-    memory: int = ...,
+    memory: int = 9223372036854775807,
 ) -> None:
     """Add the gradient of a bound on -log p(reference); out: as t, across and down of M images."""
 

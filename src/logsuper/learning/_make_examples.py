@@ -179,6 +179,8 @@ def corrupt_again(examples: Examples, clean: list[Codes], rng: np.random.Generat
 
     observed = [observe(group, x) for group, x in zip(examples.groups, clean, strict=True)]
     return examples.with_observed(observed, clean)
+
+
 def join_examples(parts: Sequence[tuple[Examples, IntArray]]) -> Examples:
     """Return one set of examples, made of some with the same layout and without a channel.
 
