@@ -414,11 +414,11 @@ def test_grids_are_compared_however_they_are_given(tmp_path, capsys):
 
 
 def test_exact_marginals_are_measured(monkeypatch):
-    monkeypatch.setattr(exact_marginals, "SIDE", 14)
+    monkeypatch.setattr(exact_marginals, "SIDE", 16)
     monkeypatch.setattr(exact_marginals, "TRAINING", 3)
     found = exact_marginals.measure(2, 0.1)
     assert all(found[key] > 0 for key in ("cpu1", "cpu2", "wall1", "wall2", "loop"))
-    assert 0 < found["sum"] < 2 * 14 * 14
+    assert 0 < found["sum"] < 2 * 16 * 16
     assert 0 <= found["width"] <= found["widest"] < 1e-9  # a window covers these images
     rows = exact_marginals.compare_windows()
     assert len(rows) == len(exact_marginals.RATES) * len(exact_marginals.WINDOWS)
