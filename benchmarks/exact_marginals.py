@@ -1,5 +1,7 @@
 """Time of exact marginals: `python -m benchmarks.exact_marginals [--root DIR] [--markdown FILE]`.
 
+``--widths`` prints instead how wide the brackets of other windows are.
+
 Noisy silhouettes of 50x50 pixels are denoised by `MaskDenoiser(marginals="exact").predict_proba`:
 milliseconds per image on one and on two threads, beside a loop of `m.marginals()` over the same
 posteriors, and the certified width of their marginals. Each ``--root`` is another checkout with an
@@ -26,6 +28,8 @@ import logsuper as ls
 SIDE = 50
 TRAINING = 20
 RATES = (0.1, 0.2)
+# Columns per window, columns of the windows for the fields from outside, distance of windows.
+WINDOWS = ((10, 6, 2), (10, 8, 2), (10, 6, 3), (9, 6, 1), (9, 8, 2))
 
 
 def measure(images: int, rate: float) -> dict[str, Any]:
@@ -58,6 +62,25 @@ def measure(images: int, rate: float) -> dict[str, Any]:
     return found
 
 
+def compare_windows() -> list[list[str]]:
+    """Return the mean and largest width of marginals by other windows, and their work."""
+    from scipy.special import expit
+
+    from logsuper.bounds._windows import Stack, marginal_odds
+
+    across, down = np.ones((1, SIDE, SIDE - 1)), np.ones((1, SIDE - 1, SIDE))
+    rows = []
+    for rate in RATES:
+        noisy = ls.Flips(rate).sample(ls.make_silhouettes(6, shape=(SIDE, SIDE), seed=0), seed=1)
+        stack = Stack(np.log((1 - rate) / rate) * (2.0 * noisy - 1.0), across, down)
+        for window, reach, step in WINDOWS:
+            low, high = (expit(odds) for odds in marginal_odds(stack, window, reach, step, 1))
+            work = (1 + (SIDE - window) / step) * window * 2**window
+            cells = [f"{np.mean(high - low):.3g}", f"{np.max(high - low):.3g}", f"{work:.3g}"]
+            rows.append([f"{100 * rate:g} %", str(window), str(reach), str(step), *cells])
+    return rows
+
+
 def run(root: Path | None, images: int) -> list[dict[str, Any]]:
     """Measure in a process of its own, with the Python of a checkout."""
     python = sys.executable if root is None else str(root / ".venv" / "bin" / "python")
@@ -72,6 +95,7 @@ def main() -> int:
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--root", type=Path, action="append", default=[])
+    parser.add_argument("--widths", action="store_true", help="compare windows, and stop")
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -84,6 +108,10 @@ def main() -> int:
     from benchmarks.tables import show, write_page
     from logsuper.report import Table
 
+    if options.widths:
+        head = ["noise", "columns", "reach", "step", "mean width", "largest", "work"]
+        show([Table("Widths of marginals by windows", head, compare_windows())])
+        return 0
     roots: list[Path | None] = [None, *(root.resolve() for root in options.root)]
     turns = [[run(root, options.images) for root in roots] for _ in range(options.turns)]
     rows = []
@@ -103,7 +131,10 @@ def main() -> int:
     if options.markdown:
         words = ["--images", str(options.images), "--turns", str(options.turns)]
         words += ["--root", "DIR"] * len(options.root)
-        text = "Processor times are medians of turns; wall times depend on the load of the machine."
+        text = (
+            "Processor times are medians of turns; wall times depend on the load of the machine. "
+            "`other` is the version at DIR."
+        )
         write_page(
             options.markdown, "Exact marginals", "benchmarks.exact_marginals", words, text, tables
         )

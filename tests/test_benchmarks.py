@@ -12,6 +12,7 @@ import logsuper as ls
 from benchmarks import (
     denoising,
     density,
+    exact_marginals,
     folders,
     grey,
     large,
@@ -413,6 +414,19 @@ def test_grids_are_compared_however_they_are_given(tmp_path, capsys):
     assert code in (0, 1) and "UAI file" in printed and "exact sample" in printed
     rows = [line.split("|")[2:4] for line in page.read_text().splitlines() if "Cut |" in line]
     assert rows and all(float(cell) < 1e-6 for row in rows for cell in row)
+
+
+def test_exact_marginals_are_measured(monkeypatch):
+    monkeypatch.setattr(exact_marginals, "SIDE", 16)
+    monkeypatch.setattr(exact_marginals, "TRAINING", 3)
+    found = exact_marginals.measure(2, 0.1)
+    assert all(found[key] > 0 for key in ("cpu1", "cpu2", "wall1", "wall2", "loop"))
+    assert 0 < found["sum"] < 2 * 16 * 16
+    assert 0 <= found["width"] <= found["widest"] < 1e-9  # a window covers these images
+    rows = exact_marginals.compare_windows()
+    assert len(rows) == len(exact_marginals.RATES) * len(exact_marginals.WINDOWS)
+    wide = {tuple(map(int, row[1:4])): float(row[4]) for row in rows[: len(rows) // 2]}
+    assert wide[10, 6, 2] <= wide[10, 6, 3]
 
 
 # --------------------------------------------------------------------- learning without labels

@@ -38,7 +38,7 @@ Row = tuple[float, FloatArray, FloatArray]
 
 # Maximum number of states of all models that are held at once.
 _HELD = 1 << 22
-# A weight that changes nothing, and keeps an edge.
+# A weight too small to change a result, in place of 0.
 _LEAST = 1e-300
 
 
@@ -116,7 +116,7 @@ def strip_widths(
     n_jobs: int | None = None,
 ) -> FloatArray:
     """Return the distance (M,) between the two bounds on log Z by strips of so many columns."""
-    pairs = pairs_of_image(prepared, factors)
+    pairs = _pairs_of_image(prepared, factors)
     _, stack = free_parts(prepared, pairs, alpha, theta, factors)
     widths = np.empty(len(theta))
     for rows, part, x, _ in _by_direction(stack, references, window):
@@ -181,24 +181,24 @@ def _sum_states(
 def _elimination(
     prepared: Prepared, alpha: FloatArray, theta: FloatArray, factors: FloatArray | None
 ) -> Inferred:
-    """Sum out the elements of each model in turn."""
+    """Sum out the elements, one model after the other."""
     pairs = need_pairs(prepared, factors is not None, "elimination")
-
-    def free_part(free: Free) -> Row:
-        # the edges stay whatever their weights are: the same plan serves all models
+    rows: list[Row] = []
+    for m, field in enumerate(theta):
+        weights = pairs.scaled(row_of(factors, m))
+        free = pairs.free(weights, alpha, field)
+        # edges without weight are kept, so that all models have the same plan
         f = as_function(pairs, np.maximum(free.weights, _LEAST), free.field)
-        value = eliminate(f).value - float(free.fixed.sum()) * math.log(2.0)
+        value = eliminate(f).value - float(free.fixed.sum()) * math.log(2.0) + free.constant
         mean, _, apart = pair_marginals(f)
-        return value, mean, apart
-
-    rows = [_solve(pairs, alpha, t, row_of(factors, m), free_part) for m, t in enumerate(theta)]
+        rows.append((value, *pairs.expect(weights, free, mean, apart)))
     return _stack(rows)
 
 
 def _cardinality(
     prepared: Prepared, alpha: FloatArray, theta: FloatArray, factors: FloatArray | None
 ) -> Inferred:
-    """Sum over the elements of each model in turn, count by count."""
+    """Sum over counts, one model after the other."""
     structure = prepared.structure
     if structure.counts is None:
         raise NotApplicable(
@@ -223,7 +223,7 @@ def _cardinality(
             values[m] += value
             stats[m] += expected
         stats[m] += linear @ means[m]
-        # what is fixed has no field of its own, but its share of the functions
+        # the own fields of fixed elements do not count, but their terms of the functions do
         values[m] -= float(alpha @ linear @ np.isposinf(given))
     return Inferred(values, stats, means)
 
@@ -231,11 +231,11 @@ def _cardinality(
 def _sum_out(
     table: FloatArray, alpha: FloatArray, field: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Return log Z, E x and the expected functions of elements that are counted together."""
+    """Return log Z, E x and the expected functions of the elements of one count."""
     fixed = np.isinf(field)
     ones = int(np.count_nonzero(field[fixed] > 0))
     free = field[~fixed]
-    seen = table[:, ones : ones + len(free) + 1]  # at the counts that remain possible
+    seen = table[:, ones : ones + len(free) + 1]  # values at the counts that are possible
     mean = np.where(field > 0, 1.0, 0.0)
     value, mean[~fixed], count = count_marginals(alpha @ seen, free)
     return value, mean, seen @ count
@@ -252,7 +252,7 @@ def _strips(
     n_jobs: int | None,
 ) -> Inferred:
     """Bound log Z of all images by windows, with its derivatives."""
-    pairs = pairs_of_image(prepared, factors)
+    pairs = _pairs_of_image(prepared, factors)
     if references is None:
         references = prepared.maximize(theta, alpha, edge_weights=factors, n_jobs=n_jobs)[0]
     frees, stack = free_parts(prepared, pairs, alpha, theta, factors)
@@ -278,8 +278,8 @@ _METHODS: dict[str, Callable[..., Inferred]] = {
 # ------------------------------------------------------------------------------------------ inside
 
 
-def pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
-    """Return the functions on common edges; refuse what is not on a whole image."""
+def _pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
+    """Return the functions on common edges; raise an error if they are not on a whole image."""
     pairs = need_pairs(prepared, factors is not None, "strips")
     if prepared.structure.image_shape is None or not prepared.structure.is_whole:
         raise NotApplicable(
@@ -290,21 +290,8 @@ def pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
 
 
 def row_of(factors: FloatArray | None, m: int) -> FloatArray | None:
+    """Return the factors of one model, if there are any."""
     return None if factors is None else factors[m]
-
-
-def _solve(
-    pairs: Pairs,
-    alpha: FloatArray,
-    field: FloatArray,
-    factors: FloatArray | None,
-    free_part: Callable[[Free], Row],
-) -> Row:
-    """Return log Z and expectations of a model, by what finds those of its free part."""
-    weights = pairs.scaled(factors)
-    free = pairs.free(weights, alpha, field)
-    value, mean, apart = free_part(free)
-    return value + free.constant, *pairs.expect(weights, free, mean, apart)
 
 
 def _stack(rows: list[Row]) -> Inferred:

@@ -89,7 +89,7 @@ def infer_marginals(
     >>> s = ls.prepare(ls.grid_cuts((30, 30)))
     >>> theta = np.random.default_rng(0).choice([-2.0, 2.0], (3, 900))
     >>> found = infer_marginals(s, np.full(2, 0.5), theta)
-    >>> found.methods.tolist(), bool((found.upper - found.lower).max() < 1e-6)
+    >>> found.methods.tolist(), bool((found.upper - found.lower).max() < 1e-4)
     (['strips', 'strips', 'strips'], True)
     """
     methods = _find_methods(prepared, alpha, theta, factors)
