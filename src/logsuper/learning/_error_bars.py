@@ -188,9 +188,9 @@ def _pixel_errors(examples: Examples, key: int) -> FloatArray:
             for group, rows in again.pieces()
         ]
         if whole:
-            squares += sum(np.sum(part**2, axis=0) for part in off)
+            squares += sum(np.sum(piece**2, axis=0) for piece in off)
         else:  # missing entries are filled in by others, so that errors of images are not apart
-            squares += np.sum([np.sum(part, axis=0) for part in off], axis=0) ** 2
+            squares += np.sum([np.sum(piece, axis=0) for piece in off], axis=0) ** 2
     return np.sqrt(squares / (draws * part.count * examples.count))
 
 
