@@ -29,9 +29,9 @@ class Section:
     text: str
     tables: list[Table]
 
-    def markdown(self) -> str:
-        """Return the part as Markdown."""
-        parts = [f"## {self.title}", self.text]
+    def markdown(self, command: str) -> str:
+        """Return the part as Markdown, with the command that printed it."""
+        parts = [f"## {self.title}", f"Printed by `{command}`. {self.text}"]
         parts += [f"### {table.title}\n\n{table.markdown()}" for table in self.tables]
         return "\n\n".join(parts)
 
@@ -40,7 +40,7 @@ def compose(page: str, sections: dict[str, Section], command: str) -> str:
     """Return the page with some sections replaced or added, each between marks with its name."""
     kept = dict(re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", page, re.DOTALL))
     for name, section in sections.items():
-        kept[name] = f"Printed by `{command}`.\n\n{section.markdown()}"
+        kept[name] = section.markdown(command)
     parts = [f"<!-- {name} -->\n{kept[name]}\n<!-- end -->" for name in SECTIONS if name in kept]
     return "\n\n".join(["# The doors, as users find them", *parts]) + "\n"
 

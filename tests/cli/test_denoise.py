@@ -505,6 +505,21 @@ def test_broken_files_are_left_out_and_the_rest_goes_on(tmp_path, noisy, model):
         assert done.stderr.count("\n") == 5 and done.stderr.count("Left out: ") == 5
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names that other systems do not allow")
+def test_odd_names_are_kept_and_printed_without_control_characters(tmp_path, model):
+    names = ["a\nb.png", "\udcff.png", "[red]\x1b[2J.png", "z.jpg.png"]
+    for name, mask in zip(names, NOISY, strict=False):
+        write_image(tmp_path / "in" / name, 255 * mask)
+    (tmp_path / "in" / "bad\x1b\n.png").touch()
+    line = ("apply", "--model", model[0], tmp_path / "in", "--out", tmp_path / "out", "--compare")
+    done = run(*line)
+    assert done.exit_code == 1, done.output
+    assert "\x1b" not in done.output and done.stderr.count("\n") == 1
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {*names, "compare", "compare.png", ".logsuper"}
+    assert json.loads(run(*line, "--json").stdout)["files"][0]["finished_before"]
+
+
 def test_nothing_that_can_be_read(tmp_path, model):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "x.png").touch()
