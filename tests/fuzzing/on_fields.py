@@ -59,7 +59,7 @@ def _fit(rng: Rng) -> Call:
 @functools.cache
 def _fitted(unary: str) -> ls.MaskCRF:
     images, masks = _scene(np.random.default_rng(0), 6)
-    # a strong penalty: coupled without limit, a field would never let an exact sampler come to an end
+    # a strong penalty: coupled without limit, exact samples of a field would take for ever
     return ls.MaskCRF(unary, learner="pseudo", n_samples=8, penalty=10.0).fit(images, masks)
 
 
