@@ -64,7 +64,7 @@ def test_page_on_fields_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     exec("\n".join(blocks), names)
-    assert (tmp_path / "crf.npz").exists() and names["loss"].shape == (16,)
+    assert (tmp_path / "crf.npz").exists() and names["loss"].shape == (12,)
 
 
 def test_links_lead_somewhere():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key, check_choice
+from logsuper._base import FloatArray, as_key, check_choice, count_threads
 from logsuper.estimators._calibration import Calibration
 from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._field_examples import Coupling, gather
@@ -208,7 +208,8 @@ class CRFDecoder(Saveable):
             check_count(self.folds, "folds", 2),
             check_count(self.max_pixels, "max_pixels"),
         )
-        return make_unary(self.unary, self.features, folds, most, key, fitted, scaling)
+        threads = count_threads(self.n_jobs)
+        return make_unary(self.unary, self.features, folds, most, key, threads, fitted, scaling)
 
     def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
         return learning.means(

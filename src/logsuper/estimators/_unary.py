@@ -11,6 +11,7 @@ from scipy.ndimage import uniform_filter
 from scipy.sparse import coo_array
 from scipy.special import logit
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from logsuper._base import FloatArray, as_float, beat
 from logsuper.estimators._field_samples import Sample, Samples, refuse_nonfinite
@@ -184,10 +185,11 @@ class Classified(Unary):
         make: Callable[[Any], Any] | None,
         folds: int,
         most: int,
+        threads: int,
         fitted: Any = None,
     ) -> None:
         self.template, self.make, self.folds, self.most = template, make, folds, most
-        self.classifier = fitted
+        self.threads, self.classifier = threads, fitted
 
     def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
         if len(samples) < 2:
@@ -204,16 +206,22 @@ class Classified(Unary):
             raise ValueError(f"masks has no other label than {y[0]:g}; a classifier needs both")
         fold = rng.permutation(len(samples)) % min(self.folds, len(samples))
         found: list[FloatArray] = [np.empty(0)] * len(samples)
-        for k in np.unique(fold):
-            own = self._train(rows, labels, drawn, np.flatnonzero(fold != k))
-            for i in np.flatnonzero(fold == k):
-                found[i] = own(rows[i])
-        self.classifier = self._train(rows, labels, drawn, np.arange(len(samples))).classifier
+        with self._few_threads():
+            for k in np.unique(fold):
+                own = self._train(rows, labels, drawn, np.flatnonzero(fold != k))
+                for i in np.flatnonzero(fold == k):
+                    found[i] = own(rows[i])
+            self.classifier = self._train(rows, labels, drawn, np.arange(len(samples))).classifier
         return found
 
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
         judge = _Judge(self.classifier, 0.0)
-        return [judge(self._rows(i, sample)) for i, sample in enumerate(samples)]
+        with self._few_threads():
+            return [judge(self._rows(i, sample)) for i, sample in enumerate(samples)]
+
+    def _few_threads(self) -> Any:
+        """Let a classifier use as many threads as the user allows, not one per processor."""
+        return threadpool_limits(limits=self.threads)
 
     def _rows(self, i: int, sample: Sample) -> NDArray[np.float32]:
         rows = feature_rows(sample, self.make, f"features(images[{i}])")
@@ -284,6 +292,7 @@ def make_unary(
     folds: int,
     max_pixels: int,
     key: int,
+    threads: int,
     fitted: Any = None,
     scaling: FloatArray | None = None,
 ) -> Unary:
@@ -311,7 +320,7 @@ def make_unary(
                 f"unary = {type(unary).__name__}() has neither predict_proba nor "
                 "decision_function; use a classifier that has one"
             )
-        return Classified(unary, features, folds, max_pixels, fitted)
+        return Classified(unary, features, folds, max_pixels, threads, fitted)
     if callable(unary) and not isinstance(unary, type):
         if features is not None:
             raise ValueError("features is for a classifier; a callable unary returns its own")
