@@ -17,7 +17,7 @@ from logsuper.estimators._crf_decoder import CRFDecoder
 from logsuper.estimators._field_examples import Coupling, Part, gather, take_parts
 from logsuper.estimators._field_samples import Samples, match, read_masks, read_samples
 from logsuper.estimators._progress import Progress
-from logsuper.learning import LEARNERS, Callback, Examples, Learner, Record
+from logsuper.learning import LEARNERS, Callback, Examples, Learner, Record, choose_learner
 
 __all__ = ["MaskCRF"]
 
@@ -49,9 +49,9 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         the first channel of each image; the other channels are the picture.
     edges : {"contrast", "uniform", None}
         Neighbours are coupled less where the picture changes, or alike everywhere, or not at all.
-    learner : {"logistic", "exact", "saa", "pseudo", "lfield", "max_margin"}
-        How to learn: by likelihood (its logistic bound, exactly, ...) or with the maximum margin.
-        "saa", "pseudo" and "max_margin" need a label for every pixel.
+    learner : {"auto", "logistic", "exact", "saa", "pseudo", "lfield", "max_margin"}
+        How to learn: by likelihood (its logistic bound, exactly, ...) or with the maximum margin;
+        "auto" is "logistic". "saa", "pseudo" and "max_margin" need a label for every pixel.
     neighbors : int, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes.
     scales : sequence of float, default (0.3, 1.0, 3.0)
@@ -147,7 +147,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         self,
         unary: Any = "trees",
         edges: str | None = "contrast",
-        learner: str = "logistic",
+        learner: str = "auto",
         *,
         neighbors: int | None = None,
         scales: Sequence[float] = (0.3, 1.0, 3.0),
@@ -207,7 +207,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         """
         refuse_weights(sample_weight)
         labelled = [name for name, learner in LEARNERS.items() if learner.labels]
-        learner = LEARNERS[check_choice(self.learner, "learner", labelled)]
+        check_choice(self.learner, "learner", ["auto", *labelled])
+        learner = choose_learner(True, ()) if self.learner == "auto" else LEARNERS[self.learner]
         check_callback(self.callback)
         self._check_decoding()
         if self.calibration is not None:

@@ -75,8 +75,14 @@ class Method:
         shared: dict[str, Any] = {"random_state": seed, "n_jobs": 1}
         if not self.latent:
             context = "auto" if self.context else 0
+            # estimated moments as they are: error bars are for images larger than these
+            options = {"relax": 0.0} if self.learner == "moments" else None
             return MaskDenoiser(
-                noise if self.known else "flips", self.learner, context=context, **shared
+                noise if self.known else "flips",
+                self.learner,
+                context=context,
+                options=options,
+                **shared,
             )
         return MaskDenoiser(
             noise if self.known else _START,
