@@ -114,7 +114,7 @@ void strip_marginals(Numbers t, Numbers across, Numbers down, int64_t window, in
     const Grids grids(t, across, down);
     check_window(window);
     check_window(reach);
-    require(step >= 1, "step must be >= 1");
+    require(step >= 1 && step <= window, "step is out of range");
     const int64_t columns = std::min(std::max(window, reach), grids.w);
     double* const odds[2] = {grids.check(odds_low), grids.check(odds_high)};
     compute(grids, threads, {memory, columns, kept_rows(grids.h, columns)},

@@ -305,14 +305,14 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
                 patch.setattr(_windows, "kernels", lambda module=module: module)
                 fields = _windows.outside_fields(grid, window, 1)
                 chain = _windows.chain_odds(grid, window, x, fields, 1)
-                inside = _windows.marginal_odds(grid, window, 3, 2, 1)
+                inside = _windows.marginal_odds(grid, window, 3, min(window, 2), 1)
                 gradient = _windows.chain_gradient(grid, window, x, 1)
                 results.append([*fields, *chain, *inside, *gradient])
         for one, other in zip(results[0], results[-1], strict=True):
             np.testing.assert_array_equal(one, other)
         fields = _windows_numpy.outside_fields(grid, window)
         chain = _windows_numpy.chain_odds(grid, window, x, fields)
-        inside = _windows_numpy.marginal_odds(grid, window, 3, 2)
+        inside = _windows_numpy.marginal_odds(grid, window, 3, min(window, 2))
         gradient = _windows_numpy.chain_gradient(grid, window, x)
         for one, other in zip(results[0], [*fields, *chain, *inside, *gradient], strict=True):
             # NumPy adds logarithms, and allows for more rounding
@@ -331,6 +331,14 @@ def test_numpy_goes_in_pieces_where_memory_is_short(monkeypatch, seed):
     np.testing.assert_array_equal(
         _windows_numpy.window_odds(grid, 4, starts, fields, fields), inside
     )
+
+
+def test_windows_of_one_column_leave_no_pixel_out(seed):
+    f = random_grid(np.random.default_rng(seed), (4, 5), 0.5)
+    found = _strips.marginals(f, window=1)
+    _, mu = brute(f)
+    assert np.all((found.lower <= mu) & (mu <= found.upper))
+    assert found.lower.min() > 0 and found.upper.max() < 1
 
 
 def test_threads_change_nothing(seed):
@@ -381,6 +389,7 @@ def test_the_kernels_check_their_arrays():
         {"reach": 0},
         {"reach": 25},
         {"step": 0},
+        {"step": 3},
         {"threads": 0},
         {"odds": np.zeros((1, 3, 4))},
         {"odds": np.zeros((2, 3, 3))},

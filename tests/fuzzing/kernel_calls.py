@@ -272,8 +272,8 @@ def _strip_chain(module: ModuleType, rng: Random) -> Call:
 def _strip_marginals(module: ModuleType, rng: Random) -> Call:
     shape, image = _image(rng)
     out = _pair(shape, "odds_low", "odds_high")
-    names = ("window", "reach", "step", "threads")
-    more = {name: int(rng.integers(1, 7)) for name in names}
+    more = {name: int(rng.integers(1, 7)) for name in ("window", "reach", "threads")}
+    more["step"] = int(rng.integers(1, more["window"] + 1))
     return Call(
         None,
         {**image, **more, **out},

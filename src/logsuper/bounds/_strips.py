@@ -276,7 +276,8 @@ def marginal_brackets(
         some = stack.some(rows).transposed() if flag else stack.some(rows)
         plan = _Plan.of(some.shape, size, n_jobs).fitting()
         used = plan.window
-        odds = marginal_odds(some, plan.window, plan.reach, _STEP, plan.threads)
+        step = min(_STEP, plan.window)
+        odds = marginal_odds(some, plan.window, plan.reach, step, plan.threads)
         low, high = (part.swapaxes(1, 2) if flag else part for part in odds)
         lower[rows] = expit(low) * (1.0 - 4.0 * EPS)
         upper[rows] = np.minimum(1.0, expit(high) * (1.0 + 4.0 * EPS))

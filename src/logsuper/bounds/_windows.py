@@ -242,7 +242,7 @@ def marginal_odds(grid: Image | Stack, window: int, reach: int, step: int, threa
     reach : int
         Columns of the windows that bound the fields from outside.
     step : int
-        Distance between the first columns of consecutive windows.
+        Distance between the first columns of consecutive windows, at most `window`.
     threads : int
         Over images, or over windows if there are more threads than images.
     """
