@@ -61,6 +61,7 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
               u_i=b+c\tanh(l_i/c)+g\,r_i+s\,q_i,
 
     with :math:`l_i` the log-ratio of the densities of the colour of pixel i (Gaussian mixtures of
+    the colours in and outside a rough mask, which is found at a coarse scale in the same way from
     the colours under the scribbles), :math:`r_i` and :math:`q_i` those of its distances to the
     scribbles, along paths that avoid changes of colour and along straight lines, and
     :math:`w_{ij}` the contrast between neighbours (`logsuper.learning.contrast_weights`). Scribbles
