@@ -47,7 +47,15 @@ from logsuper.estimators._session import (
 
 __all__ = ["ScribbleSegmenter", "segment"]
 
-DEFAULTS = Constants()
+DEFAULTS = Constants(
+    clip=3.0,
+    geodesic=1.5,
+    straight=0.0,
+    coupling=20.0,
+    contrast=1.0,
+    temperature=2.0,
+    calibration=(-0.793, 0.137, 0.457, 0.953, 0.118),
+)
 """Learned from the 25 photographs of the GrabCut database with two sets of scribbles each, by
 `python -m benchmarks.segment --data DIR --defaults`."""
 
@@ -58,9 +66,10 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
     The mask is the exact minimum cut of
 
     .. math:: \sum_{ij}\lambda w_{ij}|x_i-x_j|-\sum_iu_ix_i,\qquad
-              u_i=b+c\tanh(l_i/c)+g\,r_i+s\,q_i,
+              u_i=c\tanh(l_i/c)+g\,r_i+s\,q_i,
 
     with :math:`l_i` the log-ratio of the densities of the colour of pixel i (Gaussian mixtures of
+    the colours in and outside a rough mask, which is found at a coarse scale in the same way from
     the colours under the scribbles), :math:`r_i` and :math:`q_i` those of its distances to the
     scribbles, along paths that avoid changes of colour and along straight lines, and
     :math:`w_{ij}` the contrast between neighbours (`logsuper.learning.contrast_weights`). Scribbles

@@ -49,15 +49,15 @@ _LEAST = 1e-4
 class Constants:
     r"""The constants of the model, learned from photographs.
 
-    The field of a pixel is :math:`b+c\tanh(l/c)+g\,r+s\,q` with the log-ratio l of the densities of
+    The field of a pixel is :math:`c\tanh(l/c)+g\,r+s\,q` with the log-ratio l of the densities of
     its colour and the log-ratios r and q of its geodesic and straight distances to the scribbles.
 
     Attributes
     ----------
     clip : float
         Bound c on what the colour may say.
-    geodesic, straight, bias : float
-        The weights g and s, and b.
+    geodesic, straight : float
+        The weights g and s.
     coupling : float
         Weight of edges in an image of 100,000 pixels, proportional to the side of the image: the
         number of pixels grows with its square, the length of a boundary with the side.
@@ -73,7 +73,6 @@ class Constants:
     clip: float = 3.0
     geodesic: float = 1.0
     straight: float = 0.0
-    bias: float = 0.0
     coupling: float = 40.0
     contrast: float = 1.0
     temperature: float = 10.0
@@ -326,7 +325,7 @@ def make_field(terms: FloatArray, constants: Constants) -> FloatArray:
     """Return the field of each pixel without its scribble."""
     parts = _clipped(terms, constants)
     weights = [1.0, constants.geodesic, constants.straight]
-    found: FloatArray = parts @ weights + constants.bias
+    found: FloatArray = parts @ weights
     return found
 
 
