@@ -11,8 +11,12 @@ import logsuper as ls
 from logsuper.learning import perturbed_loss, perturbed_means, total_variation
 
 SHAPE = (3, 3)
-GRID = ls.prepare(ls.grid_cuts(SHAPE))
-EDGES = GRID.edges
+EDGES = np.concatenate([cut.edges for cut in ls.grid_cuts(SHAPE)])
+
+
+def grid():
+    """Return the solver; as a global it would outlive the kernels."""
+    return ls.prepare(ls.grid_cuts(SHAPE))
 
 
 def draw(seed, count=4):
@@ -62,7 +66,7 @@ def test_the_loss_is_the_mean_of_enumerated_gaps(seed):
     y = hide(rng, y, 0.3)
     y[0] = 1.0
     sigma, count = 0.5, 6
-    found = perturbed_loss(theta, weights, y, GRID, n_samples=count, sigma=sigma, seed=seed)
+    found = perturbed_loss(theta, weights, y, grid(), n_samples=count, sigma=sigma, seed=seed)
     noise = ls.solvers.logistic_noise(seed, range(len(y)), range(count), 9)
     states = enumerate_x(9)
     for m in range(len(y)):
@@ -98,9 +102,9 @@ def test_the_loss_is_zero_with_gradient_zero_where_labels_are_always_best():
 
 def test_the_gradient_vanishes_in_the_mean_where_labels_come_from_the_model(seed):
     _, theta, weights, _ = draw(seed, count=1)
-    drawn = GRID.perturb(theta, [1.0, 1.0], 4000, 1, True, edge_weights=weights).samples[0]
+    drawn = grid().perturb(theta, [1.0, 1.0], 4000, 1, True, edge_weights=weights).samples[0]
     many = np.repeat(theta, len(drawn), axis=0)
-    _, d_theta, d_weights = perturbed_loss(many, weights[0], drawn, GRID, n_samples=1, seed=2)
+    _, d_theta, d_weights = perturbed_loss(many, weights[0], drawn, grid(), n_samples=1, seed=2)
     for gradient in (d_theta, d_weights):
         error = gradient.std(axis=0) / np.sqrt(len(drawn))
         assert (np.abs(gradient.mean(axis=0)) < 4.5 * error + 1e-3).all()
@@ -158,7 +162,7 @@ def test_means_and_their_pull_back_are_those_of_many_draws(seed):
     g = rng.normal(size=(1, 9))
     options = {"shape": SHAPE, "n_samples": 20_000}
     found = perturbed_means(theta, weights, seed=seed, **options)
-    many = GRID.perturb(theta, [1.0, 1.0], 20_000, seed, edge_weights=weights).mean
+    many = grid().perturb(theta, [1.0, 1.0], 20_000, seed, edge_weights=weights).mean
     np.testing.assert_allclose(found.mean, many)
 
     def value(t, w):  # the same noise on both sides of a difference
@@ -220,14 +224,16 @@ def test_total_variation_takes_graphs_and_shared_weights(seed):
         ({"sigma": 0.0}, "sigma must be positive"),
         ({"n_samples": 0}, "n_samples must be at least 1"),
         ({"shape": None}, "give either structure"),
-        ({"structure": GRID}, "give either structure"),
-        ({"structure": GRID, "shape": None, "neighbors": 4}, "neighbors belongs to shape"),
-        ({"structure": ls.prepare([ls.Modular(np.ones(9))]), "shape": None}, "takes cuts alone"),
-        ({"structure": 3, "shape": None}, "structure must be what"),
+        ({"structure": grid}, "give either structure"),
+        ({"structure": grid, "shape": None, "neighbors": 4}, "neighbors belongs to shape"),
+        ({"structure": lambda: ls.prepare([ls.Modular(np.ones(9))]), "shape": None}, "cuts alone"),
+        ({"structure": lambda: 3, "shape": None}, "structure must be what"),
     ],
 )
 def test_bad_arguments_are_named(change, message):
     given = {"theta": np.zeros(9), "edge_weights": np.ones(len(EDGES)), "y": np.zeros(9)}
+    if "structure" in change:
+        change = {**change, "structure": change["structure"]()}
     with pytest.raises((ValueError, TypeError), match=message):
         perturbed_loss(**{**given, "shape": SHAPE, **change})
 
