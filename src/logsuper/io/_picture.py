@@ -68,18 +68,14 @@ class ImageInfo:
 @contextlib.contextmanager
 def blaming(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Turn whatever a decoder raises on bytes that are not its own into one line about the file."""
+    name = os.fspath(path)
     try:
         yield
-    except (ValueError, MemoryError) as error:
-        if str(error).startswith(f"{os.fspath(path)}"):
-            raise
-        raise ValueError(f"{os.fspath(path)}: {what}: {_first_line(error)}") from None
     except Exception as error:
-        raise ValueError(f"{os.fspath(path)}: {what}: {_first_line(error)}") from None
-
-
-def _first_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+        if isinstance(error, ValueError | MemoryError) and str(error).startswith(name):
+            raise  # one of ours
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{name}: {what}: {reason}") from None
 
 
 def check_memory(path: str | os.PathLike[str], pixels: float, itemsize: int) -> None:

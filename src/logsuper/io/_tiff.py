@@ -17,7 +17,8 @@ from logsuper.io._pillow import pixels_of, reading
 
 __all__ = ["decode_tiff", "inspect_tiff"]
 
-_WHITE_IS_ZERO, _RGB, _PALETTE, _CMYK, _YCBCR = 0, 2, 3, 5, 6
+# Values of the tag PhotometricInterpretation.
+_WHITE_IS_ZERO, _RGB, _PALETTE, _CMYK = 0, 2, 3, 5
 _ORIENTATION = 274
 _LOSSY = (6, 7, 34892)  # kinds of JPEG
 
@@ -127,7 +128,7 @@ def _layout(path: str | os.PathLike[str], series: Any) -> _Layout:
     """Return the axes of an image or volume, with one of colours or without."""
     name = os.fspath(path)
     check_dtype(path, np.dtype(series.dtype))
-    if series.keyframe.photometric in (_CMYK,):
+    if series.keyframe.photometric == _CMYK:
         raise ValueError(f"{name}: has CMYK colours of print; convert it to grey or RGB")
     kept = [
         (n, letter)

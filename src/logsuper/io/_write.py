@@ -122,7 +122,6 @@ def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool 
     else:
         from PIL import Image
 
-        # without an image of Pillow's own, PGM of 16 bits would need a copy of ours
         Image.fromarray(np.ascontiguousarray(array)).save(file, format=_PILLOW[suffix])
 
 
