@@ -96,8 +96,8 @@ def _mixture(rows: np.ndarray) -> GaussianMixture:
 
 
 PEERS = [
-    Peer("random walker", random_walker, _grid(beta=(50.0, 130.0, 1000.0)), True, 160_000),
-    Peer("GrabCut", grabcut, _grid(rounds=(1, 3, 8)), False),
+    Peer("random walker", random_walker, _grid(beta=(130.0, 1000.0, 8000.0)), True, 160_000),
+    Peer("GrabCut", grabcut, _grid(rounds=(3, 8, 16)), False),
     Peer("dense CRF", dense_crf, _grid(unary=("labels", "mixtures"), colour=(8.0, 20.0)), True),
 ]
 
