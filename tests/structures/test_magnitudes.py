@@ -22,6 +22,7 @@ from structures.models import (
 
 import logsuper as ls
 from logsuper.functions import SubmodularFunction
+from logsuper.solvers._problems import Problems
 
 
 def block(weight: float, values: int) -> SubmodularFunction:
@@ -86,7 +87,7 @@ def test_any_magnitude_on_larger_grids(style: str, weight: float, seed: int) -> 
     lists = on_list(s)
     for tie in ("min", "max"):
         y, values, stats = s.maximize(theta, [1.0, 1.0], tie=tie)
-        z, others, its_stats = lists.maximize(theta, np.ones((1, 2)), None, 3, tie, 1)
+        z, others, its_stats = lists.maximize(Problems(theta, np.ones((1, 2)), None, 3), tie, 1)
         assert np.array_equal(y, z)
         assert np.allclose(values, others, rtol=1e-13, atol=1e-12 * (1 + weight))
         assert np.allclose(stats, its_stats, rtol=1e-13, atol=1e-12 * weight)
