@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -184,7 +185,7 @@ def _check_results(start: Path, force: bool) -> None:
     """Refuse, before any work, to replace results."""
     check_folder(start.parent, hint="--write")
     for path in (Path(f"{start}.{kind}") for kind in ("PR", "MAR", "MAP")):
-        if path.exists() and not force:
+        if os.path.exists(path) and not force:
             raise click.ClickException(
                 f"--write: {path} is there already; give another folder, or --force to replace it"
             )

@@ -77,7 +77,7 @@ def find_inputs(given: Sequence[Path], out: Path | None = None) -> Plan:
 
     if out is not None:
         for path in given:
-            if path.is_dir() and out.exists() and out.samefile(path):
+            if os.path.isdir(path) and os.path.exists(out) and out.samefile(path):
                 raise click.ClickException(
                     f"--out: {out} is a folder of images to be cleaned, which are never replaced; "
                     "give another"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -203,21 +204,26 @@ def _known(path: Path) -> str:
 
 def save_model(denoiser: MaskDenoiser, path: Path, force: bool) -> None:
     """Write a model; refuse to replace a file that holds another."""
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         check_model_path(path, denoiser, force)
         return
     try:
         denoiser.save(path)
     except OSError as error:
-        message = error.strerror or str(error)
-        raise click.ClickException(f"--save-model: cannot write {path}: {message}") from error
+        raise refusal(path, error, "--save-model") from error
 
 
 def check_model_path(path: Path, denoiser: MaskDenoiser | None, force: bool) -> None:
-    """Refuse to replace a file, unless it holds this model."""
-    if path.is_dir():
+    """Refuse a file that cannot be written, or replaced, unless it holds this model."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        check_folder(path.parent, hint="--save-model")
+    except OSError as error:
+        raise refusal(path, error, "--save-model") from error
+    if os.path.isdir(path):
         raise click.ClickException(f"--save-model: {path} is a folder")
-    if not path.exists() or force:
+    if not os.path.exists(path) or force:
         return
     if denoiser is not None:
         try:
