@@ -98,7 +98,13 @@ def _mixture(rows: np.ndarray) -> GaussianMixture:
 PEERS = [
     Peer("random walker", random_walker, _grid(beta=(130.0, 1000.0, 8000.0)), True, 160_000),
     Peer("GrabCut", grabcut, _grid(rounds=(3, 8, 16)), False),
-    Peer("dense CRF", dense_crf, _grid(unary=("labels", "mixtures"), colour=(8.0, 20.0)), True),
+    Peer(
+        "dense CRF",
+        dense_crf,
+        _grid(unary=("labels",), colour=(2.0, 4.0, 8.0))
+        + _grid(unary=("mixtures",), colour=(8.0, 20.0)),
+        True,
+    ),
 ]
 
 

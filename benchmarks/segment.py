@@ -345,12 +345,12 @@ def main(arguments: list[str] | None = None) -> int:
             "unmarked pixels with a known label. Five folds over photographs: the constants of "
             "every method are chosen on the other four, and so is the temperature of the peers' "
             "probabilities. Grids: beta 130, 1000 and 8000 for the random walker, tried on "
-            "photographs of up to 160,000 pixels; 3, 8 and 16 rounds for GrabCut; unaries of "
-            "scribbles or of colour mixtures and a colour scale of 8 or 20 for the dense CRF. The "
-            "form of our model was designed on every second photograph (a first look at single "
-            "features, one table, saw all of them); the other 12 are reported apart. GrabCut has "
-            "no probabilities. Processor seconds of a loaded machine, each method on one thread; "
-            "ours are for the mask and its probabilities together."
+            "photographs of up to 160,000 pixels; 3, 8 and 16 rounds for GrabCut; for the dense "
+            "CRF unaries of scribbles with a colour scale of 2, 4 or 8, or of colour mixtures with "
+            "8 or 20. The form of our model was designed on every second photograph (a first look "
+            "at single features, one table, saw all of them); the other 12 are reported apart. "
+            "GrabCut has no probabilities. Processor seconds of a loaded machine, each method on "
+            "one thread; ours are for the mask and its probabilities together."
         )
         if absent:
             text += f" Not installed, and left out: {', '.join(absent)}."
