@@ -14,7 +14,13 @@ from logsuper._base import FloatArray, as_key, as_vector, check_callback, check_
 from logsuper.estimators._calibration import Calibration, mix
 from logsuper.estimators._common import as_seed, check_count, refuse_weights, run, whole
 from logsuper.estimators._crf_decoder import CRFDecoder
-from logsuper.estimators._field_examples import Coupling, Part, gather, take_parts
+from logsuper.estimators._field_examples import (
+    Coupling,
+    Part,
+    gather,
+    take_parts,
+    take_whole,
+)
 from logsuper.estimators._field_samples import Samples, match, read_masks, read_samples
 from logsuper.estimators._progress import Progress
 from logsuper.learning import LEARNERS, Callback, Examples, Learner, Record, choose_learner
@@ -231,6 +237,11 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
             examples = gather(coupling, samples, features, unary.picture, labels, parts)
             learned = run(self, learner, examples, key, progress.callback)
             progress.say(f"{learner.name}: {'converged' if learned.converged else 'not converged'}")
+            if parts[0].places is not None:
+                # near the border of a window a field is less sure than in the middle of an image:
+                # what is decoded whole must be judged whole
+                parts = take_whole(samples, coupling, key)
+                examples = gather(coupling, samples, features, unary.picture, labels, parts)
             with whole(self):
                 self._plan = {
                     "axes": labels[0].ndim,

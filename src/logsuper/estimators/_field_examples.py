@@ -16,7 +16,7 @@ from logsuper.estimators._field_samples import Sample, Samples
 from logsuper.functions import Cut, SubmodularFunction, grid_cuts, zero
 from logsuper.learning import Examples, contrast_weights, join_examples, make_examples
 
-__all__ = ["Coupling", "Part", "gather", "take_parts"]
+__all__ = ["Coupling", "Part", "gather", "take_parts", "take_whole"]
 
 # Numbers (factors on edges) that training data may hold: a quarter of a gigabyte.
 _NUMBERS = 1 << 25
@@ -96,9 +96,8 @@ def take_parts(
     samples: Samples, masks: Sequence[NDArray[Any]], coupling: Coupling, key: int
 ) -> list[Part]:
     """Return what a learner looks at: windows of large images; as many as memory allows."""
-    most = max(1, min(PIXELS, _NUMBERS // coupling.numbers(samples[0])))
-    if samples[0].edges is None and len(samples[0].shape) > 1 and is_large(list(masks)):
-        windows, _, places = crop(list(masks), None, key, most)
+    if samples[0].edges is None and is_large(list(masks)):
+        windows, _, places = crop(list(masks), None, key, _most(samples, coupling))
         parts = []
         for window, place in zip(windows, places, strict=True):
             inside = tuple(
@@ -107,10 +106,21 @@ def take_parts(
             every = np.arange(samples[place.image].size).reshape(samples[place.image].shape)
             parts.append(Part(place.image, window.shape, every[inside].ravel()))
         return parts
+    return take_whole(samples, coupling, key)
+
+
+def take_whole(samples: Samples, coupling: Coupling, key: int) -> list[Part]:
+    """Return whole samples, at random, as many as memory allows; the smallest one at least."""
     order = np.random.default_rng(key).permutation(len(samples))
     sizes = np.cumsum([samples[i].size for i in order])
-    kept = np.sort(order[: max(1, int(np.searchsorted(sizes, most, side="right")))])
-    return [Part(int(i), samples[i].shape) for i in kept]
+    count = int(np.searchsorted(sizes, _most(samples, coupling, 4), side="right"))
+    kept = order[:count] if count else [min(order, key=lambda i: samples[i].size)]
+    return [Part(int(i), samples[i].shape) for i in np.sort(kept)]
+
+
+def _most(samples: Samples, coupling: Coupling, times: int = 1) -> int:
+    """Return how many pixels may be looked at: some times as many as learners have windows of."""
+    return max(1, min(times * PIXELS, _NUMBERS // coupling.numbers(samples[0])))
 
 
 def gather(
