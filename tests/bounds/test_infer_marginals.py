@@ -135,6 +135,14 @@ def test_huge_weights_go_one_by_one(seed):
     assert found.values[1, 7] > 1 - 1e-12
 
 
+def test_a_batch_of_huge_weights_only():
+    prepared = ls.prepare(ls.grid_cuts((3, 4)))
+    field = np.linspace(-1.0, 2.0, 12)
+    found = infer_marginals(prepared, np.array([1e9, 1e9]), field[None])
+    together = 1.0 / (1.0 + np.exp(-field.sum()))  # all pixels are one
+    np.testing.assert_allclose(found.values[0], together, atol=1e-9)
+
+
 def test_images_of_cuts_that_are_not_grid_cuts(seed):
     rng = np.random.default_rng(seed)
     grid = ls.prepare(ls.grid_cuts((20, 22)))

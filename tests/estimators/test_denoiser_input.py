@@ -208,7 +208,7 @@ def test_errors_after_the_fit(pairs, fitted):
         fitted.predict(noisy[None])
     with pytest.raises(ValueError, match="is neither 0 nor 1"):
         fitted.predict(255 * noisy)
-    with pytest.raises(ValueError, match="no observed pixel at all, so that there is no score"):
+    with pytest.raises(ValueError, match="no observed pixel, so that there is no score"):
         fitted.score(np.full(noisy.shape, np.nan))
     with pytest.raises(ValueError, match="noisy has 24 images, clean 3"):
         fitted.score(noisy, clean[:3])
