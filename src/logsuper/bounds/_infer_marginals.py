@@ -155,6 +155,8 @@ def _sum_images(
         light = stack.largest() <= _heavy._LIGHT
         done[places] = light
         kept = np.flatnonzero(light)
+        if not len(kept):
+            continue
         (lower, upper), _ = marginal_brackets(stack.some(kept), window, n_jobs)
         for i, *ends in zip(kept, lower, upper, strict=True):
             m, free = int(some[i]), frees[i]

@@ -281,7 +281,7 @@ def marginal_brackets(
         low, high = (part.swapaxes(1, 2) if flag else part for part in odds)
         lower[rows] = expit(low) * (1.0 - 4.0 * EPS)
         upper[rows] = np.minimum(1.0, expit(high) * (1.0 + 4.0 * EPS))
-    return (lower, upper), {"window": used, "transposed": bool(transposed.any())}
+    return (lower, upper), {"window": used, "transposed": bool(transposed[0])}
 
 
 def marginal_operations(shape: tuple[int, int], window: int | None = None) -> float:
