@@ -121,8 +121,8 @@ def perturbed_means(
     >>> theta = torch.zeros(1, requires_grad=True)
     >>> p = perturbed_means(theta, torch.ones(0), shape=(1,), n_samples=10_000)
     >>> p.sum().backward()
-    >>> round(theta.grad.item(), 1)  # that of the logistic function is 1/4
-    0.2
+    >>> abs(theta.grad.item() - 0.25) < 0.05  # that of the logistic function is 1/4
+    True
     """
     options = {
         "structure": structure,
