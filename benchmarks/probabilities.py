@@ -25,8 +25,8 @@ from scipy.special import expit
 import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.tables import show, write_page
+from logsuper.estimators._decoding import DOUBT
 from logsuper.estimators._images import read_images
-from logsuper.estimators._mask_decoder import DOUBT
 from logsuper.estimators._mask_examples import gather
 from logsuper.learning import _decoding as decoding
 from logsuper.learning._decoding import SAMPLES

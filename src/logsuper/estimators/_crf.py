@@ -319,14 +319,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         theta = examples.layout.pack(self.parameters_)
         self.calibration_ = Calibration()
         if self.calibration == "temperature":
-            temperature = learning.best_temperature(
-                examples,
-                theta,
-                method=self._method,
-                n_samples=self.n_samples,
-                seed=self._key,
-                n_jobs=self.n_jobs,
-            )
+            temperature = learning.best_temperature(examples, theta, **self._inference)
             self.calibration_ = Calibration(1.0 / temperature)
         elif self.calibration == "mix":
             own = [

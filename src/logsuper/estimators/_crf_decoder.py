@@ -11,39 +11,31 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key, check_choice, count_threads
+from logsuper._base import FloatArray, as_key, count_threads
 from logsuper.estimators._calibration import Calibration
 from logsuper.estimators._common import as_seed, check_count, refuse_weights
+from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._field_examples import Coupling, gather
 from logsuper.estimators._field_samples import Samples, match, read_masks, read_samples
-from logsuper.estimators._mask_decoder import DOUBT
 from logsuper.estimators._saving import Saveable
 from logsuper.estimators._unary import Unary, make_unary
-from logsuper.learning import LEARNERS, Examples, Parameters
+from logsuper.learning import Examples
 
 __all__ = ["CRFDecoder"]
 
 Finder = Callable[[Examples, FloatArray, list[FloatArray]], Any]
 
 
-class CRFDecoder(Saveable):
+class CRFDecoder(Decoding, Saveable):
     """The half of `MaskCRF` that needs a fitted model: it learns nothing."""
 
     unary: Any
     features: Any
     folds: int
     max_pixels: int
-    decode: str
-    marginals: str
-    n_samples: int
-    n_jobs: int | None
-    parameters_: Parameters
-    learner_: str
-    decode_factor_: float
     calibration_: Calibration
     unary_: Any
     _plan: dict[str, Any]
-    _key: int
 
     def predict(self, images: Any) -> Any:
         """Return masks.
@@ -58,14 +50,9 @@ class CRFDecoder(Saveable):
         ndarray of the shape of the masks, or list, uint8
         """
         check_is_fitted(self)
-        decode = LEARNERS[self.learner_].decode if self.decode == "auto" else self.decode
-        if decode == "mean":
+        if self._decides_by_means:
             return self._decode(images, self._find_probabilities, np.uint8, lambda p: p > 0.5)
-
-        def find(examples: Examples, theta: FloatArray, unary: list[FloatArray]) -> Any:
-            return learning.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)
-
-        return self._decode(images, find, np.uint8)
+        return self._decode(images, lambda *found: self._find_modes(*found[:2]), np.uint8)
 
     def predict_proba(self, images: Any) -> Any:
         """Return the calibrated probability that each pixel is 1.
@@ -80,9 +67,7 @@ class CRFDecoder(Saveable):
         ndarray of the shape of the masks, or list, float64
             In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
         """
-        return self._decode(
-            images, self._find_probabilities, np.float64, lambda p: np.clip(p, DOUBT, 1.0 - DOUBT)
-        )
+        return self._decode(images, self._find_probabilities, np.float64, keep_doubt)
 
     def predict_unary(self, images: Any) -> Any:
         """Return the log-odds of each pixel by itself, without its neighbours.
@@ -148,12 +133,7 @@ class CRFDecoder(Saveable):
         float
         """
         refuse_weights(sample_weight)
-        labels = self._read_labels(images, masks)
-        right, known = 0, 0
-        for x, y in zip(labels, self.predict(images), strict=True):
-            right += int(np.count_nonzero(x == y))
-            known += int(np.count_nonzero(x == x))  # NaN has no label
-        return right / known
+        return share_right(self._read_labels(images, masks), self.predict(images))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file that `load_model` reads.
@@ -183,21 +163,10 @@ class CRFDecoder(Saveable):
     # ------------------------------------------------------------------------------------- inside
 
     def _read_labels(self, images: Any, masks: Any) -> list[NDArray[Any]]:
-        """Check masks, and that they belong to images."""
+        """Check masks, and that they belong to images; `pixel_scorer` asks for it too."""
         labels = read_masks(masks)
         match(read_samples(images, labels[0].ndim), labels)
         return labels
-
-    def _check_decoding(self) -> None:
-        check_choice(self.decode, "decode", ["auto", "mean", "map"])
-        check_choice(self.marginals, "marginals", learning.METHODS)
-        check_count(self.n_samples, "n_samples")
-
-    @property
-    def _method(self) -> str:
-        """The inference that was asked for, or that the learner assumed."""
-        asked = self.marginals
-        return LEARNERS[self.learner_].marginals if asked == "auto" else asked
 
     @property
     def _coupling(self) -> Coupling:
@@ -210,16 +179,6 @@ class CRFDecoder(Saveable):
         )
         threads = count_threads(self.n_jobs)
         return make_unary(self.unary, self.features, folds, most, key, threads, fitted, scaling)
-
-    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
-        return learning.means(
-            examples,
-            theta,
-            method=self._method,
-            n_samples=self.n_samples,
-            seed=self._key,
-            n_jobs=self.n_jobs,
-        )
 
     def _find_probabilities(
         self, examples: Examples, theta: FloatArray, unary: list[FloatArray]

@@ -10,36 +10,25 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key, check_choice
+from logsuper._base import FloatArray, as_key
 from logsuper.channels import Channel
 from logsuper.estimators._common import as_seed, check_count, refuse_weights
+from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
-from logsuper.learning import LEARNERS, Examples, Parameters
+from logsuper.learning import Examples
 
 __all__ = ["MaskDecoder"]
 
-DOUBT = 1e-4
-"""Minimum distance of probabilities from 0 and 1, since the model may be wrong.
-Chosen by cross-validation in `python -m benchmarks.probabilities`."""
 
-
-class MaskDecoder:
+class MaskDecoder(Decoding):
     """The part of `MaskDenoiser` that uses a fitted model."""
 
-    decode: str
-    marginals: str
-    n_samples: int
-    n_jobs: int | None
     temperature_: float
-    parameters_: Parameters
     channel_: Channel
-    learner_: str
-    decode_factor_: float
     shape_: tuple[int, ...] | None
     _design: dict[str, Any]
-    _key: int
 
     def predict(self, noisy: Any) -> Any:
         """Return clean masks.
@@ -53,14 +42,9 @@ class MaskDecoder:
         ndarray of the shape of `noisy`, or list, uint8
         """
         check_is_fitted(self)
-        decode = LEARNERS[self.learner_].decode if self.decode == "auto" else self.decode
-        if decode == "mean":
+        if self._decides_by_means:
             return self._decode(noisy, self._find_means, np.uint8, lambda p: p > 0.5)
-
-        def find(examples: Examples, theta: FloatArray) -> Any:
-            return learning.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)
-
-        return self._decode(noisy, find, np.uint8)
+        return self._decode(noisy, self._find_modes, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
         """Return the probability that each pixel is 1.
@@ -77,7 +61,7 @@ class MaskDecoder:
         """
 
         def finish(p: FloatArray) -> FloatArray:
-            return np.clip(learning.soften(p, self.temperature_), DOUBT, 1.0 - DOUBT)
+            return keep_doubt(learning.soften(p, self.temperature_))
 
         return self._decode(noisy, self._find_means, np.float64, finish)
 
@@ -134,50 +118,25 @@ class MaskDecoder:
         """
         refuse_weights(sample_weight)
         images = read_images(noisy, "noisy")
+        if clean is not None:
+            return share_right(read_labels(clean, images), self.predict(images))
         total, known = 0.0, 0
-        if clean is None:
-            for _, examples, theta in self._examples(images):
-                found = learning.score(
-                    examples,
-                    theta,
-                    method=self._method,
-                    patterns=learning.PART,
-                    temperature=self.temperature_,
-                    seed=self._key,
-                    n_jobs=self.n_jobs,
-                )
-                for part in found.pixels:
-                    total += float(np.nansum(part))
-                    known += int(np.count_nonzero(part == part))
-            if not known:
-                raise ValueError("noisy has no observed pixel, so that there is no score")
-            return total / known
-        labels = read_labels(clean, images)
-        for x, y in zip(labels, self.predict(images), strict=True):
-            total += int(np.count_nonzero(x == y))
-            known += int(np.count_nonzero(x == x))  # NaN has no label
+        for _, examples, theta in self._examples(images):
+            found = learning.score(
+                examples,
+                theta,
+                method=self._method,
+                patterns=learning.PART,
+                temperature=self.temperature_,
+                seed=self._key,
+                n_jobs=self.n_jobs,
+            )
+            for part in found.pixels:
+                total += float(np.nansum(part))
+                known += int(np.count_nonzero(part == part))
+        if not known:
+            raise ValueError("noisy has no observed pixel, so that there is no score")
         return total / known
-
-    def _check_decoding(self) -> None:
-        check_choice(self.decode, "decode", ["auto", "mean", "map"])
-        check_choice(self.marginals, "marginals", learning.METHODS)
-        check_count(self.n_samples, "n_samples")
-
-    @property
-    def _method(self) -> str:
-        """The method that was asked for, or the one that the learner assumes."""
-        asked = self.marginals
-        return LEARNERS[self.learner_].marginals if asked == "auto" else asked
-
-    def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
-        return learning.means(
-            examples,
-            theta,
-            method=self._method,
-            n_samples=self.n_samples,
-            seed=self._key,
-            n_jobs=self.n_jobs,
-        )
 
     def _decode(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ def _describe_graph(sample: Sample) -> FloatArray:
     return np.hstack([values, around])
 
 
-class Unary:
+class Unary(ABC):
     """Features of the pixels of samples, whatever they are made from.
 
     Attributes
@@ -98,9 +99,9 @@ class Unary:
         """Learn what must be learned; return features of the samples as of new ones."""
         return self.features(samples)
 
+    @abstractmethod
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
         """Return the features of new samples, (n, p) each."""
-        raise NotImplementedError
 
 
 class Brought(Unary):

@@ -6,6 +6,7 @@ double precision, and results return to where theta came from. Gradients are of 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,16 +72,17 @@ def perturbed_loss(
     >>> bool((theta.grad < 0).all())  # more of it makes ones more probable
     True
     """
-    options = {
-        "structure": structure,
-        "shape": shape,
-        "neighbors": neighbors,
-        "n_samples": n_samples,
-        "sigma": sigma,
-        "seed": seed,
-        "n_jobs": n_jobs,
-    }
-    found: torch.Tensor = _Loss.apply(theta, edge_weights, y, options)
+    find = functools.partial(
+        learning.perturbed_loss,
+        structure=structure,
+        shape=shape,
+        neighbors=neighbors,
+        n_samples=n_samples,
+        sigma=sigma,
+        seed=seed,
+        n_jobs=n_jobs,
+    )
+    found: torch.Tensor = _Loss.apply(theta, edge_weights, y, find)
     return found
 
 
@@ -124,16 +126,17 @@ def perturbed_means(
     >>> abs(theta.grad.item() - 0.25) < 0.05  # that of the logistic function is 1/4
     True
     """
-    options = {
-        "structure": structure,
-        "shape": shape,
-        "neighbors": neighbors,
-        "n_samples": n_samples,
-        "sigma": sigma,
-        "seed": seed,
-        "n_jobs": n_jobs,
-    }
-    found: torch.Tensor = _Means.apply(theta, edge_weights, options)
+    find = functools.partial(
+        learning.perturbed_means,
+        structure=structure,
+        shape=shape,
+        neighbors=neighbors,
+        n_samples=n_samples,
+        sigma=sigma,
+        seed=seed,
+        n_jobs=n_jobs,
+    )
+    found: torch.Tensor = _Layer.apply(theta, edge_weights, find, "mean")
     return found
 
 
@@ -171,8 +174,14 @@ def total_variation(
     >>> theta.grad
     tensor([0.0000, 0.5000, 0.5000])
     """
-    options = {"structure": structure, "shape": shape, "neighbors": neighbors, "n_jobs": n_jobs}
-    found: torch.Tensor = _TotalVariation.apply(theta, edge_weights, options)
+    find = functools.partial(
+        learning.total_variation,
+        structure=structure,
+        shape=shape,
+        neighbors=neighbors,
+        n_jobs=n_jobs,
+    )
+    found: torch.Tensor = _Layer.apply(theta, edge_weights, find, "values")
     return found
 
 
@@ -180,11 +189,11 @@ def total_variation(
 
 
 class _Loss(torch.autograd.Function):
+    """A loss whose gradients are found with it."""
+
     @staticmethod
-    def forward(ctx: Any, theta: Any, edge_weights: Any, y: Any, options: dict[str, Any]) -> Any:
-        found = learning.perturbed_loss(
-            _array(theta, "theta"), _array(edge_weights, "edge_weights"), _array(y, "y"), **options
-        )
+    def forward(ctx: Any, theta: Any, edge_weights: Any, y: Any, find: Any) -> Any:
+        found = find(_array(theta, "theta"), _array(edge_weights, "edge_weights"), _array(y, "y"))
         ctx.save_for_backward(
             _like(found.d_theta, theta), _like(found.d_edge_weights, edge_weights)
         )
@@ -200,39 +209,21 @@ class _Loss(torch.autograd.Function):
         return per_problem * d_theta, _reduce(weights, ctx.shared), None, None
 
 
-class _Means(torch.autograd.Function):
+class _Layer(torch.autograd.Function):
+    """A result of `logsuper.learning` that can pull gradients back."""
+
     @staticmethod
-    def forward(ctx: Any, theta: Any, edge_weights: Any, options: dict[str, Any]) -> Any:
-        arguments = _array(theta, "theta"), _array(edge_weights, "edge_weights")
-        ctx.found = learning.perturbed_means(*arguments, **options)
+    def forward(ctx: Any, theta: Any, edge_weights: Any, find: Any, name: str) -> Any:
+        ctx.found = find(_array(theta, "theta"), _array(edge_weights, "edge_weights"))
         ctx.kinds = theta.detach()[:0], edge_weights.detach()[:0], edge_weights.shape
-        return _like(ctx.found.mean, theta)
+        return _like(getattr(ctx.found, name), theta)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Any) -> Any:
-        return (*_pull_back(ctx, gradient), None)
-
-
-class _TotalVariation(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, theta: Any, edge_weights: Any, options: dict[str, Any]) -> Any:
-        arguments = _array(theta, "theta"), _array(edge_weights, "edge_weights")
-        ctx.found = learning.total_variation(*arguments, **options)
-        ctx.kinds = theta.detach()[:0], edge_weights.detach()[:0], edge_weights.shape
-        return _like(ctx.found.values, theta)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Any) -> Any:
-        return (*_pull_back(ctx, gradient), None)
-
-
-def _pull_back(ctx: Any, gradient: Any) -> tuple[Any, Any]:
-    """Return the gradients of a result that can pull back."""
-    theta, weights, shared = ctx.kinds
-    d_theta, d_weights = ctx.found.pull_back(_array(gradient, "gradient"))
-    return _like(d_theta, theta), _reduce(_like(d_weights, weights), shared)
+        theta, weights, shared = ctx.kinds
+        d_theta, d_weights = ctx.found.pull_back(_array(gradient, "gradient"))
+        return _like(d_theta, theta), _reduce(_like(d_weights, weights), shared), None, None
 
 
 def _reduce(rows: Any, shape: Any) -> Any:
