@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
         help="an entry, a prefix or a wildcard; repeatable",
     )
     parse.add_argument(
-        "--repeat", type=int, default=None, help="chunks a peer (default 11, quick 3)"
+        "--repeat", type=int, default=None, help="chunks per peer (default 11, quick 3)"
     )
     parse.add_argument(
         "--quick", action="store_true", help="smaller batches and fewer chunks: a smoke test"

@@ -19,6 +19,27 @@ from threadpoolctl import threadpool_limits
 Clock = Literal["wall", "cpu"]
 
 
+class Stopwatch:
+    """Sum of the seconds spent inside of `with`: the part of a peer's time that is max-flow."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.clock: Clock = "wall"
+
+    def _now(self) -> float:
+        return time.perf_counter() if self.clock == "wall" else time.process_time()
+
+    def __enter__(self) -> None:
+        self._start = self._now()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += self._now() - self._start
+
+
+FLOW = Stopwatch()
+"""Runs while a peer computes a maximum flow and reads its labels, not while it builds its graph."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Duration and clock of the measurements.
@@ -69,6 +90,15 @@ class Comparison:
     ours: list[float]
     ours_all: list[float]
     theirs: list[float]
+    flows: list[float]
+    """The part of `theirs` without building graphs; zeros where a peer builds none."""
+
+    @property
+    def ratio_flow(self) -> Spread | None:
+        """Return the peer's maximum flow alone over ours, one thread; None if it has none."""
+        if not any(self.flows):
+            return None
+        return Spread.of(t / o for t, o in zip(self.flows, self.ours, strict=True))
 
     @property
     def ratio(self) -> Spread:
@@ -111,7 +141,8 @@ def interleave(
     one, every = ours(1), ours(settings.cores)
     for peer in peers:
         calibrate(peer, settings)
-    comparisons = [Comparison(peer.name, [], [], []) for peer in peers]
+    comparisons = [Comparison(peer.name, [], [], [], []) for peer in peers]
+    FLOW.clock = settings.clock
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -124,8 +155,10 @@ def interleave(
                 with threadpool_limits(1):
                     one, seconds = timed(lambda: ours(1), settings.clock)
                     result.ours.append(seconds / total)
+                    FLOW.seconds = 0.0
                     answers, seconds = timed(lambda p=peer, k=indices: p.run(k), settings.clock)  # type: ignore[misc]
                 result.theirs.append(seconds / peer.chunk)
+                result.flows.append(FLOW.seconds / peer.chunk)
                 every, seconds = timed(lambda: ours(settings.cores), "wall")
                 result.ours_all.append(seconds / total)
                 peer.answers.update(zip(indices.tolist(), answers, strict=True))

@@ -262,7 +262,7 @@ def run_scaling(settings: Settings, outcome: Outcome) -> None:
         outcome.limits.append(
             Limit(
                 "scaling",
-                f"time a pixel, {size}x{size}, a = 1",
+                f"time per pixel, {size}x{size}, a = 1",
                 nanoseconds.median,
                 "ns",
                 None,
@@ -273,7 +273,7 @@ def run_scaling(settings: Settings, outcome: Outcome) -> None:
     outcome.limits.append(
         Limit(
             "scaling",
-            f"time a pixel, {large}x{large} over {small}x{small}",
+            f"time per pixel, {large}x{large} over {small}x{small}",
             ratio.median,
             "x",
             2.5,
