@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(V),--verbose,--qu
 # Building in the environment itself, into a folder that stays, makes the second build quick.
 BUILD := --no-build-isolation --no-deps --config-settings=build-dir=build/{wheel_tag}
 # Test files share the processors; one file stays in one process, for the sake of its fixtures.
-SIDE_BY_SIDE := -n auto --dist loadfile
+SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 FALLBACK := $(addprefix solvers/test_,conditional fallback kernels maximize memory_limit perturb) \
 	$(addprefix bounds/test_,bethe bracket mean_field strips transfer) \
 	$(addprefix sampling/test_,cftp chains marginals methods scan) structures/test_conditioned_models learning/test_features

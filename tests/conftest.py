@@ -83,6 +83,18 @@ def horses() -> np.ndarray:
     return load_silhouettes(_data("weizmann_horse_db").parent, 10)
 
 
+LONG = (
+    "test_fuzz", "test_examples", "test_ten_thousand", "test_noise_level", "test_reproduce",
+    "test_table1", "test_moments", "test_kernels", "test_min_norm", "test_power",
+)  # fmt: skip
+"""Files that take longest: they start first, so that no processor waits for one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(LONG)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--no-kernels",

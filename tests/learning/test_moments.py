@@ -430,9 +430,9 @@ def test_arguments_are_checked(tmp_path):
 @long
 @pytest.mark.filterwarnings("ignore:descent")
 def test_an_impossible_objective_is_not_called_converged():
-    z = ls.Flips(0.1).sample(ls.make_silhouettes(20, shape=(48, 48), seed=0), seed=1)
+    z = ls.Flips(0.1).sample(ls.make_silhouettes(20, shape=(32, 32), seed=0), seed=1)
     data = make_examples(
-        ls.grid_cuts((48, 48)), observed=z, channel=ls.Flips(0.13), modular="shared", scale=True
+        ls.grid_cuts((32, 32)), observed=z, channel=ls.Flips(0.13), modular="shared", scale=True
     )
     penalty = Penalty.of(data.layout, alpha=1e-3, modular=1e-3, scale=1e-3)
     with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):

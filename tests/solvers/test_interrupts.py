@@ -90,9 +90,9 @@ def same(a, b):
 """
 
 CASES = {
-    "maximize: one image of 1600 x 1600, some five seconds": """
-kernel, theta = image(1600, 1600, 3.0), rng.normal(size=(1, 1600 * 1600))
-waited = interrupt(lambda: maximize(kernel, theta), 0.5)
+    "maximize: one image of 1000 x 1000, some two seconds": """
+kernel, theta = image(1000, 1000, 3.0), rng.normal(size=(1, 1000 * 1000))
+waited = interrupt(lambda: maximize(kernel, theta), 0.2)
 """,
     "maximize: many images, one thread": """
 kernel, theta = image(200, 200), rng.normal(size=(1, 40000))
