@@ -26,6 +26,7 @@ extensions = [
     "repository",
 ]
 exclude_patterns = ["_build", "gallery/**/*.md5", "gallery/sg_execution_times.rst"]
+smartquotes = False
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 # ---- references --------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 from docutils import nodes
-from names import ROOMS, TITLES, Name, inherited_methods, links, own_methods, public_names
+from names import ROOMS, TITLES, Name, links, methods_by_class, public_names
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -45,6 +45,10 @@ def _registry(values: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+# The objects that have a page, with their full names.
+_HOMES: dict[Any, str] = {}
+
+
 def _name_page(item: Name, gallery: bool) -> str:
     """Return the page of one name."""
     kind = _kind(item)
@@ -54,26 +58,18 @@ def _name_page(item: Name, gallery: bool) -> str:
         return text + (_registry(item.object) if isinstance(item.object, dict) else "")
     text += f".. auto{kind}:: {item.name}\n"
     if kind == "class":
-        for method in own_methods(item.object):
-            member = inspect.getattr_static(item.object, method)
+        methods = methods_by_class(item.object, {c for c in _HOMES if inspect.isclass(c)})
+        for name in methods.pop(item.object):
+            member = inspect.getattr_static(item.object, name)
             directive = "autoproperty" if isinstance(member, property) else "automethod"
-            text += f"\n   .. {directive}:: {method}\n"
-        for base, methods in inherited_methods(item.object).items():
+            text += f"\n   .. {directive}:: {name}\n"
+        for base, names in methods.items():
             text += f"\n   .. rubric:: Inherited from {base.__name__}\n\n"
-            text += f"   .. hlist::\n      :columns: 4\n\n"
-            text += "".join(f"      * :py:obj:`{name} <{_home(base)}.{name}>`\n" for name in methods)
+            text += "   " + ", ".join(f":py:obj:`{n} <{_HOMES[base]}.{n}>`" for n in names) + "\n"
     text += "\n"
     if gallery:
         text += f".. minigallery:: {item.full}\n   :add-heading: Examples with pictures\n\n"
     return text
-
-
-_HOMES: dict[int, str] = {}
-
-
-def _home(cls: type) -> str:
-    """Return the public name of a class, or one that no page has."""
-    return _HOMES.get(id(cls), f"{cls.__module__}.{cls.__qualname__}")
 
 
 def _room_page(room: str, items: list[Name]) -> str:
@@ -126,7 +122,9 @@ def write_pages(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "api"
     pages = {}
     rooms = public_names()
-    _HOMES.update({id(item.object): item.full for names in rooms.values() for item in names})
+    _HOMES.update(
+        {item.object: item.full for names in rooms.values() for item in names if callable(item.object)}
+    )
     gallery = "sphinx_gallery.gen_gallery" in app.extensions
     for room, items in rooms.items():
         pages[f"{room}.rst"] = _room_page(room, items)

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,36 +152,30 @@ def public_names() -> dict[str, list[Name]]:
     return rooms
 
 
-def own_methods(cls: type) -> list[str]:
-    """Return the public methods and properties that a class itself defines, in their order."""
-    found = []
-    for name, member in vars(cls).items():
-        if name.startswith("_") and name != "__call__":
+def methods_by_class(cls: type, public: Collection[type]) -> dict[type, list[str]]:
+    """Return the public methods, by the class whose page shows them: `cls` or a public base."""
+    found: dict[type, list[str]] = {cls: []}
+    seen: set[str] = set()
+    for base in cls.__mro__:
+        if not base.__module__.startswith("logsuper."):
             continue
-        if isinstance(member, (staticmethod, classmethod)):
-            member = member.__func__
-        if (inspect.isfunction(member) or isinstance(member, property)) and member.__doc__:
-            found.append(name)
-    return found
-
-
-def inherited_methods(cls: type) -> dict[type, list[str]]:
-    """Return the public methods that come from base classes of the package."""
-    seen = set(vars(cls))
-    found = {}
-    for base in cls.__mro__[1:]:
-        if base.__module__.startswith("logsuper."):
-            names = [name for name in own_methods(base) if name not in seen]
-            seen.update(names)
-            if names:
-                found[base] = names
+        for name, member in vars(base).items():
+            if name in seen or (name.startswith("_") and name != "__call__"):
+                continue
+            seen.add(name)
+            if isinstance(member, (staticmethod, classmethod)):
+                member = member.__func__
+            if (inspect.isfunction(member) or isinstance(member, property)) and member.__doc__:
+                found.setdefault(base if base in public else cls, []).append(name)
     return found
 
 
 def links() -> dict[str, str]:
     """Return what `code` in texts may be called, and the full name that it links to."""
     found = {}
-    for room, names in public_names().items():
+    rooms = public_names()
+    classes = {item.object for names in rooms.values() for item in names if inspect.isclass(item.object)}
+    for room, names in rooms.items():
         for item in names:
             short = [item.full, item.full.replace("logsuper", "ls", 1)]
             if item.module == "logsuper":
@@ -193,7 +188,7 @@ def links() -> dict[str, str]:
                 short.append(item.name)
             found.update(dict.fromkeys(short, item.full))
             if inspect.isclass(item.object):
-                for method in own_methods(item.object):
+                for method in methods_by_class(item.object, classes)[item.object]:
                     if not method.startswith("_"):
                         found.update({f"{key}.{method}": f"{item.full}.{method}" for key in short})
                         if item.name == "LogSupermodular":
