@@ -259,7 +259,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(text)
     if options.markdown:
         data = " --data DIR" if options.data else ""
-        head = f"# Accuracy\n\nPrinted by `python -m benchmarks.accuracy{data} --images {options.images}`.\n"
+        command = f"python -m benchmarks.accuracy{data} --images {options.images}"
+        head = f"# Accuracy\n\nPrinted by `{command}`.\n"
         options.markdown.write_text("\n".join([head, *pages, text]))
     return 0
 

@@ -34,7 +34,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 # Every role must resolve. `name` in docstrings is a link where it is a public name, else code.
 nitpicky = True
 default_role = "py:obj"
-nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", r"(optional|callable|sequence|array-like).*")]
+nitpick_ignore_regex = [("py:obj", ".*")]
 # No links to the documentation of Python, NumPy or scikit-learn: builds need no internet.
 
 # ---- docstrings --------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ public name becomes a link to its page.
 
 import inspect
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +121,8 @@ def write_pages(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "api"
     pages = {}
     rooms = public_names()
-    _HOMES.update(
-        {item.object: item.full for names in rooms.values() for item in names if callable(item.object)}
-    )
+    items = [item for names in rooms.values() for item in names]
+    _HOMES.update({item.object: item.full for item in items if callable(item.object)})
     gallery = "sphinx_gallery.gen_gallery" in app.extensions
     for room, items in rooms.items():
         pages[f"{room}.rst"] = _room_page(room, items)

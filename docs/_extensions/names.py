@@ -174,7 +174,8 @@ def links() -> dict[str, str]:
     """Return what `code` in texts may be called, and the full name that it links to."""
     found = {}
     rooms = public_names()
-    classes = {item.object for names in rooms.values() for item in names if inspect.isclass(item.object)}
+    objects = [item.object for names in rooms.values() for item in names]
+    classes = {found for found in objects if inspect.isclass(found)}
     for room, names in rooms.items():
         for item in names:
             short = [item.full, item.full.replace("logsuper", "ls", 1)]

@@ -57,9 +57,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         rate for all pixels is checked: a warning says if it is larger than the images show.
     learner : str, default "auto"
         How to learn: "auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin",
-        "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum likelihood, with clean images;
-        without them "resample" where all functions are pairwise, else "latent". The last three
-        learn from noisy images alone and ignore clean ones.
+        "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum likelihood,
+        with clean images; without them "resample" where all functions are pairwise, else
+        "latent". The last three learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
         20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
