@@ -109,7 +109,7 @@ def _command_page(name: str, command: click.Command) -> str:
             text += _plain(" ".join(paragraph.split())) + "\n\n"
     for option in command.get_params(context):
         record = option.get_help_record(context)
-        if record is not None:
+        if record is not None and record[1]:
             names, words = record
             text += f"``{names}``\n    {_plain(' '.join(words.split()))}\n\n"
     return text
