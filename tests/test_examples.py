@@ -26,14 +26,47 @@ def test_there_are_examples():
     assert EXAMPLES
 
 
-def test_readme_code_runs():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def run_blocks(page, names=None):
+    """Run the Python blocks of a page, one after the other, and return their names."""
+    text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) >= 3
-    names = {}
+    names = {} if names is None else names
     exec("\n".join(blocks), names)
+    return len(blocks), names
+
+
+def test_readme_code_runs():
+    count, names = run_blocks("README.md")
+    assert count >= 3
+    assert (names["masks"] != names["clean"]).mean() < 0.03
+    assert ((names["probabilities"] > 0.5) != names["clean"]).mean() < 0.03
+    assert (names["cut"].mask != names["outlines"][0]).mean() < 0.1
+    assert (names["best"] != names["clean"][0]).mean() < 0.04
+    assert names["bracket"].lower <= names["bracket"].upper
+    assert (names["mu"].lower <= names["mu"].upper).all()
+    assert names["X"].shape == (10, 50, 50)
+
+
+def test_readme_has_two_screens():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
+
+
+def test_page_on_many_problems_runs():
+    count, names = run_blocks("docs/guides/many_problems.md")
+    assert count >= 4
     assert (names["restored"] != names["clean"]).mean() < 0.04
     assert (names["smaller"] <= names["larger"]).all()
+    assert ((names["frequency"] > 0.5) != names["clean"]).mean() < 0.04
+
+
+def test_page_on_families_runs():
+    count, names = run_blocks("docs/guides/families.md")
+    assert count >= 1 and names["report"]
+
+
+def test_closed_forms_of_the_theory_hold():
+    count, names = run_blocks("docs/theory.md")
+    assert count >= 1 and names["exact"] < names["logistic"] < names["above"]
 
 
 def test_page_on_folders_of_masks_runs(tmp_path, monkeypatch):
@@ -73,6 +106,7 @@ def test_links_lead_somewhere():
         ROOT / "CONTRIBUTING.md",
         ROOT / "SECURITY.md",
         *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").glob("*/*.md"),
     ]
     for page in pages:
         for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
