@@ -1,6 +1,7 @@
 """Every block of code in the pages runs, and prints what the page says."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,14 +10,69 @@ import pages
 PAGES = pages.pages()
 
 
+def check_readme(names):
+    assert (names["masks"] != names["clean"]).mean() < 0.03
+    assert ((names["probabilities"] > 0.5) != names["clean"]).mean() < 0.03
+    assert (names["cut"].mask != names["outlines"][0]).mean() < 0.1
+    assert (names["best"] != names["clean"][0]).mean() < 0.04
+    assert names["bracket"].lower <= names["bracket"].upper
+    assert (names["mu"].lower <= names["mu"].upper).all()
+    assert names["X"].shape == (10, 50, 50)
+
+
+def check_many_problems(names):
+    assert (names["restored"] != names["clean"]).mean() < 0.04
+    assert (names["smaller"] <= names["larger"]).all()
+    assert ((names["frequency"] > 0.5) != names["clean"]).mean() < 0.04
+
+
+def check_families(names):
+    assert names["report"]
+
+
+def check_theory(names):
+    assert names["exact"] < names["logistic"] < names["above"]
+
+
+def check_learning(names):
+    assert abs(names["denoiser"].noise_ - 0.1) < 0.02 and names["fit"].converged
+
+
+def check_crf(names):
+    assert Path("crf.npz").exists() and names["loss"].shape == (12,)
+
+
+CLAIMS = {
+    "README": check_readme,
+    "many_problems": check_many_problems,
+    "families": check_families,
+    "theory": check_theory,
+    "learning": check_learning,
+    "crf": check_crf,
+}
+"""What must hold after a page has run; other pages say it in hidden code of their own."""
+
+LEAST = {"README": 3, "many_problems": 4, "learning": 2, "crf": 4}
+"""Minimum numbers of blocks, lest the checks above look at nothing."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", pages.WIDTH)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    steps, _ = pages.run(page)
-    assert steps
+    steps, names = pages.run(page)
+    assert len(steps) >= LEAST.get(page.stem, 1)
     assert not (wrong := pages.differences(page, steps)), wrong
+    CLAIMS.get(page.stem, lambda names: None)(names)
+
+
+def test_claims_are_about_pages():
+    assert set(CLAIMS) | set(LEAST) <= {page.stem for page in PAGES}
+
+
+def test_readme_has_two_screens():
+    assert len((pages.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
 
 
 def test_tutorials_and_guides_have_code():
