@@ -44,6 +44,12 @@ class Suggestion:
     center: tuple[int, ...]
     entropy: float
 
+    def __repr__(self) -> str:
+        return (
+            f"<Suggestion near {self.center}: {np.count_nonzero(self.mask)} pixels, "
+            f"{self.entropy:.4g} nats of doubt>"
+        )
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Segmentation:
@@ -80,6 +86,14 @@ class Segmentation:
     lower: FloatArray | None = None
     upper: FloatArray | None = None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.mask.shape))
+        known = "without probabilities"
+        if self.probability is not None:
+            known = f"{np.where(self.mask, 1 - self.probability, self.probability).mean():.1%}"
+            known += " expected wrong"
+        return f"<Segmentation of {shape}: {self.mask.mean():.1%} object, {known}>"
 
     def suggest(self, count: int = 3) -> list[Suggestion]:
         """Return where the next scribble would remove most doubt.

@@ -132,6 +132,12 @@ class Learned:
     channel: Channel | None = None
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        weights = ", ".join(f"{weight:.4g}" for weight in self.parameters.alpha)
+        state = "converged" if self.converged else "not converged"
+        last = f" at objective {self.history[-1].objective:.6g}" if self.history else ""
+        return f"<Learned alpha=[{weights}], {len(self.theta)} parameters, {state}{last}>"
+
     @classmethod
     def of(
         cls,
