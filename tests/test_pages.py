@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-
 import pages
+import pytest
 
 PAGES = pages.pages()
 
