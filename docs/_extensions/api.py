@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 from docutils import nodes
-from names import ROOMS, TITLES, Name, links, methods_by_class, public_names
+from names import CONSTANTS, ROOMS, TITLES, Name, links, methods_by_class, public_names
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -53,8 +53,9 @@ def _name_page(item: Name, gallery: bool) -> str:
     kind = _kind(item)
     text = f".. currentmodule:: {item.module}\n\n" + _title(item.name)
     if kind == "data":
-        text += f".. autodata:: {item.name}\n   :no-value:\n\n"
-        return text + (_registry(item.object) if isinstance(item.object, dict) else "")
+        text += f".. py:data:: {item.name}\n\n   {CONSTANTS[item.name]}\n\n"
+        is_registry = isinstance(item.object, dict)
+        return text + (_registry(item.object) if is_registry else f"``{item.object}``\n\n")
     text += f".. auto{kind}:: {item.name}\n"
     if kind == "class":
         methods = methods_by_class(item.object, {c for c in _HOMES if inspect.isclass(c)})
@@ -85,8 +86,12 @@ def _room_page(room: str, items: list[Name]) -> str:
         groups["Other names" if groups else "Names"] = rest
     for title, group in groups.items():
         text += _title(title, "-") if len(groups) > 1 else ""
+        constants = [item for item in group if item.name in CONSTANTS]
         text += ".. autosummary::\n   :nosignatures:\n\n"
-        text += "".join(f"   ~{item.full}\n" for item in group) + "\n"
+        text += "".join(f"   ~{item.full}\n" for item in group if item not in constants) + "\n"
+        for item in constants:
+            text += f"- :py:obj:`~{item.full}`: {CONSTANTS[item.name]}\n"
+        text += "\n"
     text += ".. toctree::\n   :hidden:\n\n"
     return text + "".join(f"   {room}/{item.name}\n" for item in items)
 
@@ -104,7 +109,7 @@ def _command_page(name: str, command: click.Command) -> str:
             text += _plain(" ".join(paragraph.split())) + "\n\n"
     for option in command.get_params(context):
         record = option.get_help_record(context)
-        if record is not None:
+        if record is not None and record[1]:
             names, words = record
             text += f"``{names}``\n    {_plain(' '.join(words.split()))}\n\n"
     return text

@@ -4,6 +4,7 @@ Large operators and brackets need a font with mathematics, which not every syste
 that formulas may need are taken from STIX Two Math (Open Font License), which ziamath brings.
 """
 
+import itertools
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -25,20 +26,45 @@ _RANGES = [
 _log = logging.getLogger(__name__)
 
 
+# What the converter knows by another name, or sets wrongly without braces.
+_TEX = [
+    (r"\\dots(?![a-z])", r"\\ldots"),
+    (r"\\Big(?=[(\[])", r"\\Bigl"),
+    (r"\\Big(?=[)\]/|])", r"\\Bigr"),
+    (r"(\\(?:hat|tilde|bar|dot))\s*(\{[^{}]*\}|\\[a-zA-Z]+|[a-zA-Z])", r"{\1{\2}{}}"),
+    (r"\\\{([^{}]*)\\\}(?=\^)", r"{\\{\1\\}}"),
+]
+# Brackets that are not to grow, and a space after log and its kind.
+_MATHML = [
+    ("<mo>([{}⟨⟩])</mo>", r'<mo stretchy="false">\1</mo>'),
+    (
+        r"(<mo>&ApplyFunction;</mo>\s*)(?=<(?:mi|msub|msup|mover|mfrac)>)",
+        r'\1<mspace width="0.17em"/>',
+    ),
+]
+_BAR = '<mo stretchy="false">|</mo>'
+
+
 def _convert(self, node: nodes.Element, block: bool) -> str:
     """Return the MathML of a formula; what cannot be converted is a warning, and shown as TeX."""
-    text = node.astext()
-    # what the converter knows by another name
-    code = re.sub(r"\\dots(?![a-z])", r"\\ldots", text)
-    code = re.sub(r"\\Big(?=[(\[])", r"\\Bigl", code)
-    code = re.sub(r"\\Big(?=[)\]/|])", r"\\Bigr", code)
-    if block and (r"\\" in text) and r"\begin" not in text:
+    text = code = node.astext()
+    for pattern, replacement in _TEX:
+        code = re.sub(pattern, replacement, code)
+    if block and r"\\" in text and r"\begin" not in text:
         code = rf"\begin{{align}}{code}\end{{align}}"
     try:
-        return latex2mathml.tex2mathml(code, as_block=block)
+        found = latex2mathml.tex2mathml(code, as_block=block)
     except (MathError, ValueError, IndexError, KeyError) as error:
         _log.warning("formula cannot be converted (%s): %s", error, text, location=node)
         return f"<code>{self.encode(text)}</code>"
+    for pattern, replacement in _MATHML:
+        found = re.sub(pattern, replacement, found)
+    if found.count(_BAR) % 2 == 0:  # pairs of bars: an opening one, a closing one
+        forms = itertools.cycle(["prefix", "postfix"])
+        found = re.sub(
+            re.escape(_BAR), lambda _: _BAR.replace(" ", f' form="{next(forms)}" '), found
+        )
+    return found
 
 
 def _inline(self, node: nodes.math) -> None:

@@ -61,8 +61,8 @@ ROOMS: dict[str, dict[str, list[str]]] = {
         "Decoding": ["modes", "means", "samples", "best_factor", "best_temperature", "soften"],
         "Objectives, engines and optimisers": [
             "Objective", "Loss", "Engine", "FixedNoise", "FreshNoise", "Exact", "Strips",
-            "descend", "minimize", "Descent", "Learned", "Record", "State", "log_evidence",
-            "bracket_log_evidence", "moment_targets",
+            "descend", "minimize", "Descent", "make_steps", "Learned", "Record", "State",
+            "log_evidence", "bracket_log_evidence", "moment_targets",
         ],
         "Selection and scores": ["cross_validate", "path", "Selection", "score", "Score"],
         "Noise": ["estimate_noise", "examine_residuals", "Residuals", "neighbour_correlation"],
@@ -100,6 +100,16 @@ TITLES = {
     "datasets": "Data",
     "io": "Files",
     "warnings": "Warnings",
+}
+
+
+# Constants have no docstring of their own.
+CONSTANTS = {
+    "CHANNELS": "The channels that can be written to files, by the name of their kind.",
+    "ESTIMATORS": "Names of the estimators of log Z that `log_partition` takes.",
+    "LEARNERS": "The learners by name: what each needs, and what its parameters are meant for.",
+    "SAMPLERS": "The samplers by name: whether they are exact, and which functions they are for.",
+    "SUFFIXES": "Suffixes by which files in a folder count as images, in lower or upper case.",
 }
 
 

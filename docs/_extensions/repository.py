@@ -8,7 +8,9 @@ import os
 import re
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 from sphinx.util.matching import patfilter
 
 # Files of the repository, and the pages that show them.
@@ -22,6 +24,7 @@ PAGES = {
     "docs": "index.md",
     "examples": "gallery/index.rst",
 }
+_FINDINGS = {"The paper says:": "paper", "Found here:": "found"}
 _INCLUDE = re.compile(r"\A```\{include\} (\S+)\n```\s*\Z")
 # A line of a toctree with a pattern: where no page matches it, it is left out without a warning.
 _GLOB = re.compile(r"^(?:[\w./]*\[\w\]|\*)\n", flags=re.MULTILINE)
@@ -68,7 +71,23 @@ def read_source(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = _GLOB.sub(keep, source[0])
 
 
+class MarkFindings(SphinxTransform):
+    """Set "The paper says" and "Found here" of a report apart, by classes for the style sheet."""
+
+    default_priority = 400
+
+    def apply(self, **options: object) -> None:
+        """Mark paragraphs, and quotations, by the bold words that they begin with."""
+        for paragraph in self.document.findall(nodes.paragraph):
+            first = next((node for node in paragraph.children if node.astext()), None)
+            word = _FINDINGS.get(first.astext()) if isinstance(first, nodes.strong) else None
+            if word:
+                quoted = isinstance(paragraph.parent, nodes.block_quote)
+                (paragraph.parent if quoted else paragraph)["classes"].append(word)
+
+
 def setup(app: Sphinx) -> dict[str, object]:
-    """Look at each source as it is read."""
+    """Look at each source as it is read, and at the reports."""
     app.connect("source-read", read_source)
+    app.add_transform(MarkFindings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -30,6 +30,14 @@ class Suggestion:
     entropy : float
         Nats of doubt in the region, summed over its pixels as if each stood alone; what a stroke
         would remove if it decided the whole region.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> images, _, scribbles = ls.make_scenes(1, shape=(40, 60), seed=0)
+    >>> suggestion = ls.segment(images[0], scribbles[0]).suggest()[0]
+    >>> suggestion.mask.shape, bool(suggestion.mask[suggestion.center])
+    ((40, 60), True)
     """
 
     mask: NDArray[np.bool_]

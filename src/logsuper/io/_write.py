@@ -115,6 +115,16 @@ def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool 
         Its suffix is the format; see `write_image`.
     array : ndarray
     color : bool, default False
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from logsuper.io import encode_image
+    >>> file = io.BytesIO()
+    >>> encode_image(file, "mask.png", np.zeros((4, 6), np.uint8))
+    >>> file.getvalue()[1:4]
+    b'PNG'
     """
     suffix = Path(name).suffix.lower()
     if suffix == ".npy":
