@@ -26,8 +26,8 @@ PAGES = {
 }
 _FINDINGS = {"The paper says:": "paper", "Found here:": "found"}
 _INCLUDE = re.compile(r"\A```\{include\} (\S+)\n```\s*\Z")
-# A line of a toctree with a pattern: where no page matches it, it is left out without a warning.
-_GLOB = re.compile(r"^(?:[\w./]*\[\w\]|\*)\n", flags=re.MULTILINE)
+# A line of a toctree such as gallery/inde[x]: left out without a warning where there is no page.
+_GLOB = re.compile(r"^[\w./]*\[\w\]\n", flags=re.MULTILINE)
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 
 
