@@ -30,6 +30,7 @@ DOCS = ROOT / "docs"
 
 # Commands in blocks of `sh` that are not run: they belong to the reader's system.
 OUTSIDE = ("cd", "eval", "export", "git", "make", "mkdir", "pip", "python", "source", "xdg-open")
+INTERACTIVE = ("studio",)  # commands of `logsuper` that run until they are stopped
 WIDTH = "88"  # columns of the terminal that commands print to
 MIN_WIDTH = 800  # pixels; smaller pictures are enlarged by a whole factor
 
@@ -85,7 +86,7 @@ def run(page: Path) -> tuple[list[Step], dict[str, Any]]:
     text, found = page.read_text(encoding="utf-8"), blocks(page)
     names: dict[str, Any] = {"__name__": "__main__"}
     steps = []
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    for block, after in zip(found, [*found[1:], None], strict=False):
         if _runs(block):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -178,12 +179,14 @@ def _run_block(page: Path, block: Block, names: dict[str, Any]) -> None:
 
 def _commands(block: Block) -> list[list[str]]:
     """Return the `logsuper` commands of a block; refuse commands that are not known."""
-    lines = [shlex.split(line, comments=True) for line in block.text.split("\n")]
+    text = block.text.replace("\\\n", " ")  # lines that go on
+    lines = [shlex.split(line, comments=True) for line in text.split("\n")]
     for words in filter(None, lines):
         program = Path(words[0]).name
         if program not in ("logsuper", *OUTSIDE):
             raise AssertionError(f"line {block.line}: {program} is neither run nor left to readers")
-    return [words for words in lines if words and Path(words[0]).name == "logsuper"]
+    own = [words for words in lines if words and Path(words[0]).name == "logsuper"]
+    return [words for words in own if not {*words[1:2]} & {*INTERACTIVE}]
 
 
 def main(names: list[str]) -> None:
