@@ -10,6 +10,7 @@ assertions about the block before it.
 """
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -31,6 +32,7 @@ DOCS = ROOT / "docs"
 # Commands in blocks of `sh` that are not run: they belong to the reader's system.
 OUTSIDE = ("cd", "eval", "export", "git", "make", "mkdir", "pip", "python", "source", "xdg-open")
 INTERACTIVE = ("studio",)  # commands of `logsuper` that run until they are stopped
+OPTIONAL = "dask|distributed|torch|zarr"  # a block that imports one runs where it is installed
 WIDTH = "88"  # columns of the terminal that commands print to
 MIN_WIDTH = 800  # pixels; smaller pictures are enlarged by a whole factor
 
@@ -87,7 +89,7 @@ def run(page: Path) -> tuple[list[Step], dict[str, Any]]:
     names: dict[str, Any] = {"__name__": "__main__"}
     steps = []
     for block, after in zip(found, [*found[1:], None], strict=False):
-        if _runs(block):
+        if _runs(block) and not _lacks(block):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 _run_block(page, block, names)
@@ -159,6 +161,12 @@ def keep_pictures(page: Path, folder: Path) -> list[str]:
 
 def _runs(block: Block) -> bool:
     return block.language == "python" or (block.language == "sh" and bool(_commands(block)))
+
+
+def _lacks(block: Block) -> bool:
+    """Return whether a block imports something optional that is not installed."""
+    wanted = re.findall(rf"^(?:import|from) ({OPTIONAL})\b", block.text, re.MULTILINE)
+    return any(importlib.util.find_spec(name) is None for name in wanted)
 
 
 def _run_block(page: Path, block: Block, names: dict[str, Any]) -> None:

@@ -131,6 +131,13 @@ def test_failing_blocks_are_found(tmp_path):
         pages.run(_page(tmp_path, "```sh\nrm file\n```\n"))
 
 
+def test_blocks_that_import_what_is_not_installed_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "OPTIONAL", "absent_module|json")
+    text = "```python\nimport json\n```\n\n```python\nimport absent_module\n```\n"
+    [step], names = pages.run(_page(tmp_path, text))
+    assert "json" in names and step.code.line == 2
+
+
 def test_commands_go_on_after_a_backslash_and_interactive_ones_are_not_run(tmp_path):
     page = _page(tmp_path, "```sh\nmake install\nlogsuper \\\n  --version\nlogsuper studio\n```\n")
     [step], _ = pages.run(page)
