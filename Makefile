@@ -32,6 +32,7 @@ REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 .DEFAULT_GOAL := help
 
 help:
+	@echo 'make install           make .venv and install logsuper there'
 	@echo 'make demo              learn from noisy silhouettes, clean others, report in demo/'
 	@echo 'make test              run the tests, the solver part without compiled kernels too'
 	@echo 'make test-torch        install PyTorch and test the layers over it'
