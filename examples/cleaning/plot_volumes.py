@@ -55,8 +55,8 @@ axes[0, 0].set_ylabel("slice z = 6", fontsize=11)
 axes[1, 0].set_ylabel("section y = 15", fontsize=11)
 
 # %%
-# Slice by slice, the errors: neighbours above and below help most where a slice shows least by
-# itself, in the small sections near the poles of the balls.
+# The errors of each slice: most is gained in the middle, where outlines hardly move from one slice to
+# the next.
 
 figure, axis = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
 for (name, found), colour in zip(cleaned.items(), ("#D55E00", "#0072B2"), strict=True):
