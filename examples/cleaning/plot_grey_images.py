@@ -46,11 +46,11 @@ for axis in axes.flat:
 # %%
 # Uneven light
 # ------------
-# Four pictures of herds, with less noise, but under a light that grows from left to right. This is
+# Three pictures of herds, with less noise, but under a light that grows from left to right. This is
 # not independent noise. The fit notices, by what its masks leave inside of regions.
 
-herd = ls.make_silhouettes(36, shape=(32, 32), seed=2).reshape(4, 3, 3, 32, 32)
-herd = herd.swapaxes(2, 3).reshape(4, 96, 96)
+herd = ls.make_silhouettes(27, shape=(32, 32), seed=2).reshape(3, 3, 3, 32, 32)
+herd = herd.swapaxes(2, 3).reshape(3, 96, 96)
 uneven = 0.4 + 0.25 * herd + rng.normal(scale=0.12, size=herd.shape) + np.linspace(-0.4, 0.4, 96)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

@@ -56,7 +56,9 @@ palette = plt.get_cmap("gray_r").with_extremes(bad="#E69F00")
 figure, axes = plt.subplots(3, 4, figsize=(9.0, 6.4), layout="constrained")
 for column, (name, (observed, p)) in zip(axes.T, found.items(), strict=True):
     pictures = (observed[image], p[image] > 0.5, p[image])
-    for axis, picture, colours in zip(column, pictures, (palette, "gray_r", "viridis"), strict=True):
+    for axis, picture, colours in zip(
+        column, pictures, (palette, "gray_r", "viridis"), strict=True
+    ):
         shown = axis.imshow(picture, cmap=colours, vmin=0, vmax=1, interpolation="nearest")
         axis.set_xticks([])
         axis.set_yticks([])
@@ -78,7 +80,9 @@ for axis, picture in zip(axes, (truth[image], *samples), strict=True):
     axis.imshow(picture, cmap="gray_r", interpolation="nearest")
     axis.set_xlim(9.5, 35.5)
     axis.set_ylim(36.5, 10.5)
-    axis.add_patch(plt.Rectangle((17.5, 19.5), 9, 9, fill=False, edgecolor="#D55E00", linewidth=1.5))
+    axis.add_patch(
+        plt.Rectangle((17.5, 19.5), 9, 9, fill=False, edgecolor="#D55E00", linewidth=1.5)
+    )
     axis.set_xticks([])
     axis.set_yticks([])
     axis.set_title("truth" if axis is axes[0] else "sample", fontsize=10)

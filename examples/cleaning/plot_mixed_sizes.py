@@ -49,7 +49,9 @@ axes[1, 0].set_ylabel("cleaned", fontsize=11)
 large = ls.make_silhouettes(1, (200, 320), seed=77)[0]
 observed = ls.Flips(0.15).sample(large, seed=77)
 found = denoiser.predict(observed[None])[0]
-print(f"200 x 320: {np.mean(observed != large):.1%} wrong before, {np.mean(found != large):.2%} after")
+print(
+    f"200 x 320: {np.mean(observed != large):.1%} wrong before, {np.mean(found != large):.2%} after"
+)
 
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.0), layout="constrained")
 for axis, title, picture in zip(axes, ("observed", "cleaned"), (observed, found), strict=True):

@@ -17,7 +17,7 @@ clean = ls.make_silhouettes(1, shape, seed=9)[0]
 grey = clean + np.random.default_rng(9).normal(0.0, 0.6, shape)
 
 fh, fv = ls.grid_cuts(shape)
-f = fh + fv
+f = 2.0 * fh + 2.0 * fv
 theta = 4.0 * (grey.ravel() - 0.5)
 point = ls.min_norm_point(f, theta)
 

@@ -67,6 +67,8 @@ axes[1].set_xlabel("coupling: cost of two neighbours that differ (nats)")
 # among the certified methods (on a grid of this size it can be exact):
 
 for name, error in errors.items():
-    print(f"{name:18} {np.abs(error).max():7.3f} nats at most, {np.abs(error).mean():.3f} on average")
+    print(
+        f"{name:18} {np.abs(error).max():7.3f} nats at most, {np.abs(error).mean():.3f} on average"
+    )
 print(f"{'bracket()':18} {max(b.width for b in brackets):7.1e} nats wide at most")
 plt.show()

@@ -41,7 +41,9 @@ for name, options in methods.items():
     found[name] = posterior.marginals(name, **options)
     seconds = time.perf_counter() - start
     error = np.abs(found[name] - exact.values)
-    print(f"{name:11} error {error.mean():.4f} on average, {error.max():.3f} at most, {seconds:.3f} s")
+    print(
+        f"{name:11} error {error.mean():.4f} on average, {error.max():.3f} at most, {seconds:.3f} s"
+    )
 
 # %%
 # A method without error has all its points on the diagonal. Mean field is too sure: its points are
@@ -49,7 +51,9 @@ for name, options in methods.items():
 # pulled towards one half. ``marginals()`` without a name would have chosen an exact method here, and
 # strips for larger images.
 
-figure, axes = plt.subplots(2, 4, figsize=(9.6, 5.2), sharex=True, sharey=True, layout="constrained")
+figure, axes = plt.subplots(
+    2, 4, figsize=(9.6, 5.2), sharex=True, sharey=True, layout="constrained"
+)
 for axis, (name, values) in zip(axes.flat, found.items(), strict=True):
     axis.plot([0, 1], [0, 1], color="gray", linewidth=1)
     axis.plot(exact.values.ravel(), np.ravel(values), "o", markersize=3, alpha=0.5, color="#0072B2")

@@ -63,11 +63,11 @@ figure.colorbar(shown, ax=axes[1], label="P(object)", location="bottom", aspect=
 # %%
 # Is it worth asking?
 # -------------------
-# The same on twelve smaller scenes, against strokes of the same size at random places. A single answer may
+# The same on ten smaller scenes, against strokes of the same size at random places. A single answer may
 # even mislead for a turn (the colour models change); after six, less is wrong than at random places.
 
 curves = {"where suggested": [], "at random": []}
-for seed in range(12):
+for seed in range(10):
     [image], [truth], [first] = ls.make_scenes(1, shape=(72, 96), seed=seed)
     session = ls.ScribbleSegmenter().start(image)
     rng = np.random.default_rng(seed)
@@ -91,7 +91,7 @@ for (how, errors), colour in zip(curves.items(), ("#0072B2", "#D55E00"), strict=
     print(f"{how}: {mean[0]:.1%} wrong before, {mean[-1]:.1%} after six strokes")
 axis.set_xlabel("additional strokes")
 axis.set_ylabel("wrong pixels (%)")
-axis.set_title("Mean and standard error over 12 scenes")
+axis.set_title("Mean and standard error over 10 scenes")
 axis.set_ylim(bottom=0)
 axis.legend(frameon=False)
 axis.grid(alpha=0.3)
