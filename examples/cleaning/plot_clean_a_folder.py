@@ -27,8 +27,8 @@ for k, mask in enumerate(noisy):
     write_image(folder / "masks" / f"{k:02}.png", (255 * mask).astype(np.uint8))
 
 # %%
-# The same as ``logsuper denoise masks --out clean --compare`` in a shell. What it prints are its own
-# estimates, made without a clean mask.
+# The same as ``logsuper denoise masks --out clean --compare`` in a shell. What it prints are its
+# own estimates, made without a clean mask.
 
 with contextlib.chdir(folder):
     logsuper(["denoise", "masks", "--out", "clean", "--compare"], standalone_mode=False)
@@ -41,9 +41,9 @@ print(f"wrong pixels, in truth: {np.mean(noisy != clean):.2%} before, ", end="")
 print(f"{np.mean(cleaned != clean):.2%} after")
 
 # %%
-# ``--compare`` also writes a sheet to look at: before, after, and how doubtful each pixel is (white:
-# not at all; brown: one bit). Doubt is where one would expect it, along the outlines. The first six
-# of its rows:
+# ``--compare`` also writes a sheet to look at: before, after, and how doubtful each pixel is
+# (white: not at all; brown: one bit). Doubt is where one would expect it, along the outlines. The
+# first six of its rows:
 
 sheet = plt.imread(folder / "clean" / "compare.png")  # twelve rows
 third = len(sheet) // 4

@@ -2,9 +2,9 @@
 Missing pixels, scattered or in a block
 =======================================
 
-Pixels that were not observed are NaN; they are filled in, with probabilities. How well depends less
-on how many are missing than on where: scattered pixels have neighbours that were seen, the middle of
-a large block has none.
+Pixels that were not observed are NaN; they are filled in, with probabilities. How well depends
+less on how many are missing than on where: scattered pixels have neighbours that were seen, the
+middle of a large block has none.
 """
 
 import matplotlib.pyplot as plt
@@ -47,9 +47,9 @@ for name, gone in lost.items():
 
 # %%
 # Rows and single pixels are hardly missed, and the probabilities are right about that. In the large
-# block the model knows little: neighbours agree, and some places belong to an animal more often than
-# others. It doubts much there (green and blue), but not enough: more is wrong than it expects. What
-# legs are, such a model does not know.
+# block the model knows little: neighbours agree, and some places belong to an animal more often
+# than others. It doubts much there (green and blue), but not enough: more is wrong than it expects.
+# What legs are, such a model does not know.
 
 image = 3
 palette = plt.get_cmap("gray_r").with_extremes(bad="#E69F00")

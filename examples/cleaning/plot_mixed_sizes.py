@@ -2,9 +2,9 @@
 Images of many sizes, one model
 ===============================
 
-A folder is seldom uniform. :class:`logsuper.MaskDenoiser` takes a list of images of different shapes
-and learns one model from all of them. Its weights mean the same for every size, so that it also
-cleans sizes that it has never seen.
+A folder is seldom uniform. :class:`logsuper.MaskDenoiser` takes a list of images of different
+shapes and learns one model from all of them. Its weights mean the same for every size, so that it
+also cleans sizes that it has never seen.
 """
 
 import matplotlib.pyplot as plt

@@ -36,8 +36,9 @@ for name, (y, value) in found.items():
     print(f"{name} neighbours: {wrong:.2%} wrong, value of the maximum {value:.2f}")
 
 # %%
-# Most of the noise is gone in both. With four neighbours, a step in an outline costs as much as the
-# way around it along rows and columns; with diagonals, the cost of an outline is closer to its length.
+# Most of the noise is gone in both. With four neighbours, the cost of an outline is its length
+# counted along rows and columns, which makes diagonal outlines expensive; with eight, it is closer
+# to the true length.
 
 figure, axes = plt.subplots(2, 2, figsize=(8.0, 6.4), layout="constrained")
 images = {

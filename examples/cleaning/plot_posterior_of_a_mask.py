@@ -4,8 +4,8 @@ What a noisy mask could also have been
 
 After seeing a noisy, incomplete copy of a mask, what is known about the mask itself? The posterior
 of a log-supermodular model under independent noise is log-supermodular again. So its marginals and
-its log-partition function are bracketed by certificates, and its samples are exact: each of them is
-a mask that could have been the true one.
+its log-partition function are bracketed by certificates, and its samples are exact: each of them
+is a mask that could have been the true one.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Clean a volume whole, not slice by slice
 ========================================
 
-In a stack of slices, a pixel has neighbours in the slices before and after it. A model of the volume
-uses them and makes fewer mistakes, here learned from one noisy volume alone.
+In a stack of slices, a pixel has neighbours in the slices before and after it. A model of the
+volume uses them and makes fewer mistakes, here learned from one noisy volume alone.
 """
 
 import matplotlib.pyplot as plt
@@ -55,8 +55,8 @@ axes[0, 0].set_ylabel("slice z = 6", fontsize=11)
 axes[1, 0].set_ylabel("section y = 15", fontsize=11)
 
 # %%
-# The errors of each slice: most is gained in the middle, where outlines hardly move from one slice to
-# the next.
+# The errors of each slice: most is gained in the middle, where outlines hardly move from one slice
+# to the next.
 
 figure, axis = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
 for (name, found), colour in zip(cleaned.items(), ("#D55E00", "#0072B2"), strict=True):

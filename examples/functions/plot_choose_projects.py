@@ -2,8 +2,8 @@
 Choose the projects that pay for the tools they share
 =====================================================
 
-Each project brings a revenue; each tool is bought once, however many projects use it. The cost of a
-set of projects is a coverage function, so that one small cut maximises profit = theta'y - f(y),
+Each project brings a revenue; each tool is bought once, however many projects use it. The cost of
+a set of projects is a coverage function, so that one small cut maximises profit = theta'y - f(y),
 exactly. As a probability model, the same function also says how clear the decision is.
 """
 

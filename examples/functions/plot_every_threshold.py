@@ -22,8 +22,8 @@ theta = 4.0 * (grey.ravel() - 0.5)
 point = ls.min_norm_point(f, theta)
 
 # %%
-# For every shift, the maximiser of ``(theta + shift)'y - f(y)`` is read off the point by a comparison.
-# Here each is checked against a cut of its own.
+# For every shift, the maximiser of ``(theta + shift)'y - f(y)`` is read off the point by a
+# comparison. Here each is checked against a cut of its own.
 
 shifts = np.linspace(-2.0, 2.0, 9)
 print("shift  pixels  wrong")

@@ -2,8 +2,8 @@
 Groups that agree: concave functions of a count
 ===============================================
 
-A concave function of the number of ones in a group makes each further one cheaper: few members of a
-group are 1, or many. The example has noisy tests of pupils in classes, where outbreaks hit whole
+A concave function of the number of ones in a group makes each further one cheaper: few members of
+a group are 1, or many. The example has noisy tests of pupils in classes, where outbreaks hit whole
 classes, and finds who is ill from tests of which one in five is wrong.
 """
 
@@ -60,9 +60,9 @@ for name, found in (("test", tests), ("own test and rate", alone > 0.5), ("all t
 print(f"errors that the model expects: {np.minimum(p, 1 - p).mean():.1%}")
 
 # %%
-# The tests of a class say whether it was hit, and so what a single test is worth: a positive test in
-# a class without an outbreak is most likely wrong; a negative one in a class with an outbreak is wrong
-# more than one time in three.
+# The tests of a class say whether it was hit, and so what a single test is worth: a positive test
+# in a class without an outbreak is most likely wrong; a negative one in a class with an outbreak is
+# wrong more than one time in three.
 
 figure, axes = plt.subplots(1, 3, figsize=(9.6, 4.4), layout="constrained", sharey=True)
 pictures = {"ill": ill, "tested positive": tests, "P(ill | tests of the class)": p}

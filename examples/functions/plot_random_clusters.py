@@ -2,10 +2,11 @@
 A function of your own: random clusters
 =======================================
 
-Any submodular function will do: give it as a Python callable, and modes, bounds, marginals and exact
-samples follow. Here x says which edges of a network are open, and f is the *rank* of the open edges,
-that is, the number of nodes less the number of clusters. exp(-f) is then the random-cluster model of
-Fortuin and Kasteleyn, and a famous identity can be checked to the last digit.
+Any submodular function will do: give it as a Python callable, and modes, bounds, marginals and
+exact samples follow. Here x says which edges of a network are open, and f is the *rank* of the
+open edges, that is, the number of nodes less the number of clusters. exp(-f) is then the
+random-cluster model of Fortuin and Kasteleyn, and a famous identity can be checked to the last
+digit.
 """
 
 import matplotlib.pyplot as plt
@@ -32,8 +33,8 @@ def make_edges(shape):
 # %%
 # The function, and a check
 # -------------------------
-# ``SetFunction`` looks for a violation of submodularity, all pairs of elements at all x for up to 12
-# elements. What is not submodular is refused, with a pair that shows it.
+# ``SetFunction`` looks for a violation of submodularity, all pairs of elements at all x for up to
+# 12 elements. What is not submodular is refused, with a pair that shows it.
 
 edges = make_edges((3, 3))
 rank = ls.SetFunction(lambda x: 9 - clusters(x, edges, 9)[0], len(edges))
@@ -46,9 +47,9 @@ except ValueError as error:
 # %%
 # The identity
 # ------------
-# An Ising model with coupling J on the nodes has the same log Z as random clusters with two colours on
-# the edges: an edge is open with weight 1 - exp(-J) and closed with weight exp(-J), and every cluster
-# has one of two colours.
+# An Ising model with coupling J on the nodes has the same log Z as random clusters with two colours
+# on the edges: an edge is open with weight 1 - exp(-J) and closed with weight exp(-J), and every
+# cluster has one of two colours.
 
 coupling = 0.9
 ising = ls.LogSupermodular(coupling * ls.Cut(9, edges)).log_partition("exact").value
@@ -64,8 +65,8 @@ assert np.isclose(ising, random_clusters, rtol=0, atol=1e-9)
 # %%
 # Exact samples
 # -------------
-# The same on a larger grid, by coupling from the past: clusters (in colours) at three couplings. The
-# critical one is log(1 + sqrt 2), about 0.88.
+# The same on a larger grid, by coupling from the past: clusters (in colours) at three couplings.
+# The critical one is log(1 + sqrt 2), about 0.88.
 
 shape = (6, 6)
 edges = make_edges(shape)

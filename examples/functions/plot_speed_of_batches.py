@@ -2,9 +2,9 @@
 Many problems in one call
 =========================
 
-Learning solves thousands of small problems with one structure. :func:`logsuper.prepare` looks at the
-structure once; each call then solves a whole batch in compiled code. The example measures what a
-problem costs on this machine, alone and in company.
+Learning solves thousands of small problems with one structure. :func:`logsuper.prepare` looks at
+the structure once; each call then solves a whole batch in compiled code. The example measures what
+a problem costs on this machine, alone and in company.
 """
 
 import time
@@ -33,8 +33,8 @@ theta = ls.Flips(0.1).log_odds(ls.Flips(0.1).sample(clean, seed=0)).reshape(64, 
 # %%
 # The batch
 # ---------
-# Time per image of 50 x 50 pixels against the size of the batch, for three strengths of coupling: the
-# cost of a call is shared, and strong couplings take longer.
+# Time per image of 50 x 50 pixels against the size of the batch, for three strengths of coupling:
+# the cost of a call is shared, and strong couplings take longer.
 
 sizes = [1, 2, 4, 8, 16, 32, 64]
 figure, axis = plt.subplots(figsize=(7.0, 3.6), layout="constrained")
@@ -57,8 +57,8 @@ axis.grid(alpha=0.3)
 # %%
 # The size
 # --------
-# Time per pixel against the size of the image. In small images the cost of the call itself dominates;
-# in large ones a few nanoseconds per pixel are left, as cuts of noisy images are local.
+# Time per pixel against the size of the image. In small images the cost of the call itself
+# dominates; in large ones a few nanoseconds per pixel are left, as cuts of noisy images are local.
 
 sides = [16, 32, 64, 128, 256, 512]
 figure, axis = plt.subplots(figsize=(7.0, 3.6), layout="constrained")

@@ -3,8 +3,8 @@ Total variation, exactly, guided by a photograph
 ================================================
 
 Denoising by total variation makes images of flat regions. On a graph it is the min-norm point of a
-cut function in disguise, and solved exactly by a few cuts. Here a noisy depth map is denoised, with
-the same weight for all edges, and with weights from a photograph of the same scene.
+cut function in disguise, and solved exactly by a few cuts. Here a noisy depth map is denoised,
+with the same weight for all edges, and with weights from a photograph of the same scene.
 """
 
 import matplotlib.pyplot as plt
@@ -47,7 +47,8 @@ for name, images in found.items():
 
 # %%
 # Uniform weights must choose between noise and blurred outlines. Guided weights know where outlines
-# may be: only where the photograph has some. Not all of those are steps in depth, which does no harm.
+# may be: only where the photograph has some. Not all of those are steps in depth, which does no
+# harm.
 
 figure, axes = plt.subplots(2, 3, figsize=(9.6, 5.4), layout="constrained")
 axes[0, 0].imshow(picture)

@@ -3,8 +3,8 @@ The hierarchy of bounds, after figure 1 of the paper
 ====================================================
 
 Two clusters of points, joined to a complete graph whose edges are heavy between near points: the
-data on which Shpakova and Bach compare bounds on log Z. As more and more labels of points are given,
-the rest becomes easier, and all bounds approach the truth.
+data on which Shpakova and Bach compare bounds on log Z. As more and more labels of points are
+given, the rest becomes easier, and all bounds approach the truth.
 """
 
 import matplotlib.pyplot as plt

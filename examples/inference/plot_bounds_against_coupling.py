@@ -2,9 +2,9 @@
 Bounds on log Z against the strength of coupling
 ================================================
 
-Every method has couplings for which it is tight, and others for which it is not. On a small grid the
-exact log-partition function is known, so that the errors of all bounds can be seen, from independent
-pixels to pixels that nearly all agree.
+Every method has couplings for which it is tight, and others for which it is not. On a small grid
+the exact log-partition function is known, so that the errors of all bounds can be seen, from
+independent pixels to pixels that nearly all agree.
 """
 
 import matplotlib.pyplot as plt
@@ -38,8 +38,8 @@ brackets = [m.bracket() for m in models]
 
 # %%
 # Above: the L-field bound is the loosest, and, as the paper says, logistic perturbations improve on
-# it. The power bound is the tightest for weak coupling, tree reweighting for strong coupling. Below:
-# belief propagation (Bethe) bounds attractive models from below, and is closest everywhere.
+# it. The power bound is the tightest for weak coupling, tree reweighting for strong coupling.
+# Below: belief propagation (Bethe) bounds attractive models from below, and is closest everywhere.
 
 colours = {
     "lfield": "#D55E00",
@@ -63,8 +63,8 @@ for axis, names, side in zip(axes, (above, below), ("above", "below"), strict=Tr
 axes[1].set_xlabel("coupling: cost of two neighbours that differ (nats)")
 
 # %%
-# The errors in numbers, and those of :meth:`logsuper.LogSupermodular.bracket`, which chooses
-# among the certified methods (on a grid of this size it can be exact):
+# The errors in numbers, and those of :meth:`logsuper.LogSupermodular.bracket`, which chooses among
+# the certified methods (on a grid of this size it can be exact):
 
 for name, error in errors.items():
     print(

@@ -2,9 +2,9 @@
 Certified intervals, as narrow as you pay for
 =============================================
 
-On image grids, ``strips`` proves a lower and an upper bound on log Z and on the probability of every
-pixel. It looks at windows of a few columns whose surroundings are set to the worst cases; each
-additional column doubles the work per window and narrows the intervals.
+On image grids, ``strips`` proves a lower and an upper bound on log Z and on the probability of
+every pixel. It looks at windows of a few columns whose surroundings are set to the worst cases;
+each additional column doubles the work per window and narrows the intervals.
 """
 
 import matplotlib.pyplot as plt
@@ -45,9 +45,9 @@ axis.grid(alpha=0.3)
 # %%
 # Where it is hard
 # ----------------
-# With a narrow window, intervals are wide where the evidence is thin or contradictory. The
-# picture of the widths is a picture of what the proof finds hard, not of what is uncertain: a pixel
-# may have a probability of one half, exactly.
+# With a narrow window, intervals are wide where the evidence is thin or contradictory. The picture
+# of the widths is a picture of what the proof finds hard, not of what is uncertain: a pixel may
+# have a probability of one half, exactly.
 
 figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.2), layout="constrained")
 palette = plt.get_cmap("gray_r").with_extremes(bad="#E69F00")

@@ -20,8 +20,8 @@ critical = np.log(1 + np.sqrt(2))
 print(f"critical coupling: {critical:.4f}")
 
 # %%
-# Below the critical coupling, exact samples are cheap; at it, they can still be had.
-# Above it, the two chains that start from all 0 and from all 1 take very long to meet. There
+# Below the critical coupling, exact samples are cheap; at it, they can still be had. Above it, the
+# two chains that start from all 0 and from all 1 take very long to meet. There
 # :exc:`logsuper.NotCoalesced` is raised in place of a biased sample, and cluster moves
 # (``swendsen_wang``) are the better sampler, though not an exact one.
 

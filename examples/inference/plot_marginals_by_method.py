@@ -3,8 +3,8 @@ Marginals by several methods, against exact ones
 ================================================
 
 The probability of each pixel of a noisy mask, by eight methods, against the exact probability. The
-methods differ in speed, in bias and in what they prove. Which of them to trust with strong coupling
-is easy to see.
+methods differ in speed, in bias and in what they prove. Which of them to trust with strong
+coupling is easy to see.
 """
 
 import time
@@ -47,9 +47,9 @@ for name, options in methods.items():
 
 # %%
 # A method without error has all its points on the diagonal. Mean field is too sure: its points are
-# pulled towards 0 and 1. L-field marginals, those of tree reweighting and those of perturbations are
-# pulled towards one half. ``marginals()`` without a name would have chosen an exact method here, and
-# strips for larger images.
+# pulled towards 0 and 1. L-field marginals, those of tree reweighting and those of perturbations
+# are pulled towards one half. ``marginals()`` without a name would have chosen an exact method
+# here, and strips for larger images.
 
 figure, axes = plt.subplots(
     2, 4, figsize=(9.6, 5.2), sharex=True, sharey=True, layout="constrained"

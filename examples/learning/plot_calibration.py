@@ -3,8 +3,8 @@ Are the probabilities right?
 ============================
 
 Of the pixels that are given a probability of 80 %, four in five should be ones. A reliability
-diagram shows whether they are: here for a model that was learned with clean masks, and for one that
-was learned from noisy masks alone.
+diagram shows whether they are: here for a model that was learned with clean masks, and for one
+that was learned from noisy masks alone.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +24,8 @@ models = {
 found = {name: model.predict_proba(test).ravel() for name, model in models.items()}
 
 # %%
-# A simple number to compare with, between 0 and 1 but not calibrated: the share of ones in the 3 x 3
-# pixels around.
+# A simple number to compare with, between 0 and 1 but not calibrated: the share of ones in the 3 x
+# 3 pixels around.
 
 padded = np.pad(test, ((0, 0), (1, 1), (1, 1)))
 votes = sum(padded[:, i : i + 40, j : j + 40] for i in range(3) for j in range(3))

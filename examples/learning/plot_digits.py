@@ -2,9 +2,9 @@
 The density of digits
 =====================
 
-:class:`logsuper.LogSupermodularDensity` learns the distribution of rows of zeros and ones: here the
-handwritten digits of scikit-learn, 8 x 8 pixels each. The density is normalised, so that it can be
-compared with others on digits that it has not seen, and it can be sampled exactly.
+:class:`logsuper.LogSupermodularDensity` learns the distribution of rows of zeros and ones: here
+the handwritten digits of scikit-learn, 8 x 8 pixels each. The density is normalised, so that it
+can be compared with others on digits that it has not seen, and it can be sampled exactly.
 """
 
 import matplotlib.pyplot as plt
@@ -65,7 +65,8 @@ figure.colorbar(shown, ax=axes, label="P(pixel = 1)")
 # %%
 # Unlikely digits
 # ---------------
-# The log-probability of a digit says how usual it is: the least and the most likely of the test set.
+# The log-probability of a digit says how usual it is: the least and the most likely of the test
+# set.
 
 scores = mixture.score_samples(test)
 order = np.argsort(scores)

@@ -3,8 +3,8 @@ Learning with labels, with some, with none
 ==========================================
 
 Clean masks to learn from are rare. The same estimator learns from pairs of noisy and clean masks,
-from clean masks of which a few pixels are known, or from noisy masks alone. How much is lost without
-labels?
+from clean masks of which a few pixels are known, or from noisy masks alone. How much is lost
+without labels?
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,8 @@ noisy = ls.datasets.corrupt(clean, ls.Flips(0.15), seed=0)
 test, truth = noisy[50:], clean[50:]
 
 # %%
-# Three ways to learn. A label is NaN where it is not known: "some" knows one pixel in twenty. (``tol``
-# is ten times the default of these learners, for speed.)
+# Three ways to learn. A label is NaN where it is not known: "some" knows one pixel in twenty.
+# (``tol`` is ten times the default of these learners, for speed.)
 
 rng = np.random.default_rng(0)
 some = np.where(rng.random(clean.shape) < 0.05, clean, np.nan)
@@ -35,8 +35,8 @@ for name, error in errors.items():
     print(f"  labels: {name:5}", *(f"{e:6.2%}" for e in error))
 
 # %%
-# On shapes with independent noise, little is lost without labels. A simple filter to compare with is
-# the majority of the 3 x 3 pixels around.
+# On shapes with independent noise, little is lost without labels. A simple filter to compare with
+# is the majority of the 3 x 3 pixels around.
 
 padded = np.pad(test, ((0, 0), (1, 1), (1, 1)))
 votes = sum(padded[:, i : i + 32, j : j + 32] for i in range(3) for j in range(3))
@@ -59,9 +59,9 @@ axis.legend(frameon=False, ncols=2)
 axis.grid(alpha=0.3)
 
 # %%
-# What each has learned from 50 masks: the term per pixel (purple where masks tend to be 1, beyond what
-# the observations say) and the weights of the two cuts. Few labels say little about single pixels, so
-# that the terms of "some" stay close to 0, where the prior has them.
+# What each has learned from 50 masks: the term per pixel (purple where masks tend to be 1, beyond
+# what the observations say) and the weights of the two cuts. Few labels say little about single
+# pixels, so that the terms of "some" stay close to 0, where the prior has them.
 
 figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.2), layout="constrained")
 for axis, (name, own) in zip(axes, fits.items(), strict=True):

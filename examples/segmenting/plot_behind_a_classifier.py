@@ -3,8 +3,8 @@ A random field behind a classifier
 ==================================
 
 A classifier judges each pixel by its colour, but not by the labels of its neighbours.
-:class:`logsuper.MaskCRF` puts a random field behind it. It learns what the log-odds of the classifier
-are worth on new images and how strongly neighbours agree.
+:class:`logsuper.MaskCRF` puts a random field behind it. It learns what the log-odds of the
+classifier are worth on new images and how strongly neighbours agree.
 """
 
 import matplotlib.pyplot as plt
@@ -22,9 +22,9 @@ images = masks[..., None] * [0.9, 0.3, -0.6] + noise  # an animal is somewhat re
 new, truth = images[TRAIN:], masks[TRAIN:]
 
 # %%
-# Any scikit-learn classifier will do. ``features`` says what it sees of a pixel: here its colour. (By
-# default also means around it, and its place.) The picture is so noisy that contrast between two
-# pixels says nothing, hence ``edges="uniform"``.
+# Any scikit-learn classifier will do. ``features`` says what it sees of a pixel: here its colour.
+# (By default also means around it, and its place.) The picture is so noisy that contrast between
+# two pixels says nothing, hence ``edges="uniform"``.
 
 
 def colour(image):
@@ -67,9 +67,9 @@ figure.colorbar(probability, ax=axes[1:3], label="P(pixel = 1)", aspect=14)
 # How large is the animal?
 # ------------------------
 # Only a distribution of whole masks can say. Each sample is a mask; 90 % of the samples lie in the
-# interval. The intervals hold fewer true areas than that: samples come from the field itself, without
-# the calibration of ``predict_proba``, and the field is a simple model of animals. Such intervals are
-# at best a lower bound on the uncertainty.
+# interval. The intervals hold fewer true areas than that: samples come from the field itself,
+# without the calibration of ``predict_proba``, and the field is a simple model of animals. Such
+# intervals are at best a lower bound on the uncertainty.
 
 sizes = crf.sample_posterior(new, 100, random_state=0).sum(axis=(2, 3))
 low, high = np.quantile(sizes, [0.05, 0.95], axis=1)

@@ -14,16 +14,16 @@ import logsuper as ls
 from logsuper.learning import contrast_weights
 
 # %%
-# A colour picture, and weak evidence: a classifier that is right about each pixel only somewhat more
-# often than not, independently.
+# A colour picture, and weak evidence: a classifier that is right about each pixel only somewhat
+# more often than not, independently.
 
 images, masks, _ = ls.make_scenes(1, shape=(90, 120), seed=4)
 picture, truth = images[0] / 255.0, masks[0]
 log_odds = ls.Flips(0.4).log_odds(ls.Flips(0.4).sample(truth, seed=0)).ravel()
 
 # %%
-# ``prepare`` lists the edges; ``edge_weights`` are factors on them. Both kinds of weights are tried at
-# a range of strengths, each range in one call.
+# ``prepare`` lists the edges; ``edge_weights`` are factors on them. Both kinds of weights are tried
+# at a range of strengths, each range in one call.
 
 s = ls.prepare(ls.grid_cuts(truth.shape))
 [contrast] = contrast_weights(picture.reshape(-1, 3), s.edges, scales=0.5)

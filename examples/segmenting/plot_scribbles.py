@@ -2,8 +2,8 @@
 Objects from scribbles
 ======================
 
-:func:`logsuper.segment` takes a picture and a few strokes, and returns a mask, the exact minimum cut
-of a model of colours, distances and contrast, with a calibrated probability for each pixel.
+:func:`logsuper.segment` takes a picture and a few strokes, and returns a mask, the exact minimum
+cut of a model of colours, distances and contrast, with a calibrated probability for each pixel.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,8 @@ for k, (found, truth) in enumerate(zip(results, masks, strict=True)):
 # %%
 # The animals have patches of two colours, the background patches of three, and the light changes
 # across the picture. The strokes (white on the object, black on the background) touch some of the
-# patches only. A patch that no stroke has touched can be missed, such as the leg in the third scene.
+# patches only. A patch that no stroke has touched can be missed, such as the leg in the third
+# scene.
 
 strokes = ListedColormap(["white", "black"])
 figure, axes = plt.subplots(3, 3, figsize=(9.0, 7.0), layout="constrained")

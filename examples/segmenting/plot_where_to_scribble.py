@@ -2,9 +2,9 @@
 Cut out an object, and ask where to scribble next
 =================================================
 
-A few strokes on the object and on the background are enough for a first mask, the exact minimum cut.
-Its probabilities say where it is in doubt, and so where the next stroke should go. Four turns of this
-on a drawn picture, whose answer is known, and the average over many.
+A few strokes on the object and on the background are enough for a first mask, the exact minimum
+cut. Its probabilities say where it is in doubt, and so where the next stroke should go. Four turns
+of this on a drawn picture, whose answer is known, and the average over many.
 """
 
 import matplotlib.pyplot as plt
@@ -40,9 +40,9 @@ for turn in range(4):
     marks = mark(marks, truth, *region.center)
 
 # %%
-# Top: the strokes so far (white on the object, black on the background) and the outline of the mask.
-# Bottom: the probability of the object, with a circle around the place that the model would like to
-# know about. An answer settles a region, not only the pixels under the stroke.
+# Top: the strokes so far (white on the object, black on the background) and the outline of the
+# mask. Bottom: the probability of the object, with a circle around the place that the model would
+# like to know about. An answer settles a region, not only the pixels under the stroke.
 
 strokes = ListedColormap(["white", "black"])
 figure, axes = plt.subplots(2, len(turns), figsize=(10.0, 4.2), layout="constrained")
@@ -63,8 +63,9 @@ figure.colorbar(shown, ax=axes[1], label="P(object)", location="bottom", aspect=
 # %%
 # Is it worth asking?
 # -------------------
-# The same on ten smaller scenes, against strokes of the same size at random places. A single answer may
-# even mislead for a turn (the colour models change); after six, less is wrong than at random places.
+# The same on ten smaller scenes, against strokes of the same size at random places. A single answer
+# may even mislead for a turn (the colour models change); after six, less is wrong than at random
+# places.
 
 curves = {"where suggested": [], "at random": []}
 for seed in range(10):
