@@ -7,6 +7,8 @@ a group are 1, or many. The example has noisy tests of pupils in classes, where 
 classes, and finds who is ill from tests of which one in five is wrong.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import gammaln, logsumexp

@@ -32,7 +32,7 @@ def error(image):
     return float(np.sqrt(np.mean((image - depth) ** 2)))
 
 
-strengths = np.geomspace(0.02, 2.0, 12)
+strengths = np.geomspace(0.05, 20.0, 12)
 found = {
     name: [total_variation(noisy, s * w, shape=depth.shape).values for s in strengths]
     for name, w in (("uniform weights", uniform), ("guided weights", guided))
@@ -69,7 +69,7 @@ for axis in axes.flat:
     axis.set_yticks([])
 
 # %%
-# The error against the strength: the best strength is not known in practice, so that a wide minimum
+# The error against the strength. In practice the best strength is not known, so that a wide minimum
 # is worth something too.
 
 figure, axis = plt.subplots(figsize=(7.0, 3.4), layout="constrained")

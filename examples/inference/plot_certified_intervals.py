@@ -7,6 +7,8 @@ every pixel. It looks at windows of a few columns whose surroundings are set to 
 each additional column doubles the work per window and narrows the intervals.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -63,9 +63,8 @@ figure.colorbar(shown, ax=axes[1], label="P(object)", location="bottom", aspect=
 # %%
 # Is it worth asking?
 # -------------------
-# The same on ten smaller scenes, against strokes of the same size at random places. A single answer
-# may even mislead for a turn (the colour models change); after six, less is wrong than at random
-# places.
+# The same on ten smaller scenes, against strokes of the same size at random places. After six
+# strokes, less is wrong where the model was allowed to ask.
 
 curves = {"where suggested": [], "at random": []}
 for seed in range(10):
