@@ -45,7 +45,7 @@ print(f"{np.mean(cleaned != clean):.2%} after")
 # (white: not at all; brown: one bit). Doubt is where one would expect it, along the outlines. The
 # first six of its rows:
 
-sheet = plt.imread(folder / "clean" / "compare.png")  # twelve rows
+sheet = plt.imread(folder / "clean" / "compare" / "overview.png")  # twelve rows
 third = len(sheet) // 4
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 5.8), layout="constrained")
 for axis, part in zip(axes, (sheet[:third], sheet[third : 2 * third]), strict=True):
