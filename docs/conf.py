@@ -66,6 +66,11 @@ if any(_EXAMPLES.rglob("plot_*.py")):
         "gallery_dirs": "gallery",
         "filename_pattern": r"plot_",
         "ignore_pattern": r"^(?!.*plot_).*\.py$",
+        "subsection_order": [
+            f"../examples/{name}"
+            for name in ("cleaning", "segmenting", "learning", "inference", "functions")
+        ]
+        + ["*"],
         "within_subsection_order": "FileNameSortKey",
         "doc_module": ("logsuper",),
         "backreferences_dir": "gallery/backreferences",
