@@ -28,18 +28,20 @@ REQUIREMENTS = $(BIN)/python -c 'import sys, tomllib; \
 	s = {"build": t["build-system"]["requires"], "core": p["dependencies"], **p["optional-dependencies"]}; \
 	print(*(r for name in sys.argv[1:] for r in s[name] if not r.startswith("logsuper[")), sep="\n")'
 
-.PHONY: help demo test test-torch test-kernels test-fallback test-no-compiler sanitize check format bench wheel install clean
+.PHONY: help demo test test-torch test-kernels test-fallback test-no-compiler sanitize check format docs bench wheel install clean
 .DEFAULT_GOAL := help
 
 help:
+	@echo 'make install           make .venv and install logsuper there'
 	@echo 'make demo              learn from noisy silhouettes, clean others, report in demo/'
 	@echo 'make test              run the tests, the solver part without compiled kernels too'
 	@echo 'make test-torch        install PyTorch and test the layers over it'
 	@echo 'make test-kernels      run the unit tests of the C++ code alone'
 	@echo 'make check             style, types and the direction of imports'
 	@echo 'make format            put the style right where that can be done by a tool'
+	@echo 'make docs              build the documentation into build/docs; warnings are errors'
 	@echo 'make bench             measure against other solvers'
-	@echo 'make wheel             build a wheel and test it in a clean environment without a compiler'
+	@echo 'make wheel             build a wheel, audit it, and test it in a clean environment without a compiler'
 	@echo 'make test-no-compiler  install from source without a compiler and test that'
 	@echo 'make sanitize          run the kernels under the sanitizers of the compiler'
 	@echo 'make clean             remove what make has made'
@@ -92,6 +94,11 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CPP)
 
+# The API, the gallery and all formulas, without internet; then every internal link is followed.
+docs: install $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -q -b html -n -W --keep-going docs build/docs
+	$(BIN)/python docs/check_links.py build/docs
+
 bench: install $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks
 
@@ -136,11 +143,18 @@ $(VENV)/%.stamp: pyproject.toml | $(VENV)/core.stamp
 # Nothing but the environment itself on the PATH, and compilers that fail should one be found all the same.
 NO_COMPILER = env PATH="$(CURDIR)/$(1)/bin" CC=/bin/false CXX=/bin/false
 
-wheel: $(VENV)/core.stamp
-	rm -rf dist build/wheel-env
-	$(PIP) wheel $(BUILD) --wheel-dir dist .
-	@$(BIN)/python -m zipfile -l dist/*.whl | grep _kernels > /dev/null || \
+# On Linux auditwheel names the oldest systems that the wheel runs on, and fails if there are none. Wheels that are
+# published are built on older systems (.github/workflows/wheels.yml).
+wheel: $(VENV)/core.stamp $(VENV)/wheel.stamp
+	rm -rf dist build/wheel build/wheel-env
+	$(PIP) wheel $(BUILD) --wheel-dir build/wheel .
+	@$(BIN)/python -m zipfile -l build/wheel/*.whl | grep _kernels > /dev/null || \
 		{ echo 'The wheel has no compiled kernels: see what the C++ compiler said.'; exit 1; }
+	mkdir -p dist
+	@if [ "$$(uname)" = Linux ]; then \
+		PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl && \
+		PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel show dist/*.whl; \
+	else cp build/wheel/*.whl dist; fi
 	$(BIN)/python -m venv build/wheel-env
 	$(call NO_COMPILER,build/wheel-env) python -m pip --disable-pip-version-check -q install "$$(echo dist/*.whl)[test]"
 	$(call NO_COMPILER,build/wheel-env) python -c 'import logsuper._kernels'

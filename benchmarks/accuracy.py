@@ -245,7 +245,7 @@ def main(arguments: list[str] | None = None) -> int:
     pages = []
 
     def show(title: str, head: Row, rows: list[Row]) -> None:
-        pages.append(f"### {title}\n\n{Table(title, head, rows).markdown()}\n")
+        pages.append(f"## {title}\n\n{Table(title, head, rows).markdown()}\n")
         print(pages[-1], flush=True)
 
     if options.data and (options.data / "uai2014").is_dir():
@@ -259,7 +259,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(text)
     if options.markdown:
         data = " --data DIR" if options.data else ""
-        head = f"Printed by `python -m benchmarks.accuracy{data} --images {options.images}`.\n"
+        command = f"python -m benchmarks.accuracy{data} --images {options.images}"
+        head = f"# Accuracy\n\nPrinted by `{command}`.\n"
         options.markdown.write_text("\n".join([head, *pages, text]))
     return 0
 

@@ -4,8 +4,10 @@ import doctest
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +93,21 @@ def test_examples_in_docstrings(name, few_trees):
     module = importlib.import_module(name)
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0
+
+
+ROOMS = ["bounds", "channels", "datasets", "estimators", "functions", "io", "learning"]
+ROOMS += ["sampling", "solvers"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_public_names_have_examples_on_public_imports(room):
+    module = importlib.import_module(f"logsuper.{room}")
+    for name in module.__all__:
+        found = getattr(module, name)
+        if callable(found):  # not a registry
+            text = inspect.getdoc(found) or ""
+            assert ">>>" in text, f"logsuper.{room}.{name} has no example"
+            assert not re.search(r">>> .*import.*\b_|>>> .*logsuper\.\w*\._", text), name
 
 
 def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:

@@ -228,7 +228,7 @@ class LogSupermodular:
 
         Parameters
         ----------
-        X : array-like of shape (..., n) or (..., *shape)
+        X : array-like of shape (..., n) or (...) + shape
             Entries are 0 or 1. A row that contradicts a fixed element has probability 0.
         side : {"auto", "exact", "lower", "upper"}
             "auto" and "exact" use log Z by the method of this name; "lower" and "upper" use the
@@ -290,7 +290,7 @@ class LogSupermodular:
 
         Returns
         -------
-        ndarray of shape (n_samples, *shape), uint8
+        ndarray of shape (n_samples,) + shape, uint8
 
         Raises
         ------

@@ -11,7 +11,7 @@ from PIL import Image
 
 import logsuper as ls
 from logsuper.cli import _cleaning, _learning
-from logsuper.io import read_image, write_image
+from logsuper.io import find_images, read_image, write_image
 
 
 def test_a_folder_of_noisy_masks(tmp_path, noisy):
@@ -22,7 +22,8 @@ def test_a_folder_of_noisy_masks(tmp_path, noisy):
     sides = [
         f"{side}/{name}" for side in ("compare", "probabilities", "uncertain") for name in names
     ]
-    assert listed(out) == sorted(["compare.png", *names, *sides])
+    assert listed(out) == sorted(["compare/overview.png", *names, *sides])
+    assert [path.name for path in find_images(out)] == names  # nothing but masks
     wrong = 0
     for k, clean in enumerate(CLEAN):
         mask, chance = (

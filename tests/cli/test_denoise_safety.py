@@ -149,7 +149,7 @@ def test_odd_names_are_kept_and_printed_without_control_characters(tmp_path, mod
     assert done.exit_code == 1, done.output
     assert "\x1b" not in done.output and done.stderr.count("\n") == 1
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {*names, "compare", "compare.png", ".logsuper"}
+    assert written == {*names, "compare", ".logsuper"}
     assert json.loads(run(*line, "--json").stdout)["files"][0]["finished_before"]
 
 

@@ -187,6 +187,8 @@ def test_suggestions_are_where_the_doubt_is():
     assert [r.entropy for r in regions] == sorted((r.entropy for r in regions), reverse=True)
     for region in regions:
         assert region.mask[region.center] and not (region.mask & (marks > 0)).any()
+    assert f"near {regions[0].center}: {regions[0].mask.sum()} pixels" in repr(regions[0])
+    assert repr(found).startswith(f"<Segmentation of 48x64: {found.mask.mean():.1%} object, ")
     p = found.probability
     sure = dataclasses.replace(found, probability=np.where(p > 0.5, 1.0, 0.0))
     assert sure.suggest() == []

@@ -109,6 +109,8 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         ("x.png", np.zeros((0, 3), dtype=np.uint8), "is not an image"),
         ("x.tif", np.zeros((2, 2), dtype=complex), "not real numbers"),
         ("x.tif", np.zeros((2, 2, 2, 2)), "is not an image or a volume"),
+        ("x.png", np.zeros((2, 2, 2), dtype=np.uint8), "hold a volume; write .tif or .npy$"),
+        ("x.png", np.zeros((2, 2, 3), dtype=np.uint8), "or give color=True"),
     ],
 )
 def test_what_cannot_be_written(tmp_path, name, array, words):

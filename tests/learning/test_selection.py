@@ -108,6 +108,7 @@ def test_pixels_without_a_label_do_not_count() -> None:
     data = make_examples(cuts, labels=half, observed=z, channel=ls.Flips(0.1), modular="none")
     theta = np.array([1.0, 1.0])
     learned = Learned(data.layout.unpack(theta), theta, True, (), ls.Flips(0.1))
+    assert repr(learned) == "<Learned alpha=[1, 1], 2 parameters, converged>"
     right = np.mean(decoding.modes(data, theta)[:, 8:] == x[:, 8:])
     assert score_map(data, learned) == pytest.approx(right, abs=1e-12)
     probabilities = decoding.means(data, theta, method="logistic")[:, 8:]

@@ -30,7 +30,6 @@ def root_forest(n: int, edges: IntArray) -> tuple[IntArray, IntArray] | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper._base import root_forest
     >>> pairs, index = root_forest(4, np.array([[2, 3], [0, 3]]))
     >>> pairs.tolist(), index.tolist()
     ([[0, 3], [3, 2]], [1, 0])

@@ -24,7 +24,6 @@ def available_memory() -> int | None:
 
     Examples
     --------
-    >>> from logsuper._base._memory import available_memory
     >>> found = available_memory()
     >>> found is None or found > 0
     True
@@ -38,7 +37,6 @@ def check_limit(memory_limit: object) -> int | None:
 
     Examples
     --------
-    >>> from logsuper._base import check_limit
     >>> check_limit(2e9)
     2000000000
     """
@@ -87,7 +85,6 @@ def require_memory(
 
     Examples
     --------
-    >>> from logsuper._base import require_memory
     >>> require_memory(3e9, 1_000_000_000, "maximize", "use fewer threads")
     Traceback (most recent call last):
         ...
@@ -109,7 +106,6 @@ def as_text(size: float) -> str:
 
     Examples
     --------
-    >>> from logsuper._base import as_text
     >>> as_text(13_700_000_000), as_text(0)
     ('13.7 GB', '0 bytes')
     """

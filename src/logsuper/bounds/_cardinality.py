@@ -96,7 +96,6 @@ def count_marginals(g: FloatArray, t: FloatArray) -> tuple[float, FloatArray, Fl
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.bounds._cardinality import count_marginals
     >>> value, mean, count = count_marginals(np.zeros(3), np.zeros(2))
     >>> round(value, 3), mean.tolist(), count.tolist()
     (1.386, [0.5, 0.5], [0.25, 0.5, 0.25])

@@ -84,7 +84,6 @@ def pair_marginals(
 
     Examples
     --------
-    >>> from logsuper.bounds._elimination import pair_marginals
     >>> from logsuper.functions import Cut
     >>> mean, edges, apart = pair_marginals(Cut(2, [(0, 1)]))
     >>> edges, apart.round(4)

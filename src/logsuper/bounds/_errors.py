@@ -24,6 +24,15 @@ class TooLarge(ValueError):
     ----------
     operations : float
         Number of operations that it would need.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> try:
+    ...     ls.bounds.enumeration(ls.Cut(60, [(0, 1)]))
+    ... except ls.TooLarge as error:
+    ...     print(error.operations > 1e15)
+    True
     """
 
     def __init__(self, message: str, operations: float) -> None:

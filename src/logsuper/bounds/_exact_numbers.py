@@ -84,8 +84,6 @@ def exact_numbers(f: SubmodularFunction) -> tuple[dict[tuple[int, int], int], li
 
     Examples
     --------
-    >>> from logsuper.bounds._exact_numbers import exact_numbers
-    >>> from logsuper.bounds._exact_numbers import to_float
     >>> from logsuper.functions import Cut, Modular
     >>> weights, fields = exact_numbers(3.0 * Cut(2, [(0, 1)], 1e16) - Modular([0.5, 1e16]))
     >>> {pair: to_float(w) / 2 for pair, w in weights.items()}, [to_float(t) / 2 for t in fields]

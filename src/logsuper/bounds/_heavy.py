@@ -91,7 +91,6 @@ def lighten(f: SubmodularFunction, above: float = _LIGHT) -> Light | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from logsuper.bounds._heavy import lighten
     >>> from logsuper.functions import Cut, Modular
     >>> light = lighten(Cut(3, [(0, 1), (1, 2)], [1e16, 0.5]) - Modular([0.3, -0.1, 0.0]))
     >>> [atom.weights.round(1).tolist() for _, atom in light.f.terms() if hasattr(atom, "weights")]

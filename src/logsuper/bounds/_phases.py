@@ -54,7 +54,6 @@ def phases(f: SubmodularFunction) -> FloatArray:
     Examples
     --------
     >>> import logsuper as ls
-    >>> from logsuper.bounds._phases import phases
     >>> fh, fv = ls.grid_cuts((12, 12))
     >>> bool(abs(phases(2.0 * fh + 2.0 * fv) - 0.5).max() < 1e-6)  # equal weights
     True

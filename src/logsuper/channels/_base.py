@@ -32,6 +32,15 @@ class Channel(ABC):
     `_divergence`; to be fitted `_count` and `refit`. Missing entries are handled here. With a
     name, as in ``class Flips(Channel, kind="flips")``, it can be written to a file; with
     `from_pairs` or `from_images`, estimators find its parameters. The properties say the rest.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> channel = ls.Flips(0.1)
+    >>> isinstance(channel, ls.Channel)
+    True
+    >>> channel.log_odds([1, 0, float("nan")]).round(3)  # the last was not observed
+    array([ 2.197, -2.197,  0.   ])
     """
 
     kind: ClassVar[str] = ""

@@ -23,7 +23,7 @@ _SAME = {
     "TIFF": (".tif", ".tiff"),
     "NPY": (".npy",),
 }
-OVERVIEW = "compare.png"
+OVERVIEW = "compare/overview.png"
 """One picture of the first sheets, with --compare."""
 
 

@@ -154,7 +154,7 @@ output_options = _stack(
     click.option(
         "--compare",
         is_flag=True,
-        help="Also draw sheets: before, after, how sure: OUT/compare and OUT/compare.png.",
+        help="Also draw sheets: before, after, how sure: OUT/compare, several in overview.png.",
     ),
     click.option(
         "--force",

@@ -61,7 +61,7 @@ def check_overview(ledger: Ledger, force: bool) -> None:
 
 
 def draw_overview(jobs: Sequence[Job], ledger: Ledger) -> None:
-    """Put the sheets of the first images below each other: OUT/compare.png."""
+    """Put the sheets of the first images below each other: OUT/compare/overview.png."""
     from PIL import Image
 
     paths = [ledger.out / job.outputs["compare"] for job in jobs]

@@ -25,6 +25,13 @@ class MixtureGraph(NamedTuple):
     labels : ndarray of shape (2 * points,), uint8
         1 in the first cluster, 0 in the second.
     cut : Cut
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> graph = ls.gaussian_mixture_graph(points=10, seed=0)
+    >>> graph.points.shape, int(graph.labels.sum()), graph.cut
+    ((20, 2), 10, Cut(n=20, edges=190))
     """
 
     points: FloatArray

@@ -30,6 +30,13 @@ class Scenes(NamedTuple):
         1 for the object.
     scribbles : ndarray of shape (N, H, W), uint8
         0 unknown, 1 object, 2 background.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> scenes = ls.make_scenes(2, shape=(40, 60), seed=0)
+    >>> scenes.images.shape, scenes.masks.shape
+    ((2, 40, 60, 3), (2, 40, 60))
     """
 
     images: NDArray[np.uint8]

@@ -35,6 +35,13 @@ class Masks:
     images : ndarray of shape (N, height, width), uint8
     names : tuple of str
         File names without their ending, sorted.
+
+    Examples
+    --------
+    >>> from logsuper.datasets import Masks, make_silhouettes
+    >>> masks = Masks(make_silhouettes(2, shape=(20, 20), seed=0), ("first", "second"))
+    >>> masks.names, masks.images.shape
+    (('first', 'second'), (2, 20, 20))
     """
 
     images: NDArray[np.uint8]

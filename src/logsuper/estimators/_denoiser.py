@@ -55,11 +55,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         data: counted against `clean` where that is given, else estimated from the noisy images.
         "auto" is "flips" where all is 0 or 1, and "gaussian" for grey levels. Without `clean`, one
         rate for all pixels is checked: a warning says if it is larger than the images show.
-    learner : {"auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin", "resample", \
-"moments", "latent"}
-        How to learn. "auto" is "logistic", the paper's maximum likelihood, with clean images;
-        without them "resample" where all functions are pairwise, else "latent". The last three
-        learn from noisy images alone and ignore clean ones.
+    learner : str, default "auto"
+        How to learn: "auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin",
+        "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum likelihood,
+        with clean images; without them "resample" where all functions are pairwise, else
+        "latent". The last three learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
         20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".

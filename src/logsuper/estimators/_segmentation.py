@@ -30,11 +30,25 @@ class Suggestion:
     entropy : float
         Nats of doubt in the region, summed over its pixels as if each stood alone; what a stroke
         would remove if it decided the whole region.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> images, _, scribbles = ls.make_scenes(1, shape=(40, 60), seed=0)
+    >>> suggestion = ls.segment(images[0], scribbles[0]).suggest()[0]
+    >>> suggestion.mask.shape, bool(suggestion.mask[suggestion.center])
+    ((40, 60), True)
     """
 
     mask: NDArray[np.bool_]
     center: tuple[int, ...]
     entropy: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<Suggestion near {self.center}: {np.count_nonzero(self.mask)} pixels, "
+            f"{self.entropy:.4g} nats of doubt>"
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,6 +86,14 @@ class Segmentation:
     lower: FloatArray | None = None
     upper: FloatArray | None = None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.mask.shape))
+        known = "without probabilities"
+        if self.probability is not None:
+            known = f"{np.where(self.mask, 1 - self.probability, self.probability).mean():.1%}"
+            known += " expected wrong"
+        return f"<Segmentation of {shape}: {self.mask.mean():.1%} object, {known}>"
 
     def suggest(self, count: int = 3) -> list[Suggestion]:
         """Return where the next scribble would remove most doubt.

@@ -105,6 +105,15 @@ class ScribbleSession:
     ----------
     shape : tuple of int
         Of the image, without channels.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> images, masks, scribbles = ls.make_scenes(1, shape=(40, 60), seed=0)
+    >>> session = ls.ScribbleSegmenter().start(images[0])
+    >>> found = session.segment(scribbles[0])
+    >>> session.shape, bool((found.mask != masks[0]).mean() < 0.1)
+    ((40, 60), True)
     """
 
     def __init__(self, image: NDArray[Any], axes: int, settings: Settings) -> None:

@@ -52,6 +52,17 @@ class ImageInfo:
         bool for 1 bit.
     lossy : bool
         Whether the compression of the format changes pixels, as JPEG's does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from logsuper.io import inspect_image, write_image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_image(f"{folder}/mask.png", np.zeros((4, 6), bool))
+    ...     info = inspect_image(path)
+    >>> info.format, info.shape, info.lossy
+    ('PNG', (4, 6), False)
     """
 
     format: str

@@ -94,7 +94,9 @@ def check_writable(
     if dtype.kind not in "biuf":
         raise ValueError(f"{name}: pixels of dtype {dtype} are not real numbers")
     if suffix in _PILLOW and axes == 3:
-        raise ValueError(f"{name}: {suffix} cannot hold a volume; write .tif or .npy")
+        hint = ", or give color=True if the last axis is red, green and blue"
+        maybe = hint if len(shape) == 3 and shape[-1] == 3 else ""
+        raise ValueError(f"{name}: {suffix} cannot hold a volume; write .tif or .npy{maybe}")
     if suffix in _PILLOW and (
         dtype.name not in _HOLDS[suffix]
         or (color and (dtype != np.uint8 or suffix not in (".png", ".bmp", ".pnm")))
@@ -113,6 +115,16 @@ def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool 
         Its suffix is the format; see `write_image`.
     array : ndarray
     color : bool, default False
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from logsuper.io import encode_image
+    >>> file = io.BytesIO()
+    >>> encode_image(file, "mask.png", np.zeros((4, 6), np.uint8))
+    >>> file.getvalue()[1:4]
+    b'PNG'
     """
     suffix = Path(name).suffix.lower()
     if suffix == ".npy":

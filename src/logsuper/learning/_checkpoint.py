@@ -48,6 +48,15 @@ class State:
         The mean of the squared subgradients, later ones with more weight.
     history : tuple of Record
         Estimates of the objective at the parameters that would be returned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.learning import State
+    >>> zero = np.zeros(2)
+    >>> state = State(step=0, cuts=0, estimated=0, theta=zero, average=zero, squares=zero)
+    >>> state.step, state.history
+    (0, ())
     """
 
     step: int

@@ -66,7 +66,14 @@ class Partition(NamedTuple):
 
 @runtime_checkable
 class Engine(Protocol):
-    """What computes log-partition functions of examples."""
+    """What computes log-partition functions of examples.
+
+    Examples
+    --------
+    >>> from logsuper.learning import Engine, Exact, FixedNoise
+    >>> isinstance(FixedNoise(n_samples=8, seed=0), Engine), isinstance(Exact(), Engine)
+    (True, True)
+    """
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Return A of each model; `step` numbers the call, for engines that draw fresh noise."""
@@ -90,7 +97,19 @@ class Perturbations:
 
 
 class FixedNoise(Perturbations):
-    """The logistic bound with the same noise for an example at every step, a Latin hypercube."""
+    """The logistic bound with the same noise for an example at every step, a Latin hypercube.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import FixedNoise, Objective, make_examples
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> objective = Objective.supervised(data, FixedNoise(n_samples=8, seed=0))
+    >>> theta = data.layout.fill(alpha=0.5)
+    >>> objective.loss(theta).value == objective.loss(theta).value
+    True
+    """
 
     def draw(self, group: Group, rows: IntArray) -> FloatArray:
         """Return the noise of some examples, (B, S, n); that of an example never changes."""
@@ -119,6 +138,17 @@ class FreshNoise(Perturbations):
 
     The noise of a step is a function of the seed, the step and the side, not of earlier steps, so
     that a run can be resumed.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import FreshNoise, Objective, make_examples
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> objective = Objective.supervised(data, FreshNoise(n_samples=8, seed=0))
+    >>> theta = data.layout.fill(alpha=0.5)
+    >>> objective.loss(theta, step=1).value == objective.loss(theta, step=2).value
+    False
     """
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:

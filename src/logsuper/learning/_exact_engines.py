@@ -84,6 +84,18 @@ class Strips:
     n_jobs : int or None
         Threads over the examples.
     anchored : bool
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Exact, Objective, Strips, make_examples
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> theta = data.layout.fill(alpha=0.5)
+    >>> engines = Strips(window=4), Exact()
+    >>> above, exact = (Objective.supervised(data, e).loss(theta) for e in engines)
+    >>> bool(above.value >= exact.value - 1e-9)
+    True
     """
 
     window: int = 6

@@ -149,6 +149,15 @@ class Examples:
     layout : Layout
     channel : Channel or None
         The model of the observations; None without observations.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> data.count, data.layout.size, data.channel
+    (3, 3, None)
     """
 
     groups: tuple[Group, ...]

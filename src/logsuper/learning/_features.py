@@ -56,6 +56,12 @@ class Context:
         Of the images.
     radius : int
         The window reaches that far along each axis.
+
+    Examples
+    --------
+    >>> from logsuper.learning import Context
+    >>> Context((50, 50), radius=1)
+    Context(shape=(50, 50), radius=1)
     """
 
     shape: tuple[int, ...]

@@ -39,6 +39,16 @@ class Parameters:
         Coefficients of the features.
     scale : float
         Factor w >= 0 on the log-odds of what was observed; 1 unless it was learned.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples, pseudo
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> found = pseudo(data, Penalty.of(data.layout, alpha=0.1, modular=0.1)).parameters
+    >>> found.alpha.shape, found.modular.shape, found.scale
+    ((2,), (1,), 1.0)
     """
 
     alpha: FloatArray
@@ -63,6 +73,13 @@ class Layout:
         Sizes of alpha, t and beta.
     scale : bool
         Whether w is learned; else it is 1 and not in the vector.
+
+    Examples
+    --------
+    >>> from logsuper.learning import Layout
+    >>> layout = Layout(functions=2, modular=1, scale=True)
+    >>> layout.size, layout.fill(alpha=0.5)
+    (4, array([0.5, 0.5, 0. , 1. ]))
     """
 
     functions: int

@@ -32,6 +32,16 @@ class Record:
         Its standard error; 0 where it is exact.
     gap : float
         Certified distance to the optimum; NaN where there is no certificate.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples, pseudo
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> record = pseudo(data, Penalty.of(data.layout, alpha=0.1, modular=0.1)).history[-1]
+    >>> record.cuts, record.stderr
+    (0, 0.0)
     """
 
     step: int
@@ -103,6 +113,16 @@ class Learned:
         The channel, with the noise that was learned where it was.
     details : mapping
         Further results, which depend on the learner.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, make_examples, pseudo
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> learned = pseudo(data, Penalty.of(data.layout, alpha=0.1, modular=0.1))
+    >>> learned.converged, learned.parameters.alpha.shape, learned.theta.shape
+    (True, (2,), (3,))
     """
 
     parameters: Parameters
@@ -111,6 +131,12 @@ class Learned:
     history: tuple[Record, ...]
     channel: Channel | None = None
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        weights = ", ".join(f"{weight:.4g}" for weight in self.parameters.alpha)
+        state = "converged" if self.converged else "not converged"
+        last = f" at objective {self.history[-1].objective:.6g}" if self.history else ""
+        return f"<Learned alpha=[{weights}], {len(self.theta)} parameters, {state}{last}>"
 
     @classmethod
     def of(

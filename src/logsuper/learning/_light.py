@@ -49,6 +49,12 @@ class Place(NamedTuple):
         The first pixel, in the image.
     shape : tuple of int
         Of the whole image.
+
+    Examples
+    --------
+    >>> from logsuper.learning import Place
+    >>> Place(image=0, origin=(64, 0), shape=(200, 300)).origin
+    (64, 0)
     """
 
     image: int

@@ -141,7 +141,7 @@ def moment_targets(examples: Examples) -> EstimatedMoments:
     Entries must be missing at random, whatever lies behind them, be it here and there or in blocks.
     A pixel takes its mean over the examples of its shape where it was observed, an edge likewise
 
-    .. math:: \hat a_e=\sum_iw_{ie}o_{ie}\hat a_{ie}\Big/\sum_iw_{ie}o_{ie},\qquad
+    .. math:: \hat a_e=\frac{\sum_iw_{ie}o_{ie}\hat a_{ie}}{\sum_iw_{ie}o_{ie}},\qquad
         \hat a_{ie}=\hat x_{ic}+\hat x_{id}-2\hat x_{ic}\hat x_{id}
 
     over those i where both ends c and d were (:math:`o_{ie}=1`), by its weight in each; if factors

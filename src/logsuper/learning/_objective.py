@@ -53,6 +53,16 @@ class Loss(NamedTuple):
         In the order of the layout.
     cuts : int
         Maximisations that were solved.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Exact, Objective, make_examples
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> loss = Objective.supervised(data, Exact()).loss(data.layout.fill(alpha=0.5))
+    >>> loss.gradient.shape, loss.cuts
+    ((3,), 1)
     """
 
     value: float

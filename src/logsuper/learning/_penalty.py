@@ -23,6 +23,12 @@ class Penalty:
         :math:`\lambda_j\ge0`, one per parameter.
     center : ndarray
         :math:`c_j`: 0, except for the channel scale w, whose natural value is 1.
+
+    Examples
+    --------
+    >>> from logsuper.learning import Layout, Penalty
+    >>> Penalty.of(Layout(functions=2, modular=1), alpha=0.01, modular=1.0).weights
+    array([0.01, 0.01, 1.  ])
     """
 
     weights: FloatArray

@@ -36,6 +36,14 @@ class PerturbedLoss(NamedTuple):
     d_theta : ndarray of the shape of theta
     d_edge_weights : ndarray of shape (E,) or (M, E)
         One row per problem, even if all problems share their weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.learning import perturbed_loss
+    >>> found = perturbed_loss(np.zeros((2, 3)), np.ones(2), np.ones((2, 3)), shape=(1, 3), seed=0)
+    >>> found.loss.shape, found.d_theta.shape, found.d_edge_weights.shape
+    ((2,), (2, 3), (2, 2))
     """
 
     loss: Any
@@ -155,6 +163,14 @@ class PerturbedMeans:
     ----------
     mean : ndarray of the shape of theta
         In [0, 1]: the share of perturbations in which each element is 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.learning import perturbed_means
+    >>> found = perturbed_means(np.array([3.0, 0.0, -3.0]), np.ones(2), shape=(1, 3), seed=0)
+    >>> found.mean.shape, bool(found.mean[0] > found.mean[2])
+    ((3,), True)
     """
 
     mean: FloatArray

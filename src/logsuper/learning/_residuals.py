@@ -61,6 +61,15 @@ class Residuals:
         Of the distribution of a label from a Gaussian, the larger of both.
     lowest, highest : Extreme or None
         Of the light; None where it is even.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import examine_residuals
+    >>> clean = ls.make_silhouettes(4, shape=(64, 64), seed=0)
+    >>> found = examine_residuals(ls.Gaussian((0.0, 2.0), 0.5).sample(clean, seed=1), clean)
+    >>> found.causes, bool(abs(found.correlation) < 4 * found.stderr)
+    ((), True)
     """
 
     correlation: float

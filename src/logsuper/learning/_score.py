@@ -66,6 +66,16 @@ class Score:
     ----------
     pixels : tuple of ndarray of shape (N, n)
         Of each group, the log-probability of each pixel; NaN where it was never hidden.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples, score
+    >>> z = ls.Flips(0.1).sample(ls.make_silhouettes(2, shape=(30, 30), seed=0), seed=1)
+    >>> data = make_examples(ls.grid_cuts((30, 30)), observed=z, channel=ls.Flips(0.1))
+    >>> found = score(data, data.layout.fill(alpha=1.2))
+    >>> [part.shape for part in found.pixels]
+    [(2, 900)]
     """
 
     pixels: tuple[FloatArray, ...]

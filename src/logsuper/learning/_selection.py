@@ -44,6 +44,17 @@ class Selection:
         The place of the penalty that was chosen.
     learned : Learned
         The fit with it on all examples.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import Penalty, cross_validate, make_examples, max_margin
+    >>> x = ls.make_silhouettes(6, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> penalties = [Penalty.of(data.layout, alpha=a, modular=1.0) for a in (1.0, 0.1)]
+    >>> found = cross_validate(max_margin, data, penalties, folds=3)
+    >>> found.scores.shape, found.chosen in (0, 1)
+    ((2, 3), True)
     """
 
     penalties: tuple[Penalty, ...]

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from logsuper._base import FloatArray
+from logsuper._base import FloatArray, check_choice
 from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense
@@ -63,7 +63,33 @@ class Steps:
 
 
 def make_steps(rule: str, examples: Examples, rate: float) -> Steps:
-    """Return the rule of that name, with its constants times `rate`."""
+    r"""Return a rule for the steps of `Descent`, :math:`\theta_j\leftarrow[\theta_j-c_jg_j/d_j]_+`.
+
+    Parameters
+    ----------
+    rule : {"adaptive", "separate", "printed"}
+        "printed" has one :math:`c` for all and :math:`d=\sqrt h` at step h, as the paper;
+        "separate" has a :math:`c_j` for each kind of parameter; "adaptive" is AdaGrad that forgets,
+        :math:`d_j^2=h` times the mean of the squared subgradients of late steps.
+    examples : Examples
+    rate : float
+        Factor on all :math:`c_j`.
+
+    Returns
+    -------
+    Steps
+        The rule, with :math:`c` as ``scale``.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.learning import make_examples, make_steps
+    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
+    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
+    >>> make_steps("adaptive", data, rate=1.0).scale.shape
+    (3,)
+    """
+    check_choice(rule, "rule", RULES)
     if rule == "adaptive":
         return Steps(rate * units(examples), True)
     n = max(1, examples.largest)

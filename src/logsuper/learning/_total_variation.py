@@ -26,6 +26,13 @@ class TotalVariation:
     ----------
     values : ndarray of the shape of theta
         Constant on regions; equal values are exactly equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from logsuper.learning import total_variation
+    >>> total_variation(np.array([0.0, 1.0, 5.0]), np.ones(2), shape=(1, 3)).values
+    array([1., 1., 4.])
     """
 
     values: FloatArray

@@ -17,6 +17,12 @@ class Maximized(NamedTuple):
     ----------
     y : ndarray of shape (n,) or (M, n), uint8
     value : float or ndarray of shape (M,)
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> ls.maximize(ls.Cut(3, [(0, 1), (1, 2)]), [2.0, -0.5, -0.2])
+    Maximized(y=array([1, 1, 1], dtype=uint8), value=1.3)
     """
 
     y: Bits
@@ -32,6 +38,12 @@ class Solved(NamedTuple):
     value : float or ndarray of shape (M,)
     stats : ndarray of shape (K,) or (M, K)
         :math:`f_k(y)`.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> ls.prepare([ls.Cut(3, [(0, 1), (1, 2)])]).maximize([2.0, -0.5, -0.2], alpha=[0.5])
+    Solved(y=array([1, 0, 0], dtype=uint8), value=1.5, stats=array([1.]))
     """
 
     y: Bits
