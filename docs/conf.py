@@ -60,15 +60,18 @@ copybutton_prompt_is_regexp = True
 
 _EXAMPLES = ROOT / "examples"
 if any(_EXAMPLES.rglob("plot_*.py")):
-    from sphinx_gallery.sorting import FileNameSortKey
-
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
         "examples_dirs": str(_EXAMPLES),
         "gallery_dirs": "gallery",
         "filename_pattern": r"plot_",
         "ignore_pattern": r"^(?!.*plot_).*\.py$",
-        "within_subsection_order": FileNameSortKey,
+        "subsection_order": [
+            f"../examples/{name}"
+            for name in ("cleaning", "segmenting", "learning", "inference", "functions")
+        ]
+        + ["*"],
+        "within_subsection_order": "FileNameSortKey",
         "doc_module": ("logsuper",),
         "backreferences_dir": "gallery/backreferences",
         "show_memory": False,
