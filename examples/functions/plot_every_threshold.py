@@ -34,9 +34,10 @@ for shift in shifts:
     print(f"{shift:5.1f}  {y.sum():6d}  {np.mean(y != clean.ravel()):5.1%}")
 
 # %%
-# The point itself is an image: minus its entry is the shift from which on a pixel belongs to the
-# mask. It is the total-variation denoising of the field, constant on regions. The outlines of nine
-# masks are its contour lines.
+# The point itself is an image: its entry is the shift from which on a pixel belongs to the mask.
+# Shown is minus the point, bright where pixels belong to the mask early. This is the
+# total-variation denoising of the field, constant on regions, and the outlines of the nine masks
+# are among its contour lines.
 
 levels = -point.s.reshape(shape)
 figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.3), layout="constrained")

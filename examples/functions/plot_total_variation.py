@@ -3,8 +3,8 @@ Total variation, exactly, guided by a photograph
 ================================================
 
 Denoising by total variation makes images of flat regions. On a graph it is the min-norm point of a
-cut function in disguise, and solved exactly by a few cuts. Here a noisy depth map is denoised,
-with the same weight for all edges, and with weights from a photograph of the same scene.
+cut function in disguise, and solved exactly by cuts. Here a noisy depth map is denoised, with the
+same weight for all edges, and with weights from a photograph of the same scene.
 """
 
 import matplotlib.pyplot as plt

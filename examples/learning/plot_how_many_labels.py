@@ -7,6 +7,8 @@ from clean masks of which a few pixels are known, or from noisy masks alone. How
 without labels?
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import matplotlib.pyplot as plt
 import numpy as np
 

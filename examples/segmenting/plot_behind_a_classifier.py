@@ -68,8 +68,8 @@ figure.colorbar(probability, ax=axes[1:3], label="P(pixel = 1)", aspect=14)
 # ------------------------
 # Only a distribution of whole masks can say. Each sample is a mask; 90 % of the samples lie in the
 # interval. The intervals hold fewer true areas than that, and the animals are larger than most
-# samples: samples come from the field itself, without the calibration of ``predict_proba``, and
-# the field is a simple model, which loses legs. Take such intervals for a lower bound on the
+# samples: samples come from the field itself, without the calibration of ``predict_proba``, and the
+# field is a simple model, which loses legs. Take such intervals for a lower bound on the
 # uncertainty.
 
 sizes = crf.sample_posterior(new, 100, random_state=0).sum(axis=(2, 3))

@@ -130,3 +130,10 @@ def test_bad_calls_are_refused():
     examples = gather(x.astype(float), ls.Flips(0.1))
     with pytest.raises(ValueError, match="rounds"):
         resample(examples, penalty(examples.layout), rounds=0)
+
+
+def test_remedy_in_the_warning_works_in_an_estimator():
+    x = ls.make_silhouettes(3, shape=(24, 24), seed=0)
+    z = x + np.random.default_rng(0).normal(scale=0.8, size=x.shape)
+    with pytest.warns(ConvergenceWarning, match=r"options=\{'rounds': 4\}"):
+        ls.MaskDenoiser(options={"rounds": 2}).fit(z)

@@ -196,7 +196,8 @@ def resample(
         done = False
         warnings.warn(
             f"resample: the weights of functions still moved by {100 * moved:.0f} % from round to "
-            f"round after {count} of them; raise rounds",
+            f"round after {count} of them; raise rounds (of an estimator: "
+            f"options={{'rounds': {2 * count}}})",
             ConvergenceWarning,
             stacklevel=2,
         )
