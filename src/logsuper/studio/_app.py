@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -85,7 +86,9 @@ class _Studio:
         return Response(self._page[name], media_type=_TYPES[os.path.splitext(name)[1]])
 
     async def _serve_shipped(self, request: Request) -> Response:
-        return Response(_thumbnail(request.path_params["name"]), media_type="image/png")
+        loop = asyncio.get_running_loop()
+        data = await loop.run_in_executor(self._pool, _thumbnail, request.path_params["name"])
+        return Response(data, media_type="image/png")
 
     async def _take_image(self, request: Request) -> Response:
         tab = self._find(request)

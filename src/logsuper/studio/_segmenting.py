@@ -63,6 +63,7 @@ class Segmenting:
         self.found: Segmentation | None = None
         self._segmenter = ScribbleSegmenter(channel_axis=-1 if source.colored else None)
         self._session: ScribbleSession | None = None
+        self._quick = False
 
     def paint(self, runs: NDArray[np.uint32], version: int) -> None:
         """Set the labels of runs of pixels, (first, length, label) each, in row-major order."""
@@ -93,12 +94,16 @@ class Segmenting:
             check()
         return self._session
 
-    def cut(self, check: Check) -> Segmentation | None:
-        """Return the exact cut for the present labels, None if a label is missing."""
+    def cut(self, check: Check, quick: bool = False) -> Segmentation | None:
+        """Return the exact cut for the present labels, None if a label is missing.
+
+        A quick one, while a stroke is being drawn, keeps the colour models of the one before.
+        """
         labels = self.labels.copy()
         if not ((labels == 1).any() and (labels == 2).any()):
             return None
-        self.found = self.prepare(check).segment(labels)
+        self.found = self.prepare(check).segment(labels, quick=quick)
+        self._quick = quick
         return self.found
 
     def refine(self, check: Check) -> Refined | None:
@@ -124,7 +129,7 @@ class Segmenting:
         if self.missing:
             raise Refusal(f"mark a part of the {self.missing} first: there is no mask yet", 409)
         found = self.found
-        if found is None or not np.array_equal(found.scribbles, self.labels):
+        if found is None or self._quick or not np.array_equal(found.scribbles, self.labels):
             found = self.cut(check)
         if found is not None and found.probability is None:
             found = self.prepare(check).probabilities(callback=lambda done, total: check())

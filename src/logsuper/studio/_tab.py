@@ -144,7 +144,7 @@ class Tab:
 
         def cut(check: Check) -> tuple[Segmentation | None, int]:
             version = work.version
-            return work.cut(check), version
+            return work.cut(check, quick=not last), version
 
         async def done(found: tuple[Segmentation | None, int]) -> None:
             await self._show_cut(work, *found)
@@ -319,7 +319,6 @@ class Tab:
         wrong, truth = work.doubt(found), work.source.truth
         about: dict[str, Any] = {
             "object": float(mask.mean()),
-            "expected": float(np.where(mask, 1.0 - found.values, found.values).mean()),
             "most": float(wrong.mean()),
             "width": float((found.upper - found.lower).max()),
             "final": bracket is not None,

@@ -62,7 +62,7 @@ modes.clean = new Clean(link, stage, ui);
 // ------------------------------------------------------------------------------------ messages
 
 link.addEventListener("hello", ({ detail }) => {
-  for (const name of detail.shipped) get("shipped").append(thumbnail(name));
+  for (const name of detail.shipped) get(`shipped-${name.split("-")[0]}`).append(thumbnail(name));
   ui.status("Drop or open an image.");
 });
 link.addEventListener("closed", ({ detail }) => {

@@ -1,6 +1,6 @@
 // The mode "clean": a noisy mask, the weights of its model, and the posterior.
 
-import { DOUBT, GREY, Layer, MASK, PROBABILITY, outline, rgba, unpackBits } from "./pixels.js";
+import { DOUBT, GREY, Layer, MASK, PROBABILITY, rgba, unpackBits } from "./pixels.js";
 import { stroke } from "./segment.js";
 
 const VIEWS = ["observed", "mask", "probability", "doubt", "samples"];
@@ -9,10 +9,9 @@ const NAMES = {
   doubt: "Doubt, certified", samples: "What it could also be",
 };
 const NOTES = {
-  observed: "", probability: "",
-  mask: "White where white is the more probable.",
+  observed: "", mask: "", probability: "",
   doubt: "An upper bound, with proof, on the probability that a pixel of the mask is wrong.",
-  samples: "Exact samples of the posterior, one after the other; in colour where they differ from the mask.",
+  samples: "Exact samples of the posterior; in colour where one differs from the mask.",
 };
 const MORE = rgba(240, 106, 20), LESS = rgba(38, 120, 226);
 const SLIDERS = ["horizontal", "vertical", "bias"];
@@ -193,12 +192,11 @@ export class Clean {
       doubt[i] = Math.min(255, Math.round(255 * Math.sqrt(Math.min(1, 2 * most))));
     }
     this.doubtLayer.fill(doubt, DOUBT);
-    this.border = outline(this.mask, this.width, this.height, 1);
     const { get } = this.ui;
     if (found.before !== undefined) {
       get("truth").textContent = `${percent(found.before)} → ${percent(found.after)}`;
     }
-    get("expected").textContent = `${percent(found.expected)}, at most ${percent(found.most)}`;
+    get("expected").textContent = `at most ${percent(found.most)}`;
     get("width").textContent = found.width < 1e-6 ? "a millionth" : `± ${(found.width / 2).toPrecision(1)}`;
     this.ui.old(!found.final);
     if (found.final) {
@@ -255,9 +253,6 @@ export class Clean {
     };
     const layer = left || !this.mask ? layers.observed : layers[this.view];
     context.drawImage(layer.canvas, 0, 0);
-    if (this.view === "doubt" && !left && this.border) {
-      stroke(context, this.border, 1.2 / scale, "rgb(255 255 255 / 55%)");
-    }
     if (this.stage.cursor) {
       const { x, y } = this.stage.cursor, path = new Path2D();
       path.rect(x, y, 1, 1);

@@ -57,36 +57,42 @@ export class Layer {
   }
 }
 
-// The border between pixels with `test` and others, in the coordinates of pixels.
-export function outline(values, width, height, test) {
+// The border between pixels with `value` and others, in the coordinates of pixels.
+export function outline(values, width, height, value) {
   const path = new Path2D();
+  const line = (x0, y0, x1, y1) => {
+    path.moveTo(x0, y0);
+    path.lineTo(x1, y1);
+  };
   for (let y = 0; y <= height; y++) {
+    const row = y * width;
     let from = -1;
+    for (let x = 0; x < width; x++) {
+      const above = y > 0 && values[row - width + x] === value;
+      const below = y < height && values[row + x] === value;
+      if (above !== below) {
+        if (from < 0) from = x;
+      } else if (from >= 0) {
+        line(from, y, x, y);
+        from = -1;
+      }
+    }
+    if (from >= 0) line(from, y, width, y);
+  }
+  const open = new Int32Array(width + 1).fill(-1); // where a vertical line begins, per column
+  for (let y = 0; y < height; y++) {
+    const row = y * width;
     for (let x = 0; x <= width; x++) {
-      const edge = x < width && inside(values, width, height, x, y - 1, test) !== inside(values, width, height, x, y, test);
-      if (edge && from < 0) from = x;
-      if (!edge && from >= 0) {
-        path.moveTo(from, y);
-        path.lineTo(x, y);
-        from = -1;
+      const left = x > 0 && values[row + x - 1] === value;
+      const right = x < width && values[row + x] === value;
+      if (left !== right) {
+        if (open[x] < 0) open[x] = y;
+      } else if (open[x] >= 0) {
+        line(x, open[x], x, y);
+        open[x] = -1;
       }
     }
   }
-  for (let x = 0; x <= width; x++) {
-    let from = -1;
-    for (let y = 0; y <= height; y++) {
-      const edge = y < height && inside(values, width, height, x - 1, y, test) !== inside(values, width, height, x, y, test);
-      if (edge && from < 0) from = y;
-      if (!edge && from >= 0) {
-        path.moveTo(x, from);
-        path.lineTo(x, y);
-        from = -1;
-      }
-    }
-  }
+  for (let x = 0; x <= width; x++) if (open[x] >= 0) line(x, open[x], x, height);
   return path;
-}
-
-function inside(values, width, height, x, y, test) {
-  return x >= 0 && y >= 0 && x < width && y < height && values[y * width + x] === test;
 }

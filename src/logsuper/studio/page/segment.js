@@ -72,6 +72,8 @@ export class Segment {
     this.view = view;
     document.querySelector(`[name=segment-view][value=${view}]`).checked = true;
     this.ui.ramp(view);
+    this.ui.get("view-note").textContent = "";
+    this.ui.get("sample-row").hidden = true;
     this.stage.redraw();
   }
 

@@ -46,7 +46,7 @@ export class Stage {
   fit() {
     const { width, height } = this.pane;
     if (!this.width || !width || !height) return;
-    const margin = width < 500 ? 16 : 44;
+    const margin = width < 400 ? 16 : 40;
     this.scale = Math.min((width - margin) / this.width, (height - margin) / this.height);
     this.smallest = Math.min(1, this.scale) / 2;
     this.x = (width - this.scale * this.width) / 2;
