@@ -47,6 +47,8 @@ def runs_of(labels):
 
 GREY = np.random.default_rng(0).integers(0, 256, (9, 12), dtype=np.uint8)
 COLOUR = np.random.default_rng(1).integers(0, 256, (9, 12, 4), dtype=np.uint8)
+TURNED = Image.Exif()
+TURNED[0x0112] = 6  # a quarter turn
 PICTURES = {
     "grey.png": as_file(Image.fromarray(GREY)),
     "bits.png": as_file(Image.fromarray(GREY > 99)),
@@ -58,7 +60,7 @@ PICTURES = {
     "grey_rgb.png": as_file(Image.fromarray(np.repeat(GREY[..., None], 3, axis=-1))),
     "photo.jpg": as_file(Image.fromarray(COLOUR[..., :3]), "JPEG"),
     "grey.jpg": as_file(Image.fromarray(np.repeat(GREY[..., None], 3, axis=-1)), "JPEG"),
-    "turned.jpg": as_file(Image.fromarray(GREY), "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0"),
+    "turned.jpg": as_file(Image.fromarray(GREY), "JPEG", exif=TURNED),
     "grey.bmp": as_file(Image.fromarray(GREY), "BMP"),
     "grey.pgm": as_file(Image.fromarray(GREY), "PPM"),
     "still.gif": as_file(Image.fromarray(GREY), "GIF"),

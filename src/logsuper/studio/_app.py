@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -70,7 +71,11 @@ class _Studio:
                 Route("/export/{tab}/{kind}", self._export),
                 WebSocketRoute("/tab", self._talk),
             ],
-            exception_handlers={Refusal: _explain, HTTPException: _explain_status},
+            exception_handlers={
+                Refusal: _explain,
+                HTTPException: _explain_status,
+                Exception: _confess,
+            },
             lifespan=self._live,
         )
 
@@ -162,3 +167,8 @@ async def _explain_status(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     line = {404: "there is no such page", 405: "not in this way"}.get(error.status_code)
     return PlainTextResponse(f"{line or error.detail}\n", error.status_code)
+
+
+async def _confess(request: Request, error: Exception) -> Response:
+    logging.getLogger(__name__).error("studio: unexpected error", exc_info=error)
+    return PlainTextResponse(f"unexpected {type(error).__name__}; the terminal has more\n", 500)

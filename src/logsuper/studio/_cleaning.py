@@ -246,7 +246,7 @@ class Cleaning:
         lines += [
             "",
             'write_image("mask.png", np.where(mask, 255, 0).astype(np.uint8), force=True)',
-            'wide = np.round(65535 * probability).astype(np.uint16)',
+            "wide = np.round(65535 * probability).astype(np.uint16)",
             'write_image("probability.png", wide, force=True)',
         ]
         return "\n".join(lines) + "\n"

@@ -40,9 +40,9 @@ class _Piece:
 class Desk:
     """Runs pieces of work in order of their ranks.
 
-    A rank stands for a stage of the work (open an image, learn, cut, refine, sample), and each
-    stage needs those before it. A new piece drops all of the same and of later stages. What runs is
-    stopped, too, unless it is a cut, which is quicker than what stops it.
+    A rank stands for a stage of the work (open an image, learn, cut, settle, refine, sample), and
+    each stage needs those before it. A new piece drops all of the same and of later stages. What
+    runs is stopped, too, unless it is a cut, which is done before the next one could begin.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Desk:
         Awaited with the line that says what went wrong.
     """
 
-    OPEN, LEARN, CUT, REFINE, SAMPLE = range(5)
+    OPEN, LEARN, CUT, SETTLE, REFINE, SAMPLE = range(6)
 
     def __init__(self, pool: Executor, failed: Callable[[str], Awaitable[None]]) -> None:
         self._pool, self._failed = pool, failed

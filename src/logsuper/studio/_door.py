@@ -61,8 +61,7 @@ class Door:
         refusal = self._judge(scope, headers)
         if refusal is None:
             inner = dict(scope)
-            rest = scope["path"].split("/", 2)[2:]
-            inner["path"] = "/" + (rest[0] if rest else "")
+            inner["path"] = f"/{_split(scope)[1]}"
             inner.pop("raw_path", None)
             await self._app(inner, receive, answer)
         else:
@@ -79,13 +78,16 @@ class Door:
         own = f"http://{headers['host']}"
         if origin != own and (changes or origin is not None):
             return 403, "requests of other sites are not answered"
-        parts = scope["path"].split("/", 2)
+        token, path = _split(scope)
         site = headers.get("sec-fetch-site", "same-origin")
-        visit = headers.get("sec-fetch-mode") == "navigate" and parts[2:] in ([], [""])
+        visit = headers.get("sec-fetch-mode") == "navigate" and not path
         if site not in ("same-origin", "none") and not visit:
             return 403, "requests of other sites are not answered"
-        if not hmac.compare_digest(parts[1].encode("utf-8", "replace"), self._token):
-            return 403, "the token is missing or wrong: use the address that logsuper studio printed"
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
+            return (
+                403,
+                "the token is missing or wrong: use the address that logsuper studio printed",
+            )
         return None
 
     def _send_with_headers(self, send: Send, headers: Mapping[str, str]) -> Send:
@@ -100,6 +102,12 @@ class Door:
             await send(message)
 
         return answer
+
+
+def _split(scope: Scope) -> tuple[str, str]:
+    """Return the token in a path, and the rest of it."""
+    token, _, path = scope["path"].removeprefix("/").partition("/")
+    return token, path
 
 
 def _single(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter
 
 from logsuper.estimators import ScribbleSegmenter, ScribbleSession, Segmentation
 from logsuper.studio._desk import Check
@@ -114,7 +115,7 @@ class Segmenting:
         regions = np.zeros(self.source.shape, dtype=np.uint8)
         suggested = found.suggest(_REGIONS)
         for number, region in enumerate(suggested, 1):
-            regions[region.mask] = number
+            regions[_smoothed(region.mask)] = number
         p = found.probability
         assert p is not None
         check()
@@ -184,9 +185,15 @@ class Segmenting:
         lines += [
             "",
             'write_image("mask.png", np.where(mask, 255, 0).astype(np.uint8), force=True)',
-            'wide = np.round(65535 * probability).astype(np.uint16)',
+            "wide = np.round(65535 * probability).astype(np.uint16)",
             'write_image("probability.png", wide, force=True)',
             "for region in found.suggest():",
             '    print(f"in doubt around row, column {region.center}")',
         ]
         return "\n".join(lines) + "\n"
+
+
+def _smoothed(region: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a region without specks and fringes, unless it consists of them."""
+    smooth = uniform_filter(region.astype(np.float32), 7) > 0.5
+    return smooth if np.count_nonzero(smooth) > 0.3 * np.count_nonzero(region) else region

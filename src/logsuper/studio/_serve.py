@@ -62,7 +62,7 @@ def serve(
         number = door.getsockname()[1]
         config = uvicorn.Config(
             make_app(token, number, first, limits),
-            log_level="error",
+            log_level="critical",  # errors are logged by the application
             access_log=False,  # addresses contain the token
             server_header=False,
             ws="websockets-sansio",

@@ -144,12 +144,12 @@ class Tab:
 
         def cut(check: Check) -> tuple[Segmentation | None, int]:
             version = work.version
-            return work.cut(check, quick=not last), version
+            return work.cut(check, quick=True), version
 
         async def done(found: tuple[Segmentation | None, int]) -> None:
             await self._show_cut(work, *found)
             if last and found[0] is not None:
-                await self._refine(work)
+                self._settle(work)
 
         self._desk.put(Desk.CUT, cut, done)
 
@@ -214,7 +214,7 @@ class Tab:
             async def ready(_: Any) -> None:
                 await self._show_cut(work, work.found, work.version)
                 if work.found is not None:
-                    await self._refine(work)
+                    self._refine(work)
 
             def prepare(check: Check) -> None:
                 work.prepare(check)
@@ -276,7 +276,17 @@ class Tab:
 
         self._desk.put(Desk.SAMPLE, lambda check: work.sample(seed, check), done)
 
-    async def _refine(self, work: Segmenting) -> None:
+    def _settle(self, work: Segmenting) -> None:
+        """Cut again after a stroke, with the colours that it adds."""
+        version = work.version
+
+        async def done(found: Segmentation | None) -> None:
+            await self._show_cut(work, found, version)
+            self._refine(work)
+
+        self._desk.put(Desk.SETTLE, work.cut, done)
+
+    def _refine(self, work: Segmenting) -> None:
         version = work.version
 
         async def done(found: Refined | None) -> None:

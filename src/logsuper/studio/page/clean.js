@@ -11,7 +11,7 @@ const NAMES = {
 const NOTES = {
   observed: "", mask: "", probability: "",
   doubt: "An upper bound, with proof, on the probability that a pixel of the mask is wrong.",
-  samples: "Exact samples of the posterior; in colour where one differs from the mask.",
+  samples: "Exact; in colour where a sample differs from the mask.",
 };
 const MORE = rgba(240, 106, 20), LESS = rgba(38, 120, 226);
 const SLIDERS = ["horizontal", "vertical", "bias"];
@@ -111,6 +111,7 @@ export class Clean {
     const weights = Object.fromEntries(SLIDERS.map((name) => [name, Number(this.ui.get(name).value)]));
     this.#sayWeights();
     this.ui.old(true);
+    this.ui.status("Following …", true);
     this.link.say({ do: "weights", ...weights });
   }
 
