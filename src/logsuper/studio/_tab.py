@@ -385,7 +385,7 @@ def _parse(text: Any) -> dict[str, Any]:
 
 
 def _number(wish: Mapping[str, Any], name: str, low: float, high: float) -> float:
-    value = wish.get(name)
+    value: Any = wish.get(name)
     if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
         raise Refusal(f"{name} must be a number from {low:g} to {high:g}")
     return float(value)
