@@ -200,7 +200,8 @@ def bomb(side):
         (png(np.eye(40, dtype=np.uint8))[:60], 415, "damaged"),
         (png(np.zeros((400, 400), np.uint8)), 413, "0.1 million pixels"),
         (bomb(1000), 413, "pixels"),
-        (bomb(60_000), 413, "pixels"),  # more than Pillow itself allows
+        (bomb(10_000), 413, "pixels"),  # more than Pillow itself likes
+        (bomb(60_000), 413, "pixels"),  # more than it allows
         (png(np.zeros((2, 9), np.uint8)), 400, "too few"),
         (bytes(200_001), 413, "MiB"),
     ],
@@ -303,6 +304,27 @@ def test_bad_wishes_in_clean(client):
                 f'{{"do": "weights", "horizontal": {value}, "vertical": 1, "bias": 0}}'
             )
             assert "horizontal must be" in heard(socket, "error")[0]
+
+
+def test_newer_wishes_replace_older_ones_and_tabs_are_apart(client):
+    with connect(client) as first, connect(client) as second:
+        tab = first.receive_json()["tab"]
+        second.receive_json()
+        first.send_json({"do": "open", "name": "silhouette-0"})
+        second.send_json({"do": "open", "name": "scene-0"})
+        for percent in range(5, 25):
+            first.send_json({"do": "noise", "rate": percent / 100})
+        heard(second, "wanted")
+        last, before = heard(first, "marginals")
+        while '"final": true' not in last:
+            last, more = heard(first, "marginals")
+            before += more
+        models = [text for text in before if '"is": "model"' in text]
+        assert len(models) < 10 and '"rate": 0.24' in models[-1]
+        answer = client.get(f"/{TOKEN}/export/{tab}/mask.png", headers=OWN)
+        assert answer.status_code == 200 and answer.headers["content-type"] == "image/png"
+        assert "attachment" in answer.headers["content-disposition"]
+        assert Image.open(io.BytesIO(answer.content)).size == (160, 120)
 
 
 def test_random_messages_never_end_a_tab(client):

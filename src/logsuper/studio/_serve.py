@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,12 +45,15 @@ def serve(
     """
     import uvicorn
     import websockets as websockets  # uvicorn would start without it, and refuse connections
+    from PIL import Image
 
     from logsuper.studio._app import make_app
     from logsuper.studio._limits import Limits, Refusal
     from logsuper.studio._sources import open_path
 
     limits = Limits()
+    # such images are refused; filters hold for all threads, and are not changed while they run
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
     try:
         first = None if image is None else open_path(image, limits)
     except Refusal as error:

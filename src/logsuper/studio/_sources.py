@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import io
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -154,16 +153,14 @@ def _decode(data: bytes, name: str, limits: Limits) -> NDArray[Any]:
     from PIL import Image, ImageOps
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
-                _check(picture, name, limits)
-                lossy = picture.format in ("JPEG", "MPO")
-                picture.load()
-                return _pixels(ImageOps.exif_transpose(picture), lossy)
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
+            _check(picture, name, limits)
+            lossy = picture.format in ("JPEG", "MPO")
+            picture.load()
+            return _pixels(ImageOps.exif_transpose(picture), lossy)
     except Refusal:
         raise
-    except Image.DecompressionBombError:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large(name, limits) from None
     except Exception:  # decoders raise many types on damaged bytes
         raise Refusal(
