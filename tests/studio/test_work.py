@@ -223,6 +223,21 @@ def test_weights_by_hand_are_in_the_model_and_in_the_code(tmp_path, cleaning):
         cleaning.weights, cleaning.origin = kept
 
 
+def test_without_weights_pixels_are_independent(cleaning):
+    kept = cleaning.weights, cleaning.origin
+    try:
+        cleaning.set_weights(Weights(0.0, 0.0, 0.0))
+        for found in (cleaning.quick(nothing), cleaning.infer(nothing)):
+            np.testing.assert_allclose(
+                found.values, np.where(cleaning.observed, 0.9, 0.1), atol=1e-6
+            )
+        assert "method='exact'" in cleaning.code()
+        cleaning.set_weights(Weights(0.0, 1.0, 0.0))
+        assert cleaning.infer(nothing).method == "strips"
+    finally:
+        cleaning.weights, cleaning.origin = kept
+
+
 def test_grey_images_have_gaussian_noise(tmp_path, monkeypatch):
     clean = ls.make_silhouettes(1, (40, 50), seed=3)[0]
     noisy = 80.0 + 90.0 * clean + np.random.default_rng(0).normal(0.0, 30.0, clean.shape)

@@ -145,10 +145,16 @@ class Cleaning:
     def infer(self, check: Check, window: int = _BEST) -> Marginals:
         """Return the probability of each pixel, with certified bounds."""
         self.marginals = None
-        found = self.posterior().marginals("strips", window=window)
+        found = self.posterior().marginals(**self._method(window))
         check()
         self.marginals = found
         return found
+
+    def _method(self, window: int = _BEST) -> dict[str, Any]:
+        """Return how marginals are found; without weights, pixels are independent."""
+        if self.weights.horizontal == self.weights.vertical == 0.0:
+            return {"method": "exact"}
+        return {"method": "strips", "window": window}
 
     def quick(self, check: Check) -> Marginals:
         """Return the same with narrow windows, while a slider moves."""
@@ -212,6 +218,7 @@ class Cleaning:
     def code(self) -> str:
         """Return a program that makes the same mask."""
         weights, step = self.weights, self.source.step
+        method = ", ".join(f"{name}={value!r}" for name, value in self._method().items())
         observed = [f"observed = {self._code}"]
         if self.source.truth is not None:
             observed = [f"observed = ls.Flips({self.rate!r}).sample(image, seed={_NOISE_SEED})"]
@@ -231,7 +238,7 @@ class Cleaning:
             f"prior = ls.LogSupermodular(f - ls.Modular(np.full(across.n, {weights.bias!r})))",
             f"posterior = prior.observe({_written(self.channel)}, observed)",
             "",
-            f'found = posterior.marginals("strips", window={_BEST})  # found.lower, found.upper',
+            f"found = posterior.marginals({method})  # found.lower, found.upper",
             "probability = found.values",
             "mask = probability > 0.5",
             f"print(posterior.bracket({_BRACKET:g}))",

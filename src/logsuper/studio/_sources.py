@@ -71,6 +71,11 @@ class Source:
         """Whether there are red, green and blue."""
         return self.pixels.ndim == 3
 
+    @property
+    def is_mask(self) -> bool:
+        """Whether all pixels are black or white, or nearly so."""
+        return not self.colored and np.ptp(self.pixels) > 0 and as_observed(self.pixels)[1]
+
     def shown(self) -> NDArray[np.uint8]:
         """Return the image with 8 bits per pixel, for the screen."""
         return _as_bytes(self.pixels)

@@ -89,15 +89,12 @@ class Tab:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await worker
 
-    async def show(self, source: Source, mode: str | None = None) -> None:
-        """Work on another image."""
+    async def show(self, source: Source) -> None:
+        """Work on another image: clean masks, segment pictures, and grey ones as before."""
         self._desk.drop()
         self._segmenting, self._cleaning, self._samples = Segmenting(source), None, None
-        if source.colored:
-            mode = "segment"
-        elif source.truth is not None and mode is None:
-            mode = "clean"
-        self._mode = mode or self._mode
+        if source.colored or source.is_mask:
+            self._mode = "segment" if source.colored else "clean"
         height, width = source.shape
         about = {"name": source.name, "height": height, "width": width, "step": source.step}
         about |= {"full": list(source.full), "colored": source.colored, "mode": self._mode}

@@ -11,12 +11,16 @@ const NAMES = {
 const NOTES = {
   observed: "", mask: "", probability: "",
   doubt: "An upper bound, with proof, on the probability that a pixel of the mask is wrong.",
-  samples: "Exact; in colour where a sample differs from the mask.",
+  samples: "In colour: where a sample differs.",
 };
 const MORE = rgba(240, 106, 20), LESS = rgba(38, 120, 226);
 const SLIDERS = ["horizontal", "vertical", "bias"];
 const PERIOD = 450; // milliseconds per sample
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} %`;
+// Bounds stay bounds when they are rounded.
+const up = (value, digits) => (Math.ceil(value * 10 ** digits) / 10 ** digits).toFixed(digits);
+const down = (value, digits) => (Math.floor(value * 10 ** digits) / 10 ** digits).toFixed(digits);
+const places = (value) => Math.max(1, Math.min(9, Math.ceil(-Math.log10(value || 1e-9))));
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Clean {
@@ -197,13 +201,13 @@ export class Clean {
     if (found.before !== undefined) {
       get("truth").textContent = `${percent(found.before)} → ${percent(found.after)}`;
     }
-    get("expected").textContent = `at most ${percent(found.most)}`;
-    get("width").textContent = found.width < 1e-6 ? "a millionth" : `± ${(found.width / 2).toPrecision(1)}`;
+    get("expected").textContent = `at most ${up(100 * found.most, 2)} %`;
+    get("width").textContent = `± ${up(found.width / 2, places(found.width / 2))}`;
     this.ui.old(!found.final);
     if (found.final) {
-      const digits = Math.max(2, Math.min(8, Math.ceil(-Math.log10(found.upper - found.lower || 1e-8)) + 1));
-      get("z-lower").textContent = found.lower.toFixed(digits);
-      get("z-upper").textContent = found.upper.toFixed(digits);
+      const digits = Math.min(8, places(found.upper - found.lower) + 1);
+      get("z-lower").textContent = down(found.lower, digits);
+      get("z-upper").textContent = up(found.upper, digits);
       get("z-note").textContent = `${(found.upper - found.lower).toExponential(1)} nats apart, by ${found.by}.`;
       this.ui.status("Certified.");
     }
