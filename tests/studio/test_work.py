@@ -231,7 +231,7 @@ def test_without_weights_pixels_are_independent(cleaning):
             np.testing.assert_allclose(
                 found.values, np.where(cleaning.observed, 0.9, 0.1), atol=1e-6
             )
-        assert "method='exact'" in cleaning.code()
+        assert "method='exact'" in cleaning.code() and found.shape == (120, 160)
         cleaning.set_weights(Weights(0.0, 1.0, 0.0))
         assert cleaning.infer(nothing).method == "strips"
     finally:

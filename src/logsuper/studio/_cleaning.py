@@ -139,7 +139,8 @@ class Cleaning:
         across, down = grid_cuts(self.source.shape)
         weights = self.weights
         bias = Modular(np.full(across.n, weights.bias))
-        prior = LogSupermodular(weights.horizontal * across + weights.vertical * down - bias)
+        f = weights.horizontal * across + weights.vertical * down - bias
+        prior = LogSupermodular(f, shape=self.source.shape)
         return prior.observe(self.channel, self.observed)
 
     def infer(self, check: Check, window: int = _BEST) -> Marginals:
@@ -233,9 +234,11 @@ class Cleaning:
             *self.source.code,
             *observed,
             "",
-            f"across, down = ls.grid_cuts({self.source.shape})",
+            f"shape = {self.source.shape}",
+            "across, down = ls.grid_cuts(shape)",
             f"f = {weights.horizontal!r} * across + {weights.vertical!r} * down",
-            f"prior = ls.LogSupermodular(f - ls.Modular(np.full(across.n, {weights.bias!r})))",
+            f"f = f - ls.Modular(np.full(across.n, {weights.bias!r}))",
+            "prior = ls.LogSupermodular(f, shape=shape)",
             f"posterior = prior.observe({_written(self.channel)}, observed)",
             "",
             f"found = posterior.marginals({method})  # found.lower, found.upper",
