@@ -69,6 +69,7 @@ def serve(
             log_level="critical",  # errors are logged by the application
             access_log=False,  # addresses contain the token
             server_header=False,
+            proxy_headers=False,
             ws="websockets-sansio",
             ws_max_size=limits.message,
             ws_per_message_deflate=False,

@@ -7,7 +7,7 @@ import contextlib
 import json
 import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
@@ -81,8 +81,6 @@ class Tab:
                 if message["type"] == "websocket.disconnect":
                     return
                 await self._hear(message)
-        except (WebSocketDisconnect, RuntimeError):  # gone while something was being sent
-            pass
         finally:
             self._desk.drop()
             worker.cancel()
@@ -345,10 +343,20 @@ class Tab:
         await self._say({"is": "error", "line": line})
 
     async def _say(self, message: Mapping[str, Any]) -> None:
-        await self._socket.send_text(json.dumps(message))
+        with self._unless_gone():
+            await self._socket.send_text(json.dumps(message))
 
     async def _send(self, header: Mapping[str, Any], *arrays: NDArray[Any]) -> None:
-        await self._socket.send_bytes(frame(header, *arrays))
+        with self._unless_gone():
+            await self._socket.send_bytes(frame(header, *arrays))
+
+    @contextlib.contextmanager
+    def _unless_gone(self) -> Iterator[None]:
+        """Stop all work if the page is gone."""
+        try:
+            yield
+        except (WebSocketDisconnect, RuntimeError, OSError):
+            self._desk.drop()
 
     def _work(self) -> Segmenting | Cleaning:
         work = self._segmenting if self._mode == "segment" else self._cleaning
