@@ -24,7 +24,7 @@ from logsuper.studio._desk import Check
 from logsuper.studio._limits import Refusal
 from logsuper.studio._sources import Source, as_observed, encode_png
 
-__all__ = ["Cleaning", "Weights"]
+__all__ = ["Cleaning", "Weights", "describe"]
 
 # Silhouettes to learn from; none of them is shown.
 _TRAIN, _TRAIN_SEED = 8, 100
@@ -273,3 +273,11 @@ def _written(channel: Channel) -> str:
         return f"ls.Flips({float(channel.noise)!r})"
     mean, scale = (tuple(map(float, getattr(channel, name))) for name in ("mean", "scale"))
     return f"ls.Gaussian({mean!r}, {scale!r})"
+
+
+def describe(channel: Channel) -> str:
+    """Return the noise in words."""
+    if isinstance(channel, Flips):
+        return f"{100.0 * float(channel.noise):.3g} % of the pixels are flipped"
+    (low, high), (a, b) = channel.mean, channel.scale  # type: ignore[attr-defined]
+    return f"Black is {low:.2f} ± {a:.2f}, white {high:.2f} ± {b:.2f}, of grey levels from 0 to 1"

@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from logsuper.bounds import Bracket, Marginals
 from logsuper.estimators import Segmentation
-from logsuper.studio._cleaning import Cleaning, Weights
+from logsuper.studio._cleaning import Cleaning, Weights, describe
 from logsuper.studio._desk import Check, Desk
 from logsuper.studio._limits import Limits, Refusal
 from logsuper.studio._segmenting import Refined, Segmenting
@@ -313,7 +313,7 @@ class Tab:
         weights = work.weights
         about: dict[str, Any] = {"horizontal": weights.horizontal, "vertical": weights.vertical}
         about |= {"bias": weights.bias, "rate": work.rate, "origin": work.origin}
-        about |= {"channel": repr(work.channel), "notes": work.notes}
+        about |= {"noise": describe(work.channel), "notes": work.notes}
         await self._say({"is": "model", **about})
 
     async def _show_marginals(

@@ -81,10 +81,13 @@ link.addEventListener("image", ({ detail }) => {
   else layer.fill(bytes, GREY);
   image = { width, height, layer, colored };
   for (const one of Object.values(modes)) one.load(image);
-  document.querySelector("[name=mode][value=clean]").disabled = colored;
+  const clean = document.querySelector("[name=mode][value=clean]");
+  clean.disabled = colored;
+  clean.parentElement.title = colored ? "For masks and grey images" : "";
   document.body.dataset.empty = "false";
   welcome(false);
   get("alert").hidden = true;
+  get("pixel").textContent = "";
   get("export").disabled = false;
   document.title = `${name} – logsuper studio`;
   stage.load(width, height);

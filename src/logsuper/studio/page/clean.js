@@ -168,7 +168,7 @@ export class Clean {
     this.stage.redraw();
   }
 
-  #showModel({ horizontal, vertical, bias, rate, origin, channel, notes }) {
+  #showModel({ horizontal, vertical, bias, rate, origin, noise, notes }) {
     Object.entries({ horizontal, vertical, bias }).forEach(([name, value]) => {
       const slider = this.ui.get(name);
       slider.max = Math.max(Number(slider.max), Math.ceil(value));
@@ -176,7 +176,7 @@ export class Clean {
     });
     this.#sayWeights();
     if (this.binary) this.ui.get("noise").value = Math.round(100 * rate);
-    else this.ui.get("noise-note").textContent = `Grey levels: ${channel}.`;
+    else this.ui.get("noise-note").textContent = `${noise}.`;
     this.#sayNoise();
     document.querySelector(`[name=origin][value=${origin}]`).checked = true;
     this.ui.get("model-note").textContent = notes.join(" ");
