@@ -41,7 +41,7 @@ def test_public_name_resolves(name):
     assert name in dir(logsuper)
 
 
-@pytest.mark.parametrize("room", ["functions", "solvers", "datasets", "report"])
+@pytest.mark.parametrize("room", ["functions", "solvers", "datasets", "report", "studio"])
 def test_rooms_export_what_they_say(room):
     module = importlib.import_module(f"logsuper.{room}")
     for name in module.__all__:
@@ -90,6 +90,8 @@ def test_types_are_shipped():
 def test_examples_in_docstrings(name, few_trees):
     if name.startswith("logsuper.torch"):
         pytest.importorskip("torch.autograd", reason="PyTorch is not installed: make test-torch")
+    if name in ("logsuper.studio._app", "logsuper.studio._tab"):
+        pytest.importorskip("starlette", reason="the extra studio is not installed")
     module = importlib.import_module(name)
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0

@@ -1,6 +1,7 @@
 """Segmentation from scribbles, on drawn scenes."""
 
 import dataclasses
+import io
 
 import numpy as np
 import pytest
@@ -359,3 +360,23 @@ def test_more_bad_input(tmp_path):
         fit([image], [image > 0.5], [marks, marks])
     with pytest.raises(ValueError, match="images has 1 entries, scribbles 2"):
         ls.ScribbleSegmenter().predict([image], [marks, marks])
+
+
+def test_a_quick_cut_keeps_the_colours_and_the_next_one_does_not():
+    images, _, scribbles = ls.make_scenes(1, (48, 64), seed=3)
+    half = np.where(np.arange(64) < 40, scribbles[0], 0)
+    session = ls.ScribbleSegmenter().start(images[0])
+    first = session.segment(half, quick=True)  # there are none to keep
+    np.testing.assert_array_equal(first.mask, ls.segment(images[0], half).mask)
+    quick = session.segment(scribbles[0], quick=True)
+    assert quick.mask[scribbles[0] == 1].all() and not quick.mask[scribbles[0] == 2].any()
+    found = session.segment(scribbles[0])
+    np.testing.assert_array_equal(found.mask, ls.segment(images[0], scribbles[0]).mask)
+
+
+def test_the_constants_that_ship_can_be_saved(tmp_path):
+    file = io.BytesIO()
+    ls.ScribbleSegmenter(neighbors=4).save(file)
+    (tmp_path / "model.npz").write_bytes(file.getvalue())
+    loaded = ls.load_model(tmp_path / "model.npz")
+    assert loaded.neighbors == 4 and loaded.constants_["clip"] > 0

@@ -123,7 +123,7 @@ def _remove_orphans(folder: Path) -> None:
 
 
 def save_arrays(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | BinaryIO,
     kind: str,
     version: int,
     header: Mapping[str, Any],
@@ -133,8 +133,9 @@ def save_arrays(
 
     Parameters
     ----------
-    path : str or path
-        File to write, atomically; no suffix is added.
+    path : str, path or binary file
+        File to write, atomically; no suffix is added. An open file must be empty, and open for
+        reading too.
     kind : str
         Kind of file, such as "model".
     version : int
@@ -170,6 +171,8 @@ def save_arrays(
     }
     text = json.dumps(about).encode()
     members = {_HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
+    if not isinstance(path, str | os.PathLike):
+        return _write_archive(path, members)
     with atomic_write(path) as file:
         _write_archive(file, members)
 

@@ -22,6 +22,7 @@ COMMANDS = [
     "info",
     "reproduce",
     "segment",
+    "studio",
 ]
 """The commands; NAME is the function NAME in `_NAME.py`."""
 

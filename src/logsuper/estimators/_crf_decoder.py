@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +135,7 @@ class CRFDecoder(Decoding, Saveable):
         refuse_weights(sample_weight)
         return share_right(self._read_labels(images, masks), self.predict(images))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write the fitted estimator to a file that `load_model` reads.
 
         The file holds numbers and text only, so that reading a stranger's is safe. It cannot hold a
@@ -143,7 +143,7 @@ class CRFDecoder(Decoding, Saveable):
 
         Parameters
         ----------
-        path : str or path
+        path : str, path or binary file
 
         Raises
         ------

@@ -10,7 +10,7 @@ from scipy.ndimage import distance_transform_edt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
-from logsuper._base import FloatArray
+from logsuper._base import FloatArray, IntArray
 from logsuper.functions import grid_cuts
 
 __all__ = ["Distances"]
@@ -36,7 +36,7 @@ class Distances:
         axes = len(self.shape)
         self._block = max(1, math.ceil((math.prod(self.shape) / _CELLS) ** (1.0 / axes)))
         self._coarse = tuple(-(-size // self._block) for size in self.shape)
-        rows = self._blocks(colours, "edge").mean(axis=tuple(range(1, 2 * axes, 2)))
+        rows = self._blocks(colours).mean(axis=tuple(range(1, 2 * axes, 2)))
         flat = rows.reshape(-1, colours.shape[-1])
         cuts = grid_cuts(self._coarse, {1: 2, 2: 8, 3: 26}[axes], (1.0,) * axes)
         pairs = np.concatenate([cut.edges for cut in cuts])
@@ -48,6 +48,8 @@ class Distances:
         self._graph = coo_array(
             (np.concatenate([costs, costs]), (both[:, 0], both[:, 1])), shape=(len(flat),) * 2
         ).tocsr()
+        # the last seeds of each label, and the distances to them
+        self._last: dict[int, tuple[NDArray[np.bool_], FloatArray, FloatArray]] = {}
 
     def log_ratios(self, scribbles: NDArray[np.integer]) -> tuple[FloatArray, FloatArray]:
         """Return the log of the distance to the background's scribbles over that to the object's.
@@ -55,28 +57,39 @@ class Distances:
         First along paths that avoid changes of colour (geodesic), then along straight lines; both
         in the shape of the image, positive where the object's scribbles are nearer.
         """
-        axes = tuple(range(1, 2 * len(self.shape), 2))
-        blocks = self._blocks(scribbles, "constant")
-        counts = [np.count_nonzero(blocks == label, axis=axes) for label in (1, 2)]
-        paths, lines = [], []
-        for own, other in (counts, counts[::-1]):
+        counts = [self._count(scribbles == label) for label in (1, 2)]
+        found = []
+        for label, (own, other) in enumerate((counts, counts[::-1])):
             # a cell with scribbles of both kinds belongs to the more frequent one
             seeds = (own > 0) & (own >= other)
             if not seeds.any():
                 seeds = own == own.max()
-            found = dijkstra(self._graph, indices=np.flatnonzero(seeds), min_only=True)
-            paths.append(found.reshape(self._coarse) + _NEAR_PATH)
-            lines.append(self._block * distance_transform_edt(~seeds) + _NEAR_LINE)
-        return tuple(self._enlarge(np.log(b / a)) for a, b in (paths, lines))  # type: ignore[return-value]
+            # a stroke changes the scribbles of one label: keep the distances to the other's
+            if label not in self._last or not np.array_equal(self._last[label][0], seeds):
+                self._last[label] = (seeds, *self._measure(seeds))
+            found.append(self._last[label][1:])
+        return tuple(self._enlarge(np.log(b / a)) for a, b in zip(*found, strict=True))  # type: ignore[return-value]
 
-    def _blocks(self, image: NDArray[np.generic], mode: str) -> NDArray[np.generic]:
+    def _measure(self, seeds: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Return the distances of cells to some of them, along paths and along straight lines."""
+        paths = dijkstra(self._graph, indices=np.flatnonzero(seeds), min_only=True)
+        lines = self._block * distance_transform_edt(~seeds) + _NEAR_LINE
+        return paths.reshape(self._coarse) + _NEAR_PATH, lines
+
+    def _count(self, marked: NDArray[np.bool_]) -> IntArray:
+        """Return the number of marked pixels in each cell."""
+        cells = np.unravel_index(np.flatnonzero(marked), self.shape)
+        numbers = np.ravel_multi_index(tuple(at // self._block for at in cells), self._coarse)
+        return np.bincount(numbers, minlength=math.prod(self._coarse)).reshape(self._coarse)
+
+    def _blocks(self, image: FloatArray) -> FloatArray:
         """Return the pixels of each cell, with axes (cells, block) in turn, then the channels."""
         pads = [
             (0, cells * self._block - size)
             for cells, size in zip(self._coarse, self.shape, strict=True)
         ]
         rest = image.shape[len(self.shape) :]
-        padded = np.pad(image, [*pads, *((0, 0) for _ in rest)], mode=mode)  # type: ignore[call-overload]
+        padded = np.pad(image, [*pads, *((0, 0) for _ in rest)], mode="edge")
         parts = [size for cells in self._coarse for size in (cells, self._block)]
         return np.asarray(padded.reshape(*parts, *rest))
 

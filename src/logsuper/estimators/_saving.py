@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class Saveable:
     _FITTED: tuple[str, ...]
     _OPTIONAL: tuple[str, ...] = ()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write the fitted estimator to a file that `load_model` reads.
 
         The file holds numbers and text only, so that reading a stranger's is safe. What a file
@@ -50,7 +50,8 @@ class Saveable:
 
         Parameters
         ----------
-        path : str or path
+        path : str, path or binary file
+            An open file must be empty, and open for reading too, such as an `io.BytesIO`.
         """
         from sklearn.utils.validation import check_is_fitted
 

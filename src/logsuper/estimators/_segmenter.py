@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from typing import Any, Self
+import os
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,6 +265,21 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         """
         found = self._segment_all(images, scribbles, True)
         return [one.probability for one in found if one.probability is not None]
+
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
+        """Write the segmenter to a file that `load_model` reads.
+
+        Without `fit`, the file holds the constants that ship, as if they had been learned.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            An open file must be empty, and open for reading too, such as an `io.BytesIO`.
+        """
+        saved = copy.copy(self)
+        if not hasattr(self, "constants_"):
+            saved.constants_ = dataclasses.asdict(DEFAULTS)
+        super(ScribbleSegmenter, saved).save(path)
 
     # ------------------------------------------------------------------------------------- inside
 

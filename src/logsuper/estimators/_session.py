@@ -139,13 +139,16 @@ class ScribbleSession:
         self._last: tuple[Labels, FloatArray, NDArray[np.bool_]] | None = None
         self._seconds: dict[str, float] = {}
 
-    def segment(self, scribbles: Any) -> Segmentation:
+    def segment(self, scribbles: Any, *, quick: bool = False) -> Segmentation:
         """Return the mask for some scribbles; probabilities follow by `probabilities`.
 
         Parameters
         ----------
         scribbles : array-like of the shape of the image, int
             0 unknown, 1 object, 2 background: all strokes so far, not only the last one.
+        quick : bool, default False
+            Keep the colour models of the last call, which takes about half the time: for strokes
+            that are still being drawn.
 
         Returns
         -------
@@ -153,7 +156,8 @@ class ScribbleSession:
         """
         labels = read_scribbles(scribbles, self.shape)
         start = time.perf_counter()
-        terms = self.terms(labels)
+        colour = self._last[1][:, 0] if quick and self._last is not None else None
+        terms = self.terms(labels, colour)
         mask = self.cut(labels, terms, self._settings.constants)
         self._last = labels, terms, mask
         self._seconds = {"mask": time.perf_counter() - start}
@@ -211,12 +215,15 @@ class ScribbleSession:
 
     # ------------------------------------------------------------- for learning, within the room
 
-    def terms(self, labels: Labels) -> FloatArray:
+    def terms(self, labels: Labels, colour: FloatArray | None = None) -> FloatArray:
         """Return the log-ratios of each pixel, (n, 3): of colour, geodesic and straight.
 
-        The densities of colours are those of a rough mask, found from the colours of the strokes.
+        The densities of colours are those of a rough mask, found from the colours of the strokes,
+        unless their log-ratios are given.
         """
         ratios = [ratio.ravel() for ratio in self._distances.log_ratios(labels)]
+        if colour is not None:
+            return np.stack([colour, *ratios], axis=1)
         rough = None
         if self._small is not None:
             block, small = self._small
