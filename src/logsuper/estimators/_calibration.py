@@ -24,7 +24,7 @@ from scipy.special import expit, logit
 
 from logsuper._base import FloatArray
 
-__all__ = ["Calibration", "mix"]
+__all__ = ["Calibration", "bounded_logit", "mix"]
 
 # Largest log-odds that count: beyond, single pixels would outweigh all others.
 _MOST = 20.0
@@ -33,6 +33,13 @@ _MOST = 20.0
 _RIDGE, _STIFF = 1e-6, 1e-3
 # Log-odds between which the bend is linear.
 _KNOTS = np.array([-5.0, -3.5, -2.0, -1.0, 0.0, 1.0, 2.0, 3.5, 5.0])
+
+
+def bounded_logit(p: Any) -> FloatArray:
+    """Return log-odds within the largest that count."""
+    with np.errstate(divide="ignore"):
+        found: FloatArray = np.clip(logit(p), -_MOST, _MOST)
+    return found
 
 
 class Calibration(NamedTuple):
@@ -51,9 +58,7 @@ class Calibration(NamedTuple):
         """Return calibrated probabilities."""
         if self == Calibration():
             return np.asarray(probabilities)
-        with np.errstate(divide="ignore"):
-            odds = np.clip(logit(probabilities), -_MOST, _MOST)
-        odds = self.field * odds + self.unary * unary + self.constant
+        odds = self.field * bounded_logit(probabilities) + self.unary * unary + self.constant
         if self.bend:
             odds = _segments(odds) @ np.array(self.bend)
         found: FloatArray = expit(odds)
@@ -76,8 +81,7 @@ def mix(
     columns = [
         np.concatenate([own.ravel() for own in rows])[known] for rows in (probabilities, unary)
     ]
-    with np.errstate(divide="ignore"):
-        columns[0] = np.clip(logit(columns[0]), -_MOST, _MOST)
+    columns[0] = bounded_logit(columns[0])
     sign = 2.0 * y[known] - 1.0
     X = np.stack([*columns, np.ones(len(sign))], axis=1)
     weights = _fit(X * sign[:, None], np.array([0.5, 0.5, 0.0]), _RIDGE)
