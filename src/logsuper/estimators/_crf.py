@@ -76,10 +76,11 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         of the training masks span 64 pixels, or larger where thin objects would get lost; volumes
         are not reduced unless a number is given. None: the images' own sizes.
     calibration : {"mix", "temperature", None}
-        How probabilities are made as sure as they are right: log-odds of the field mixed with those
-        of the unary term, :math:`a\operatorname{logit}p+b\,u+c`, and bent by a rising function that
-        is linear between nine knots; or divided by one number. Chosen by the log loss on training
-        images that the classifier has not seen.
+        How probabilities are made as sure as they are right: those of the field are softened and
+        kept off 0 and 1 by the rates :math:`\epsilon` at which it is wrong however sure it is, and
+        the unary term u is added to their log-odds, :math:`\operatorname{logit}(\epsilon_0+
+        (1-\epsilon_0-\epsilon_1)\sigma(a\operatorname{logit}p))+b\,u+c`; or log-odds are divided by
+        one number. Chosen by the log loss on training images that the classifier has not seen.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
         ("alpha", "modular", "filter"), as in `MaskDenoiser`; "filter" is that of beta.
@@ -107,7 +108,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     held_log_odds_ : list of ndarray, or None
         Log-odds of the training images from classifiers that have not seen them.
     calibration_ : Calibration
-        Its ``field`` (a), ``unary`` (b) and ``constant`` (c), and the slopes of its ``bend``.
+        Its ``field`` (a), ``unary`` (b), ``constant`` (c), and rates ``missed`` and ``false``.
     learner_ : str
     history_ : tuple of Record
     n_iter_ : int
