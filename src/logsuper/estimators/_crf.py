@@ -369,7 +369,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     def _refit(self) -> None:
         found = self.parameters_
         self.classes_ = np.array([0, 1])
-        self.working_size_: int | None = self._plan.get("working_size")
+        self.working_size_: int | None = self._plan["working_size"]
         if not hasattr(self, "unary_"):  # files hold none
             self.unary_, self.held_log_odds_ = None, None
         plan = self._plan["coupling"]

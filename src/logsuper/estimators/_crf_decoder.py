@@ -249,7 +249,7 @@ class CRFDecoder(Decoding, Saveable):
             raise ValueError(f"images[0] is of another kind than the training data: {kind}")
         unary = self._unary_of(self._key, self.unary_, self._plan["scaling"])
         unary.check(samples)
-        return samples, reduce_samples(samples, self._plan.get("working_size")), unary
+        return samples, reduce_samples(samples, self._plan["working_size"]), unary
 
 
 def enlarge_odds(p: FloatArray, shape: tuple[int, ...]) -> FloatArray:

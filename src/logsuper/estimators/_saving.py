@@ -219,6 +219,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and _all(value["coupling"]["scales"], float)
         and isinstance(value["coupling"]["spread"], np.ndarray)
         and type(value["coupling"]["neighbors"]) in (int, type(None))
+        and ((size := value["working_size"]) is None or (type(size) is int and size > 0))
     ),
     "_design": lambda value: (
         isinstance(value, dict)
