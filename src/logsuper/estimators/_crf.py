@@ -13,10 +13,11 @@ from logsuper import learning
 from logsuper._base import FloatArray, as_key, as_vector, check_callback, check_choice, refuse
 from logsuper.estimators._calibration import Calibration, mix
 from logsuper.estimators._common import as_seed, check_count, refuse_weights, run, whole
-from logsuper.estimators._crf_decoder import CRFDecoder, enlarge_odds
+from logsuper.estimators._crf_decoder import CRFDecoder
 from logsuper.estimators._field_examples import Coupling, gather, take_parts, take_whole
-from logsuper.estimators._field_samples import Samples, match, read_masks, read_samples
+from logsuper.estimators._field_samples import Sample, Samples, match, read_masks, read_samples
 from logsuper.estimators._progress import Progress
+from logsuper.estimators._refinement import Refinement, choose_refinement
 from logsuper.estimators._working_size import choose_size, enlarge, reduce_mask, reduce_samples
 from logsuper.learning import LEARNERS, Callback, Examples, Learner, Record, choose_learner
 
@@ -273,6 +274,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
                     },
                     "scaling": getattr(unary, "scaling", None),
                     "working_size": size,
+                    "refinement": Refinement()._asdict(),
                 }
                 self.held_log_odds_: list[FloatArray] | None = None
                 if unary.classifier is not None:
@@ -285,11 +287,12 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
                 self.converged_ = bool(learned.converged)
                 self._choose_decoding(learner, examples)
                 if self.calibration == "mix":
+                    numbers = [part.number for part in parts]
                     terms = [
-                        self._unary_term(unary, features[k], given[k], samples[k])
-                        for k in (part.number for part in parts)
+                        self._unary_term(unary, features[k], given[k], samples[k]) for k in numbers
                     ]
-                    self._mix(examples, terms, [given_labels[part.number] for part in parts])
+                    own = [given[k] for k in numbers]
+                    self._mix(examples, terms, own, [given_labels[k] for k in numbers])
                 progress.say(f"probabilities: {self.calibration_[:3]}")
                 self._refit()
         return self
@@ -344,7 +347,11 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
             self.decode_factor_ = learning.best_factor(examples, theta, n_jobs=self.n_jobs)
 
     def _mix(
-        self, examples: Examples, terms: Sequence[FloatArray], labels: Sequence[NDArray[Any]]
+        self,
+        examples: Examples,
+        terms: Sequence[FloatArray],
+        samples: Sequence[Sample],
+        labels: Sequence[NDArray[Any]],
     ) -> None:
         """Choose the calibration on labels of the training images at their own sizes.
 
@@ -354,17 +361,27 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(self._key)
         share = max(1, _DRAWN // len(labels))
         columns: list[list[FloatArray]] = [[], [], []]
-        for p, own, mask in zip(found, terms, labels, strict=True):
-            rows = [p.ravel(), own.ravel(), mask.ravel().astype(np.float64)]
+        places = []
+        for p, term, sample, mask in zip(found, terms, samples, labels, strict=True):
+            known = np.flatnonzero(mask == mask)
+            rows = [p, term, mask.astype(np.float64)]
             if p.shape != mask.shape:
-                rows[0] = enlarge_odds(p, mask.shape).ravel()
-                if own.size != mask.size:
-                    rows[1] = enlarge(own.reshape(p.shape), mask.shape).ravel()
-                known = rng.permutation(np.flatnonzero(rows[2] == rows[2]))[:share]
-                rows = [row[known] for row in rows]
+                rows[:2] = self._enlarge_terms(p, term, sample)
+                known = np.sort(rng.permutation(known)[:share])
+            places.append(known)
             for column, row in zip(columns, rows, strict=True):
-                column.append(row)
+                column.append(row.ravel()[known])
         self.calibration_ = mix(*columns)
+        reduced = [k for k, mask in enumerate(labels) if found[k].shape != mask.shape]
+        if reduced and self._coupling.kind == "contrast" and labels[0].ndim == 2:
+            refinement = choose_refinement(
+                lambda k: self._calibrate(
+                    found[reduced[k]], terms[reduced[k]], samples[reduced[k]]
+                ),
+                *([rows[k] for k in reduced] for rows in (samples, labels, places)),
+                self._picture,
+            )
+            self._plan["refinement"] = refinement._asdict()
 
     def _refit(self) -> None:
         found = self.parameters_

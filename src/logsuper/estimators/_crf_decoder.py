@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -19,15 +18,16 @@ from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._field_examples import Coupling, gather
 from logsuper.estimators._field_samples import Sample, Samples, match, read_masks, read_samples
+from logsuper.estimators._refinement import Picture, Refinement
 from logsuper.estimators._saving import Saveable
 from logsuper.estimators._unary import Unary, make_unary
 from logsuper.estimators._working_size import enlarge, reduce_samples
 from logsuper.learning import Examples
 
-__all__ = ["CRFDecoder", "enlarge_odds"]
+__all__ = ["CRFDecoder"]
 
 Finder = Callable[[Examples, FloatArray], Any]
-Finisher = Callable[[NDArray[Any], FloatArray, tuple[int, ...]], NDArray[Any]]
+Finisher = Callable[[NDArray[Any], FloatArray, Sample], NDArray[Any]]
 
 
 class CRFDecoder(Decoding, Saveable):
@@ -56,7 +56,7 @@ class CRFDecoder(Decoding, Saveable):
         check_is_fitted(self)
         if self._decides_by_means:
             return self._decode(
-                images, self._find_means, np.uint8, lambda *found: self._calibrate(*found) > 0.5
+                images, self._find_means, np.uint8, lambda *found: self._refine(*found) > 0.5
             )
         return self._decode(images, self._find_modes, np.uint8, _enlarge_mask)
 
@@ -74,7 +74,7 @@ class CRFDecoder(Decoding, Saveable):
             In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
         """
         return self._decode(
-            images, self._find_means, np.float64, lambda *found: keep_doubt(self._calibrate(*found))
+            images, self._find_means, np.float64, lambda *found: keep_doubt(self._refine(*found))
         )
 
     def predict_unary(self, images: Any) -> Any:
@@ -192,10 +192,32 @@ class CRFDecoder(Decoding, Saveable):
         threads = count_threads(self.n_jobs)
         return make_unary(self.unary, self.features, folds, most, key, threads, fitted, scaling)
 
-    def _calibrate(self, p: FloatArray, unary: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        """Return calibrated probabilities at a sample's own size, from those of the field."""
-        own = unary if unary.size == math.prod(shape) else enlarge(unary.reshape(p.shape), shape)
-        return self.calibration_.apply(enlarge_odds(p, shape), own.reshape(shape))
+    def _calibrate(self, p: FloatArray, unary: FloatArray, sample: Sample) -> FloatArray:
+        """Return calibrated probabilities of a sample, from those of the field."""
+        return self.calibration_.apply(*self._enlarge_terms(p, unary, sample))
+
+    def _enlarge_terms(
+        self, p: FloatArray, unary: FloatArray, sample: Sample
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities of the field and the unary term at a sample's own size."""
+        shape = sample.shape
+        if p.shape == shape:
+            return p, unary.reshape(shape)
+        own = unary if unary.size == sample.size else enlarge(unary.reshape(p.shape), shape)
+        return expit(enlarge(bounded_logit(p), shape)), own.reshape(shape)
+
+    def _refine(self, p: FloatArray, unary: FloatArray, sample: Sample) -> FloatArray:
+        """Return calibrated probabilities of a sample; refined if it was reduced."""
+        found = self._calibrate(p, unary, sample)
+        if p.shape == sample.shape:
+            return found
+        return Refinement(**self._plan["refinement"]).apply(found, sample, self._picture)
+
+    @property
+    def _picture(self) -> Picture:
+        spread = self._plan["coupling"]["spread"]
+        width = sum(self._plan["channels"]) or 1
+        return Picture(width - len(spread), spread, self._plan["working_size"])
 
     def _unary_field(self, features: FloatArray) -> FloatArray:
         """Return the unary term of the field, from its features (n, p)."""
@@ -212,7 +234,7 @@ class CRFDecoder(Decoding, Saveable):
     ) -> Any:
         """Run a decoder; a stack gives a stack, a list a list.
 
-        `finish` gets what was found for an image, its unary term, and the shape to return.
+        `finish` gets what was found for an image, its unary term, and the image.
         """
         samples, small, unary = self._open(images)
         self._check_decoding()
@@ -223,7 +245,7 @@ class CRFDecoder(Decoding, Saveable):
             theta = examples.layout.pack(self.parameters_)
             for i, rows, found in zip(piece, features, find(examples, theta), strict=True):
                 own = self._unary_term(unary, rows, samples[i], some[i - piece[0]])
-                out[i] = finish(found, own, samples[i].shape).astype(dtype, copy=False)
+                out[i] = finish(found, own, samples[i]).astype(dtype, copy=False)
         return out
 
     def _unary_term(
@@ -252,20 +274,13 @@ class CRFDecoder(Decoding, Saveable):
         return samples, reduce_samples(samples, self._plan["working_size"]), unary
 
 
-def enlarge_odds(p: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return probabilities interpolated in log-odds."""
-    if p.shape == shape:
-        return p
-    found: FloatArray = expit(enlarge(bounded_logit(p), shape))
-    return found
-
-
 def _enlarge(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     return values if values.shape == shape else enlarge(values, shape)
 
 
-def _enlarge_mask(masks: NDArray[Any], unary: FloatArray, shape: tuple[int, ...]) -> NDArray[Any]:
+def _enlarge_mask(masks: NDArray[Any], unary: FloatArray, sample: Sample) -> NDArray[Any]:
     """Return a mask, or masks (n, ...), with outlines interpolated."""
+    shape = sample.shape
     if masks.shape[-len(shape) :] == shape:
         return masks
     if masks.ndim == len(shape):
