@@ -117,7 +117,9 @@ def mix(
         )
         return value, gradient + _RIDGE * away
 
-    found = minimize(loss, _START, jac=True, method="L-BFGS-B", bounds=_BOUNDS)
+    # a millionth of a nat per pixel is less than any image decides
+    stop = {"ftol": 1e-7, "maxiter": 100}
+    found = minimize(loss, _START, jac=True, method="L-BFGS-B", bounds=_BOUNDS, options=stop)
     a, b, c, *odds = found.x.tolist()
     missed, false = expit(np.array(odds)).tolist()
     return Calibration(a, b / unit, c, missed, false)

@@ -25,7 +25,7 @@ __all__ = ["MaskCRF"]
 
 _EDGES = {"contrast": "contrast", "uniform": "uniform", None: "none"}
 # Pixels of reduced images, at their own sizes, that the calibration is chosen on.
-_DRAWN = 1 << 19
+_DRAWN = 1 << 18
 
 
 class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]

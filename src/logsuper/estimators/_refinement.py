@@ -115,8 +115,9 @@ def choose_refinement(
 
     count = len(samples)
     some = np.unique(np.linspace(0, count - 1, min(count, _TRIED)).round().astype(int)).tolist()
-    best, least, kept = 0.0, np.inf, {}
-    for strength in (0.0, *_STRENGTHS):
+    best, kept = 0.0, {k: look(k, 0.0) for k in some}
+    least = _log_loss(Calibration(), kept.values())
+    for strength in _STRENGTHS:
         rows = {k: look(k, strength) for k in some}
         loss = _log_loss(mix(*zip(*rows.values(), strict=True)), rows.values())
         if loss < least:
@@ -131,7 +132,7 @@ def _log_loss(calibration: Calibration, rows: Iterable[tuple[FloatArray, ...]]) 
     """Return the log loss on all pixels, in nats per pixel."""
     total, pixels = 0.0, 0
     for x, z, y in rows:
-        p = calibration.apply(x, z)
+        p = np.clip(calibration.apply(x, z), 1e-9, 1.0 - 1e-9)
         total -= float(np.log(np.where(y == 1, p, 1.0 - p)).sum())
         pixels += len(y)
     return total / max(1, pixels)
