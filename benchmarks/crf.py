@@ -14,6 +14,7 @@ or worse than one of them in calibration.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import itertools
 import sys
@@ -371,9 +372,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--markdown", type=Path)
     given = sys.argv[1:] if arguments is None else arguments
     args = parser.parse_args(given)
-    # a process for each part, with one thread: classifiers do not wait for each other's threads
+    # a process for each part, with one thread: classifiers do not wait for each other's threads;
+    # processes find the module by its name, which is not __main__
+    each = importlib.import_module("benchmarks.crf").run
     done = Parallel(n_jobs=min(args.jobs, len(args.only)))(
-        delayed(run)(part, args.data / "weizmann_horse_db") for part in args.only
+        delayed(each)(part, args.data / "weizmann_horse_db") for part in args.only
     )
     tables = [table for found, _ in done for table in found]
     kept = [good for _, good in done]

@@ -9,6 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 import logsuper as ls
 from logsuper.estimators import _crops
+from logsuper.estimators._field_samples import Sample
+from logsuper.estimators._refinement import Picture, Refinement
 from logsuper.estimators._working_size import (
     choose_size,
     enlarge,
@@ -16,6 +18,7 @@ from logsuper.estimators._working_size import (
     reduce_mask,
     reduced_shape,
 )
+from logsuper.learning import contrast_weights
 
 QUICK = {"unary": "linear", "tol": 0.05}
 
@@ -175,6 +178,37 @@ def test_what_is_brought_keeps_its_detail_and_files_their_size(tmp_path, unary):
     same = ls.load_model(tmp_path / "crf.npz")
     assert same.working_size_ == 24
     np.testing.assert_array_equal(p, same.predict_proba(stack))
+
+
+def test_outlines_follow_the_picture_at_the_own_size():
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:60, :60]
+    masks = [
+        ((y - a) ** 2 + (x - b) ** 2 < 18**2).astype(np.uint8)
+        for a, b in rng.uniform(22, 38, (8, 2))
+    ]
+    pictures = [mask + rng.normal(scale=0.05, size=mask.shape) for mask in masks]
+    odds = [
+        np.where(mask == 1, 1.0, -1.0) + rng.normal(scale=1.0, size=mask.shape) for mask in masks
+    ]
+    images = np.stack([np.stack(odds), np.stack(pictures)], axis=-1)
+    crf = ls.MaskCRF("log_odds", learner="pseudo", working_size=16).fit(images[:5], masks[:5])
+    plan = dict(crf._plan)
+    assert plan["refinement"]["strength"] > 0
+    sharp = crf.score(images[5:], masks[5:])
+    crf._plan = {**plan, "refinement": Refinement()._asdict()}
+    assert sharp > max(0.99, crf.score(images[5:], masks[5:]) + 0.01)
+
+
+def test_the_sign_of_refined_log_odds_is_an_exact_cut(seed):
+    rng = np.random.default_rng(seed)
+    odds, values = rng.normal(size=(2, 9, 11))
+    picture = Picture(0, np.ones(1), 4)
+    refined = picture.refine(odds, Sample(values, values.shape), 0.5)
+    grid = ls.prepare(ls.grid_cuts(odds.shape))
+    weights = 0.5 * 11 / 4 * contrast_weights(values.ravel(), grid.edges, (0.5,))
+    best = grid.maximize(odds.reshape(1, -1), [1.0, 1.0], edge_weights=weights)[0]
+    np.testing.assert_array_equal(refined > 0, best.reshape(odds.shape) == 1)
 
 
 def test_partial_masks_volumes_and_held_log_odds():

@@ -124,12 +124,17 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Images are an array (N, H, W) or (N, H, W, C), volumes (N, Z, H, W) or (N, Z, H, W, C), or a
-    list of arrays of different sizes. The masks, without channels, say which it is. Superpixels and
-    other graphs are pairs ``(features, edges)`` in a list, of shapes (n, C) and (E, 2), with masks
-    (n,). Masks are 0 or 1; NaN, or masked, where there is no label. NaN as log-odds, or as a
-    probability, is "not known"; a picture must be complete. Images that are large even at the
-    working size are learned from windows. A callable gets reduced images, as float64. A cell of a
-    reduced mask has the label that most of its labelled pixels have; NaN if none is labelled.
+    list (or generator) of arrays or PIL images of different sizes. The masks, without channels,
+    say which it is. Superpixels and other graphs are pairs ``(features, edges)`` in a list, of
+    shapes (n, C) and (E, 2), with masks (n,). Masks are 0 or 1; NaN, or masked, where there is no
+    label. NaN as log-odds, or as a probability, is "not known"; a picture must be complete.
+
+    Reduced images are averaged (a callable gets float64), and a cell of a reduced mask has the
+    label that most of its labelled pixels have; NaN if none is labelled. Probabilities are brought
+    back to an image's own size by interpolated log-odds and, with ``edges="contrast"`` and
+    ``calibration="mix"``, refined there: they are denoised by a total variation that is cheap
+    where the picture changes, of a strength with the least log loss on the training images.
+    Images that are large even at the working size are learned from windows.
 
     References
     ----------
@@ -313,7 +318,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         axes = len(samples[0].shape)
         if samples[0].edges is None and axes == 1:
             raise ValueError(
-                "masks have one axis, as those of graphs: give images as pairs (features, edges)"
+                "masks have one axis each, as those of graphs: give graphs as pairs (features, "
+                "edges); or a single image and its mask as stacks, images[None] and masks[None]"
             )
         kind = _EDGES[self.edges]
         spread = np.ones(0)

@@ -264,7 +264,8 @@ class CRFDecoder(Decoding, Saveable):
         if samples[0].array.shape[self._plan["axes"] :] != channels:
             raise ValueError(
                 f"images[0] has shape {samples[0].array.shape}; the training images have "
-                f"{self._plan['axes']} axes and channels {channels}"
+                f"{self._plan['axes']} axes and channels {channels}; give the same, and a list for "
+                "one image"
             )
         if (samples[0].edges is not None) != self._plan["graphs"]:
             kind = "graphs" if self._plan["graphs"] else "images"
