@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from logsuper.estimators._calibration import _KNOTS, Calibration, _segments, mix
+from logsuper.estimators._calibration import Calibration, mix
 
 
 def log_loss(p, y):
@@ -20,31 +20,30 @@ def draw(seed, count=4000):
     return rng, expit(field), unary
 
 
-def test_segments_add_up_to_the_number_itself():
-    odds = np.linspace(-9.0, 9.0, 37)
-    parts = _segments(odds)
-    np.testing.assert_allclose(parts[:, :-1].sum(axis=1), odds)
-    np.testing.assert_array_equal(parts[:, -1], 1.0)
-    assert parts.shape[1] == len(_KNOTS) + 2
-
-
-def test_true_weights_are_found(seed):
+def test_true_numbers_are_found(seed):
     rng, p, unary = draw(seed, 40_000)
-    odds = 0.4 * logit(p) + 0.7 * unary - 0.3
-    y = (rng.random(len(p)) < expit(odds)).astype(float)
-    found = mix([p], [unary], [y])
-    np.testing.assert_allclose(found[:3], [0.4, 0.7, -0.3], atol=0.1)
-    assert np.abs(found.apply(p, unary) - expit(odds)).mean() < 0.01
+    true = Calibration(0.6, 0.7, -0.3, 0.03, 0.08)
+    y = (rng.random(len(p)) < true.apply(p, unary)).astype(float)
+    found = mix([p], [0.01 * unary], [y])  # the unit of the unary term does not matter
+    np.testing.assert_allclose(found, [0.6, 70.0, -0.3, 0.03, 0.08], atol=0.12, rtol=0.12)
+    gap = found.apply(p, 0.01 * unary) - true.apply(p, unary)
+    assert np.abs(gap).mean() < 0.01
 
 
-def test_what_is_too_sure_is_bent(seed):
+def test_what_is_too_sure_is_kept_off_0_and_1(seed):
     rng, p, unary = draw(seed, 20_000)
     share = 0.05 + 0.9 * p  # one in twenty is wrong however sure the field is
     y = (rng.random(len(p)) < share).astype(float)
     found = mix([p], [unary], [y])
-    np.testing.assert_allclose(found.apply(p, unary), share, atol=0.08)
-    line = Calibration(*found[:3]).apply(p, unary)
-    assert log_loss(found.apply(p, unary), y) < log_loss(line, y)
+    np.testing.assert_allclose(found.apply(p, 0.0 * unary), share, atol=0.03)
+    np.testing.assert_allclose(found[3:], 0.05, atol=0.02)
+
+
+def test_a_formula_by_hand():
+    found = Calibration(0.5, 2.0, -1.0, 0.1, 0.2).apply([0.9], [0.3])
+    inside = 0.1 + 0.7 * 3.0 / 4.0  # the square root of the odds 9 is 3
+    assert found[0] == pytest.approx(expit(logit(inside) + 0.6 - 1.0))
+    assert Calibration(0.5).apply([0.9], [7.0])[0] == pytest.approx(0.75)  # a temperature of 2
 
 
 def test_it_is_no_worse_than_either_and_rises(seed):
@@ -74,8 +73,9 @@ def test_certain_probabilities_stay_finite():
         Calibration(np.nan),
         Calibration(-1.0),
         Calibration(1.0, -0.1),
-        Calibration(bend=(1.0, 2.0)),
-        Calibration(bend=(-1.0,) * (len(_KNOTS) + 2)),
+        Calibration(missed=-0.1),
+        Calibration(false=0.5),
+        Calibration(constant=np.inf),
     ],
 )
 def test_what_a_file_must_not_hold(bad):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
 import logsuper as ls
@@ -149,6 +150,19 @@ def test_callables_give_features():
     assert margin.score(images, masks) > 0.8
 
 
+def test_generators_and_pil_images_are_read():
+    masks = silhouettes((16, 18), (20, 16), (16, 18))
+    images = [np.clip(90 * noisy(mask, k, 3) + 80, 0, 255) for k, mask in enumerate(masks)]
+    images = [image.astype(np.uint8) for image in images]
+    crf = ls.MaskCRF(**QUICK).fit(images, masks)
+    other = ls.MaskCRF(**QUICK).fit(iter(images), (mask.astype(bool) for mask in masks))
+    np.testing.assert_array_equal(crf.alpha_, other.alpha_)
+    assert crf.score(iter(images), iter(masks)) == crf.score(images, masks)
+    pictures = [Image.fromarray(image) for image in images]
+    for a, b in zip(crf.predict(images), crf.predict(pictures), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_a_fold_with_one_label_only():
     masks = np.zeros((3, 8, 8), dtype=int)
     masks[0, 2:6, 2:6] = 1
@@ -207,6 +221,10 @@ def changed(array, value):
         ({"images": np.zeros((2, 8))}, "images has shape"),
         ({"images": [np.zeros((8, 9, 2)), np.zeros((8, 9, 3))]}, "same channels"),
         ({"masks": None}, "masks must be"),
+        ({"masks": 255 * data()[1]}, r"= 255 is neither 0 nor 1; threshold it \(mask > 127"),
+        ({"masks": np.repeat(data()[1][..., None], 3, -1)}, r"give one channel, masks\[0\]"),
+        ({"images": "photographs"}, "images must be an array or a list of arrays, got str"),
+        ({"images": data()[0][0], "masks": data()[1][0]}, r"a single image .* images\[None\]"),
         ({"masks": np.full((2, 8, 9), np.nan)}, "masks has no label at all"),
         ({"masks": changed(data()[1], 2)}, r"masks\[0\]\[0, 3\] = 2.0 is neither 0 nor 1"),
         ({"masks": np.zeros((2, 8, 9))}, "no other label than 0"),

@@ -35,6 +35,7 @@ def _fit(rng: Rng) -> Call:
         "features": None,
         "folds": 2,
         "max_pixels": 20,
+        "working_size": pick(rng, ("auto", 16, None)),
         "calibration": pick(rng, ("mix", "temperature", None)),
         "penalty": pick(rng, (None, 0.1, {"alpha": 0.1, "modular": 0.2, "filter": 0.1})),
         "decode": pick(rng, ("auto", "mean", "map")),

@@ -14,20 +14,18 @@ from logsuper._base import FloatArray, as_key, as_vector, check_callback, check_
 from logsuper.estimators._calibration import Calibration, mix
 from logsuper.estimators._common import as_seed, check_count, refuse_weights, run, whole
 from logsuper.estimators._crf_decoder import CRFDecoder
-from logsuper.estimators._field_examples import (
-    Coupling,
-    Part,
-    gather,
-    take_parts,
-    take_whole,
-)
-from logsuper.estimators._field_samples import Samples, match, read_masks, read_samples
+from logsuper.estimators._field_examples import Coupling, gather, take_parts, take_whole
+from logsuper.estimators._field_samples import Sample, Samples, match, read_masks, read_samples
 from logsuper.estimators._progress import Progress
+from logsuper.estimators._refinement import Refinement, choose_refinement
+from logsuper.estimators._working_size import choose_size, enlarge, reduce_mask, reduce_samples
 from logsuper.learning import LEARNERS, Callback, Examples, Learner, Record, choose_learner
 
 __all__ = ["MaskCRF"]
 
 _EDGES = {"contrast": "contrast", "uniform": "uniform", None: "none"}
+# Pixels of reduced images, at their own sizes, that the calibration is chosen on.
+_DRAWN = 1 << 18
 
 
 class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
@@ -72,11 +70,18 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         trained on the others.
     max_pixels : int, default 50_000
         Labelled pixels that a classifier is trained on, drawn at random.
+    working_size : int, "auto" or None
+        Longer side, in pixels, to which larger images are reduced for features, classifier and
+        field; log-odds and masks are then brought back to the image's own size. "auto": if images
+        are learned from in windows (longer side above 96), the size at which typical objects
+        of the training masks span 64 pixels, or larger where thin objects would get lost; volumes
+        are not reduced unless a number is given. None: the images' own sizes.
     calibration : {"mix", "temperature", None}
-        How probabilities are made as sure as they are right: log-odds of the field mixed with those
-        of the unary term, :math:`a\operatorname{logit}p+b\,u+c`, and bent by a rising function that
-        is linear between nine knots; or divided by one number. Chosen by the log loss on training
-        images that the classifier has not seen.
+        How probabilities are made as sure as they are right: those of the field are softened and
+        kept off 0 and 1 by the rates :math:`\epsilon` at which it is wrong however sure it is, and
+        the unary term u is added to their log-odds, :math:`\operatorname{logit}(\epsilon_0+
+        (1-\epsilon_0-\epsilon_1)\sigma(a\operatorname{logit}p))+b\,u+c`; or log-odds are divided by
+        one number. Chosen by the log loss on training images that the classifier has not seen.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
         ("alpha", "modular", "filter"), as in `MaskDenoiser`; "filter" is that of beta.
@@ -104,11 +109,13 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     held_log_odds_ : list of ndarray, or None
         Log-odds of the training images from classifiers that have not seen them.
     calibration_ : Calibration
-        Its ``field`` (a), ``unary`` (b) and ``constant`` (c), and the slopes of its ``bend``.
+        Its ``field`` (a), ``unary`` (b), ``constant`` (c), and rates ``missed`` and ``false``.
     learner_ : str
     history_ : tuple of Record
     n_iter_ : int
     converged_ : bool
+    working_size_ : int or None
+        The longer side to which larger images are reduced; None if they are not.
     decode_factor_ : float
         Factor on all weights for "map", chosen on the training images if `decode` is "map".
     classes_ : ndarray of shape (2,)
@@ -117,10 +124,17 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Images are an array (N, H, W) or (N, H, W, C), volumes (N, Z, H, W) or (N, Z, H, W, C), or a
-    list of arrays of different sizes. The masks, without channels, say which it is. Superpixels and
-    other graphs are pairs ``(features, edges)`` in a list, of shapes (n, C) and (E, 2), with masks
-    (n,). Masks are 0 or 1; NaN, or masked, where there is no label. NaN as log-odds, or as a
-    probability, is "not known"; a picture must be complete. Large images are learned from windows.
+    list (or generator) of arrays or PIL images of different sizes. The masks, without channels,
+    say which it is. Superpixels and other graphs are pairs ``(features, edges)`` in a list, of
+    shapes (n, C) and (E, 2), with masks (n,). Masks are 0 or 1; NaN, or masked, where there is no
+    label. NaN as log-odds, or as a probability, is "not known"; a picture must be complete.
+
+    Reduced images are averaged (a callable gets float64), and a cell of a reduced mask has the
+    label that most of its labelled pixels have; NaN if none is labelled. Probabilities are brought
+    back to an image's own size by interpolated log-odds and, with ``edges="contrast"`` and
+    ``calibration="mix"``, refined there: they are denoised by a total variation that is cheap
+    where the picture changes, of a strength with the least log loss on the training images.
+    Images that are large even at the working size are learned from windows.
 
     References
     ----------
@@ -160,6 +174,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         features: Any = None,
         folds: int = 5,
         max_pixels: int = 50_000,
+        working_size: int | str | None = "auto",
         calibration: str | None = "mix",
         penalty: float | dict[str, float] | None = None,
         decode: str = "auto",
@@ -181,6 +196,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         self.features = features
         self.folds = folds
         self.max_pixels = max_pixels
+        self.working_size = working_size
         self.calibration = calibration
         self.penalty = penalty
         self.decode = decode
@@ -219,16 +235,24 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         self._check_decoding()
         if self.calibration is not None:
             check_choice(self.calibration, "calibration", ["mix", "temperature"])
-        labels = read_masks(masks)
-        samples = read_samples(images, labels[0].ndim)
-        match(samples, labels)
+        given_labels = read_masks(masks)
+        given = read_samples(images, given_labels[0].ndim)
+        match(given, given_labels)
+        size = choose_size(self.working_size, given_labels)
         key = as_key(as_seed(self.random_state))
         unary = self._unary_of(key)
-        unary.check(samples)
-        coupling = self._choose_coupling(samples, unary.picture)
+        unary.check(given)
         progress = Progress(self.callback, bool(self.verbose))
-        progress.begin(f"{len(samples)} images, {samples.pixels} pixels")
+        progress.begin(f"{len(given)} images, {given.pixels} pixels")
         with progress.listening():
+            samples = reduce_samples(given, size)
+            labels = [
+                reduce_mask(mask, sample.shape)
+                for mask, sample in zip(given_labels, samples, strict=True)
+            ]
+            if samples.pixels < given.pixels:
+                progress.say(f"reduced to {size} pixels of the longer side")
+            coupling = self._choose_coupling(samples, unary.picture)
             features = unary.learn(samples, labels, key)
             progress.say(f"unary: {features[0].shape[1]} features of each pixel")
             parts = take_parts(samples, labels, coupling, key)
@@ -254,17 +278,26 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
                         "spread": coupling.spread,
                     },
                     "scaling": getattr(unary, "scaling", None),
+                    "working_size": size,
+                    "refinement": Refinement()._asdict(),
                 }
                 self.held_log_odds_: list[FloatArray] | None = None
                 if unary.classifier is not None:
                     self.held_log_odds_ = [
-                        rows[:, 0].reshape(mask.shape)
-                        for rows, mask in zip(features, labels, strict=True)
+                        enlarge(rows[:, 0].reshape(small.shape), mask.shape)
+                        for rows, small, mask in zip(features, labels, given_labels, strict=True)
                     ]
                 self._key, self.learner_, self.unary_ = key, learner.name, unary.classifier
                 self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
                 self.converged_ = bool(learned.converged)
-                self._choose_decoding(learner, examples, features, labels, parts)
+                self._choose_decoding(learner, examples)
+                if self.calibration == "mix":
+                    numbers = [part.number for part in parts]
+                    terms = [
+                        self._unary_term(unary, features[k], given[k], samples[k]) for k in numbers
+                    ]
+                    own = [given[k] for k in numbers]
+                    self._mix(examples, terms, own, [given_labels[k] for k in numbers])
                 progress.say(f"probabilities: {self.calibration_[:3]}")
                 self._refit()
         return self
@@ -285,7 +318,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         axes = len(samples[0].shape)
         if samples[0].edges is None and axes == 1:
             raise ValueError(
-                "masks have one axis, as those of graphs: give images as pairs (features, edges)"
+                "masks have one axis each, as those of graphs: give graphs as pairs (features, "
+                "edges); or a single image and its mask as stacks, images[None] and masks[None]"
             )
         kind = _EDGES[self.edges]
         spread = np.ones(0)
@@ -307,37 +341,58 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         found.functions(samples[0])  # refuses a number of neighbours that does not exist
         return found
 
-    def _choose_decoding(
-        self,
-        learner: Learner,
-        examples: Examples,
-        features: Sequence[FloatArray],
-        labels: Sequence[NDArray[Any]],
-        parts: Sequence[Part],
-    ) -> None:
-        """Choose the calibration, and the factor of "map", on the training images."""
+    def _choose_decoding(self, learner: Learner, examples: Examples) -> None:
+        """Choose the temperature, and the factor of "map", on the training images."""
         theta = examples.layout.pack(self.parameters_)
         self.calibration_ = Calibration()
         if self.calibration == "temperature":
             temperature = learning.best_temperature(examples, theta, **self._inference)
             self.calibration_ = Calibration(1.0 / temperature)
-        elif self.calibration == "mix":
-            own = [
-                (
-                    self._unary_field(part.of(features[part.number])),
-                    part.of(labels[part.number].ravel()).astype(np.float64),
-                )
-                for part in parts
-            ]
-            found = self._find_means(examples, theta)
-            self.calibration_ = mix(list(found), [u for u, _ in own], [y for _, y in own])
         self.decode_factor_ = 1.0
         if self.decode == "map" != learner.decode:
             self.decode_factor_ = learning.best_factor(examples, theta, n_jobs=self.n_jobs)
 
+    def _mix(
+        self,
+        examples: Examples,
+        terms: Sequence[FloatArray],
+        samples: Sequence[Sample],
+        labels: Sequence[NDArray[Any]],
+    ) -> None:
+        """Choose the calibration on labels of the training images at their own sizes.
+
+        Of reduced images, labelled pixels are drawn at random, as many of each image.
+        """
+        found = self._find_means(examples, examples.layout.pack(self.parameters_))
+        rng = np.random.default_rng(self._key)
+        share = max(1, _DRAWN // len(labels))
+        columns: list[list[FloatArray]] = [[], [], []]
+        places = []
+        for p, term, sample, mask in zip(found, terms, samples, labels, strict=True):
+            known = np.flatnonzero(mask == mask)
+            rows = [p, term, mask.astype(np.float64)]
+            if p.shape != mask.shape:
+                rows[:2] = self._enlarge_terms(p, term, sample)
+                known = np.sort(rng.permutation(known)[:share])
+            places.append(known)
+            for column, row in zip(columns, rows, strict=True):
+                column.append(row.ravel()[known])
+        self.calibration_ = mix(*columns)
+        reduced = [k for k, mask in enumerate(labels) if found[k].shape != mask.shape]
+        if reduced and self._coupling.kind == "contrast" and labels[0].ndim == 2:
+            refinement = choose_refinement(
+                lambda k: self._calibrate(
+                    found[reduced[k]], terms[reduced[k]], samples[reduced[k]]
+                ),
+                *([rows[k] for k in reduced] for rows in (samples, labels, places)),
+                self._picture,
+            )
+            self._plan["refinement"] = refinement._asdict()
+
     def _refit(self) -> None:
         found = self.parameters_
         self.classes_ = np.array([0, 1])
+        self.working_size_: int | None = self._plan["working_size"]
         if not hasattr(self, "unary_"):  # files hold none
             self.unary_, self.held_log_odds_ = None, None
         plan = self._plan["coupling"]

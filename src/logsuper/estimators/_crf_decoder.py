@@ -8,22 +8,26 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
 from logsuper._base import FloatArray, as_key, count_threads
-from logsuper.estimators._calibration import Calibration
+from logsuper.estimators._calibration import Calibration, bounded_logit
 from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._field_examples import Coupling, gather
-from logsuper.estimators._field_samples import Samples, match, read_masks, read_samples
+from logsuper.estimators._field_samples import Sample, Samples, match, read_masks, read_samples
+from logsuper.estimators._refinement import Picture, Refinement
 from logsuper.estimators._saving import Saveable
 from logsuper.estimators._unary import Unary, make_unary
+from logsuper.estimators._working_size import enlarge, reduce_samples
 from logsuper.learning import Examples
 
 __all__ = ["CRFDecoder"]
 
-Finder = Callable[[Examples, FloatArray, list[FloatArray]], Any]
+Finder = Callable[[Examples, FloatArray], Any]
+Finisher = Callable[[NDArray[Any], FloatArray, Sample], NDArray[Any]]
 
 
 class CRFDecoder(Decoding, Saveable):
@@ -51,8 +55,10 @@ class CRFDecoder(Decoding, Saveable):
         """
         check_is_fitted(self)
         if self._decides_by_means:
-            return self._decode(images, self._find_probabilities, np.uint8, lambda p: p > 0.5)
-        return self._decode(images, lambda *found: self._find_modes(*found[:2]), np.uint8)
+            return self._decode(
+                images, self._find_means, np.uint8, lambda *found: self._refine(*found) > 0.5
+            )
+        return self._decode(images, self._find_modes, np.uint8, _enlarge_mask)
 
     def predict_proba(self, images: Any) -> Any:
         """Return the calibrated probability that each pixel is 1.
@@ -67,7 +73,9 @@ class CRFDecoder(Decoding, Saveable):
         ndarray of the shape of the masks, or list, float64
             In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
         """
-        return self._decode(images, self._find_probabilities, np.float64, keep_doubt)
+        return self._decode(
+            images, self._find_means, np.float64, lambda *found: keep_doubt(self._refine(*found))
+        )
 
     def predict_unary(self, images: Any) -> Any:
         """Return the log-odds of each pixel by itself, without its neighbours.
@@ -84,19 +92,20 @@ class CRFDecoder(Decoding, Saveable):
         -------
         ndarray of the shape of the masks, or list, float64
         """
-        samples, unary = self._open(images)
+        samples, small, unary = self._open(images)
         out = samples.room(np.float64)
-        for piece, some in samples.pieces():
-            for i, rows in zip(piece, unary.features(some), strict=True):
+        for piece, some in (samples if unary.brought else small).pieces():
+            for i, sample, rows in zip(piece, some, unary.features(some), strict=True):
                 alone = rows[:, 0] if unary.judges else self._unary_field(rows)
-                out[i] = alone.reshape(samples[i].shape)
+                out[i] = _enlarge(alone.reshape(sample.shape), samples[i].shape)
         return out
 
     def sample_posterior(self, images: Any, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw masks from the field, exactly, by coupling from the past.
 
         Samples are of the field itself: `calibration` changes the probabilities of single pixels,
-        and says nothing about whole masks.
+        and says nothing about whole masks. Those of a reduced image are drawn at the working size
+        and brought back.
 
         Parameters
         ----------
@@ -113,10 +122,10 @@ class CRFDecoder(Decoding, Saveable):
         count = check_count(n_samples, "n_samples")
         rng = np.random.default_rng(as_key(as_seed(random_state)))
 
-        def find(examples: Examples, theta: FloatArray, unary: list[FloatArray]) -> Any:
+        def find(examples: Examples, theta: FloatArray) -> Any:
             return learning.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
 
-        return self._decode(images, find, np.uint8, copies=(count,))
+        return self._decode(images, find, np.uint8, _enlarge_mask, copies=(count,))
 
     def score(self, images: Any, masks: Any, sample_weight: None = None) -> float:
         """Return the share of labelled pixels that `predict` gets right.
@@ -133,7 +142,10 @@ class CRFDecoder(Decoding, Saveable):
         float
         """
         refuse_weights(sample_weight)
-        return share_right(self._read_labels(images, masks), self.predict(images))
+        labels = read_masks(masks)
+        samples = read_samples(images, labels[0].ndim)
+        match(samples, labels)
+        return share_right(labels, self.predict(samples))
 
     def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write the fitted estimator to a file that `load_model` reads.
@@ -180,13 +192,32 @@ class CRFDecoder(Decoding, Saveable):
         threads = count_threads(self.n_jobs)
         return make_unary(self.unary, self.features, folds, most, key, threads, fitted, scaling)
 
-    def _find_probabilities(
-        self, examples: Examples, theta: FloatArray, unary: list[FloatArray]
-    ) -> Any:
-        return [
-            self.calibration_.apply(p, own.reshape(p.shape))
-            for p, own in zip(self._find_means(examples, theta), unary, strict=True)
-        ]
+    def _calibrate(self, p: FloatArray, unary: FloatArray, sample: Sample) -> FloatArray:
+        """Return calibrated probabilities of a sample, from those of the field."""
+        return self.calibration_.apply(*self._enlarge_terms(p, unary, sample))
+
+    def _enlarge_terms(
+        self, p: FloatArray, unary: FloatArray, sample: Sample
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities of the field and the unary term at a sample's own size."""
+        shape = sample.shape
+        if p.shape == shape:
+            return p, unary.reshape(shape)
+        own = unary if unary.size == sample.size else enlarge(unary.reshape(p.shape), shape)
+        return expit(enlarge(bounded_logit(p), shape)), own.reshape(shape)
+
+    def _refine(self, p: FloatArray, unary: FloatArray, sample: Sample) -> FloatArray:
+        """Return calibrated probabilities of a sample; refined if it was reduced."""
+        found = self._calibrate(p, unary, sample)
+        if p.shape == sample.shape:
+            return found
+        return Refinement(**self._plan["refinement"]).apply(found, sample, self._picture)
+
+    @property
+    def _picture(self) -> Picture:
+        spread = self._plan["coupling"]["spread"]
+        width = sum(self._plan["channels"]) or 1
+        return Picture(width - len(spread), spread, self._plan["working_size"])
 
     def _unary_field(self, features: FloatArray) -> FloatArray:
         """Return the unary term of the field, from its features (n, p)."""
@@ -198,35 +229,61 @@ class CRFDecoder(Decoding, Saveable):
         images: Any,
         find: Finder,
         dtype: type,
-        finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
+        finish: Finisher,
         copies: tuple[int, ...] = (),
     ) -> Any:
-        """Run a decoder; a stack gives a stack, a list a list."""
-        samples, unary = self._open(images)
+        """Run a decoder; a stack gives a stack, a list a list.
+
+        `finish` gets what was found for an image, its unary term, and the image.
+        """
+        samples, small, unary = self._open(images)
         self._check_decoding()
         out, coupling = samples.room(dtype, copies), self._coupling
-        for piece, some in samples.pieces():
+        for piece, some in small.pieces():
             features = unary.features(some)
             examples = gather(coupling, some, features, unary.picture)
             theta = examples.layout.pack(self.parameters_)
-            terms = [self._unary_field(rows) for rows in features]
-            for i, image in zip(piece, find(examples, theta, terms), strict=True):
-                out[i] = finish(image).astype(dtype, copy=False)
+            for i, rows, found in zip(piece, features, find(examples, theta), strict=True):
+                own = self._unary_term(unary, rows, samples[i], some[i - piece[0]])
+                out[i] = finish(found, own, samples[i]).astype(dtype, copy=False)
         return out
 
-    def _open(self, images: Any) -> tuple[Samples, Unary]:
-        """Check images; return them, and what makes their features."""
+    def _unary_term(
+        self, unary: Unary, rows: FloatArray, sample: Sample, small: Sample
+    ) -> FloatArray:
+        """Return the unary term of a sample: at its own size where that costs nothing."""
+        if unary.brought and small is not sample:
+            [rows] = unary.features([sample])
+        return self._unary_field(rows)
+
+    def _open(self, images: Any) -> tuple[Samples, Samples, Unary]:
+        """Check images; return them, the same at the working size, and what makes features."""
         check_is_fitted(self)
         samples = read_samples(images, self._plan["axes"])
         channels = self._plan["channels"]
         if samples[0].array.shape[self._plan["axes"] :] != channels:
             raise ValueError(
                 f"images[0] has shape {samples[0].array.shape}; the training images have "
-                f"{self._plan['axes']} axes and channels {channels}"
+                f"{self._plan['axes']} axes and channels {channels}; give the same, and a list for "
+                "one image"
             )
         if (samples[0].edges is not None) != self._plan["graphs"]:
             kind = "graphs" if self._plan["graphs"] else "images"
             raise ValueError(f"images[0] is of another kind than the training data: {kind}")
         unary = self._unary_of(self._key, self.unary_, self._plan["scaling"])
         unary.check(samples)
-        return samples, unary
+        return samples, reduce_samples(samples, self._plan["working_size"]), unary
+
+
+def _enlarge(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    return values if values.shape == shape else enlarge(values, shape)
+
+
+def _enlarge_mask(masks: NDArray[Any], unary: FloatArray, sample: Sample) -> NDArray[Any]:
+    """Return a mask, or masks (n, ...), with outlines interpolated."""
+    shape = sample.shape
+    if masks.shape[-len(shape) :] == shape:
+        return masks
+    if masks.ndim == len(shape):
+        return enlarge(masks, shape) > 0.5
+    return np.stack([enlarge(mask, shape) > 0.5 for mask in masks])

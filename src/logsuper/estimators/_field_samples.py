@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -95,9 +95,7 @@ def read_samples(images: Any, axes: int) -> Samples:
     """Check images, or graphs as pairs of features and edges, whose masks have `axes` axes."""
     if isinstance(images, Samples):
         return images
-    if not isinstance(images, np.ndarray | list | tuple):
-        kind = "None" if images is None else type(images).__name__
-        raise TypeError(f"images must be an array or a list, got {kind}")
+    images = _as_list(images, "images")
     if isinstance(images, np.ndarray) and images.ndim - 1 not in (axes, axes + 1):
         raise ValueError(
             f"images has shape {images.shape}; with masks of {axes} axes give "
@@ -110,12 +108,25 @@ def read_samples(images: Any, axes: int) -> Samples:
         if sample.array.shape[axes:] != found[0].array.shape[axes:]:
             raise ValueError(
                 f"images[{i}] has shape {sample.array.shape}, images[0] {found[0].array.shape}; "
-                "give all the same channels"
+                "give all the same channels: convert grey pictures to RGB, or drop alpha"
             )
         if (sample.edges is None) != (found[0].edges is None):
             raise ValueError(f"images[{i}]: graphs and images cannot be mixed")
     found.stacked = isinstance(images, np.ndarray) and images.dtype != object
     return found
+
+
+def _as_list(given: Any, name: str) -> Any:
+    """Return an array or a list as it is, and what a generator yields as a list."""
+    if isinstance(given, np.ndarray | list | tuple):
+        return given
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        kind = "None" if given is None else type(given).__name__
+        raise TypeError(
+            f"{name} must be an array or a list of arrays, got {kind}; give a list for one, "
+            f"[{name}]"
+        )
+    return list(given)
 
 
 def _read_sample(image: Any, name: str, axes: int) -> Sample:
@@ -160,9 +171,7 @@ def refuse_nonfinite(sample: Sample, i: int, first: int = 0) -> None:
 
 def read_masks(masks: Any) -> list[NDArray[Any]]:
     """Check masks: 0, 1, or NaN (or masked) where there is no label."""
-    if not isinstance(masks, np.ndarray | list | tuple):
-        kind = "None" if masks is None else type(masks).__name__
-        raise TypeError(f"masks must be an array or a list of arrays, got {kind}")
+    masks = _as_list(masks, "masks")
     if not len(masks):
         raise ValueError("masks is empty; give at least one")
     found = []
@@ -177,13 +186,27 @@ def read_masks(masks: Any) -> list[NDArray[Any]]:
                 f"masks[{i}] has shape {array.shape}; it must be of an image (2 axes), a volume "
                 "(3 axes) or the nodes of a graph (1 axis); give a stack for one, masks[None]"
             )
+        if _is_painted(array):
+            raise ValueError(
+                f"masks[{i}] has shape {array.shape} and is the same in all of its last axis, as a "
+                f"colour picture of a mask; give one channel, masks[{i}][..., 0]"
+            )
         if array.ndim != np.ndim(masks[0]):
             raise ValueError(f"masks[{i}] has {array.ndim} axes, masks[0] {np.ndim(masks[0])}")
         found.append(array)
-    check_bits(found, "masks", "threshold it; a pixel without a label is NaN")
+    remedy = "threshold it (mask > 127, if it has 0 and 255); a pixel without a label is NaN"
+    check_bits(found, "masks", remedy)
     if all(map(is_blank, found)):
         raise ValueError("masks has no label at all")
     return found
+
+
+def _is_painted(array: NDArray[Any]) -> bool:
+    """Return whether an array looks like a mask that was saved with three or four channels."""
+    if array.ndim != 3 or array.shape[-1] not in (3, 4):
+        return False
+    first = array[..., :1]
+    return bool((array == first).all() and (first != first.flat[0]).any())
 
 
 def match(samples: Samples, masks: list[NDArray[Any]]) -> None:

@@ -220,6 +220,9 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and _all(value["coupling"]["scales"], float)
         and isinstance(value["coupling"]["spread"], np.ndarray)
         and type(value["coupling"]["neighbors"]) in (int, type(None))
+        and ((size := value["working_size"]) is None or (type(size) is int and size > 0))
+        and 0 <= value["refinement"]["strength"] < math.inf
+        and value["refinement"]["calibration"].valid
     ),
     "_design": lambda value: (
         isinstance(value, dict)

@@ -82,12 +82,15 @@ class Unary(ABC):
         Number of the first channel of the picture, by which contrast is judged.
     judges : bool
         Whether the one feature of a pixel is its log-odds.
+    brought : bool
+        Whether features are read from the sample, so that those of its own size cost nothing.
     classifier : object or None
         Fitted, where there is one.
     """
 
     picture = 0
     judges = False
+    brought = False
     classifier: Any = None
 
     def check(self, samples: Samples) -> None:
@@ -109,6 +112,7 @@ class Brought(Unary):
 
     picture = 1
     judges = True
+    brought = True
 
     def __init__(self, word: str) -> None:
         self.word = word
