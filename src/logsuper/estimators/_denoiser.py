@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key, check_callback, check_choice
+from logsuper._base import FloatArray, as_key, check_callback, check_choice, count_threads
+from logsuper.estimators._blind_spot import check_classifier, train_blind_spot
 from logsuper.estimators._common import as_seed, check_count, refuse_weights, whole
 from logsuper.estimators._crops import crop, is_large
 from logsuper.estimators._doubts import doubt_answer
@@ -178,8 +179,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     _FITTED = (
         *("parameters_", "channel_", "learner_", "history_", "converged_", "decode_factor_"),
         *("shape_", "_design", "_key", "temperature_", "selection_"),
+        "surroundings_",
     )
-    _OPTIONAL = ("temperature_", "selection_")
+    _OPTIONAL = ("temperature_", "selection_", "surroundings_")
 
     history_: tuple[Record, ...]
     converged_: bool
@@ -262,6 +264,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             "modular": self._choose_term(images, windows),
             "context": self._choose_radius(learner, images),
             "scale": bool(self.scale) and not learner.latent,
+            "trees": self._has_trees(learner),
         }
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
@@ -277,22 +280,37 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
             if windows:
                 progress.say(f"learning looks at {len(parts)} windows of them")
+            around, judge = None, None
+            if design["trees"]:
+                around, judge = train_blind_spot(
+                    parts,
+                    marked,
+                    channel,
+                    None if isinstance(self.context, str) else self.context,
+                    images=images,
+                    windows=places,
+                    key=key,
+                    threads=count_threads(self.n_jobs),
+                )
+                progress.say(f"surroundings: {len(around.models)} classifiers trained")
             found = {}
             if learner.errors and not given:
                 found["rate_stderr"] = find_rate_error(channel, images)
             selector = Selector(
                 self,
                 learner,
-                lambda setting: gather(setting.change(design), parts, channel, marked),
+                lambda setting: gather(setting.change(design), parts, channel, marked, judge),
                 np.array(range(len(parts)) if places is None else [at.image for at in places]),
                 learner.marginals if self.marginals == "auto" else self.marginals,
                 key,
                 progress,
                 found,
             )
-            chosen = selector.choose(Setting(design["context"], design["scale"]))
+            chosen = selector.choose(
+                Setting(design["context"], design["scale"], trees=design["trees"])
+            )
             design = chosen.setting.change(design)
-            examples = gather(design, parts, channel, marked)
+            examples = gather(design, parts, channel, marked, judge)
             learned = selector.learn(examples, chosen.setting, self.options)
             if not doubted:
                 doubt_answer(
@@ -311,6 +329,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         with whole(self):
             self._design, self._key, self.learner_ = design, key, learner.name
             self.temperature_, self.selection_ = chosen.temperature, chosen.rows
+            self.surroundings_ = around if design["trees"] else None
             self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
             self.converged_ = bool(learned.converged)
@@ -354,14 +373,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         return self.modular
 
     def _choose_radius(self, learner: Learner, images: Images) -> int:
-        if self.context == "auto" or is_select(self.context):
+        if not isinstance(self.context, int | np.integer | float):
             axes, pixels = images[0].ndim, sum(image.size for image in images)
             radii = () if learner.latent else _RADII[axes]
             return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
-        if isinstance(self.context, str):
-            raise ValueError(
-                f"context must be an integer >= 0, 'auto' or {SELECT!r}, got {self.context!r}"
-            )
         radius = check_count(self.context, "context", 0)
         if radius and learner.latent:
             raise ValueError(
@@ -369,6 +384,22 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 "them; use context=0"
             )
         return radius
+
+    def _has_trees(self, learner: Learner) -> bool:
+        """Return whether a classifier of the surroundings is asked for."""
+        if isinstance(self.context, str):
+            check_choice(self.context, "context", ["auto", "trees", SELECT])
+            asked = self.context == "trees" or (is_select(self.context) and not learner.latent)
+        else:
+            asked = not isinstance(self.context, int | np.integer | float)
+            if asked:
+                check_classifier(self.context, "context")
+        if asked and learner.latent:
+            raise ValueError(
+                f"context: {learner.name!r} models the observations and cannot have a classifier "
+                "look at them; use context=0"
+            )
+        return asked
 
     def _refit(self) -> None:
         found = self.parameters_
@@ -380,12 +411,16 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.modular_: Any = found.modular.reshape(self.shape_)
         else:
             self.modular_ = float(found.modular[0]) if found.modular.size else 0.0
-        window = np.insert(found.beta, len(found.beta) // 2, 0.0)
+        beta = found.beta[:-1] if self._design.get("trees") else found.beta
+        self.trust_: float = float(found.beta[-1]) if self._design.get("trees") else 0.0
+        window = np.insert(beta, len(beta) // 2, 0.0)
         self.filter_: FloatArray = window.reshape(
             (2 * self._design["context"] + 1,) * self._design["axes"]
         )
         if not hasattr(self, "temperature_"):  # a file that is older than they are
             self.temperature_, self.selection_ = 1.0, ()
+        if not hasattr(self, "surroundings_"):
+            self.surroundings_ = None
         self.noise_: Any = self.channel_.noise
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from logsuper import learning
 from logsuper._base import FloatArray, as_key
 from logsuper.channels import Channel
+from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
@@ -28,6 +29,7 @@ class MaskDecoder(Decoding):
     temperature_: float
     channel_: Channel
     shape_: tuple[int, ...] | None
+    surroundings_: BlindSpot | None
     _design: dict[str, Any]
 
     def predict(self, noisy: Any) -> Any:
@@ -161,8 +163,9 @@ class MaskDecoder(Decoding):
         check_is_fitted(self)
         self._check_shapes(images)
         check_observed(self.channel_, images)
+        judge = None if self.surroundings_ is None else self.surroundings_.judge
         for piece in images.pieces():
-            examples = gather(self._design, images[piece], self.channel_)
+            examples = gather(self._design, images[piece], self.channel_, judge=judge)
             yield range(len(images))[piece], examples, examples.layout.pack(self.parameters_)
 
     def _check_shapes(self, images: Images) -> None:

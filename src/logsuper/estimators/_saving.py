@@ -227,6 +227,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and type(value["context"]) is int
         and 0 <= value["context"] <= 64
         and isinstance(value["scale"], bool)
+        and isinstance(value.get("trees", False), bool)
     ),
 }
 """Checks of the fitted attributes."""
@@ -235,7 +236,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 def _is_row(row: dict[str, Any]) -> bool:
     """Return whether a row of a selection holds the numbers that it should."""
     names = {"context", "scale", "penalty", "score", "behind", "stderr"}
-    return row.keys() == names and all(isinstance(value, int | float) for value in row.values())
+    return row.keys() - {"trees"} == names and all(isinstance(value, int | float) for value in row.values())
 
 
 def _all(values: Any, kind: type) -> bool:

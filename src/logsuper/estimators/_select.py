@@ -46,18 +46,23 @@ class Setting(NamedTuple):
         Whether the weight of the observations is learned.
     penalty : float
         Factor on the learner's default penalty.
+    trees : bool
+        Whether a classifier of the surroundings stands beside the filter.
     """
 
     context: int
     scale: bool
     penalty: float = 1.0
+    trees: bool = False
 
     def change(self, design: dict[str, Any]) -> dict[str, Any]:
         """Return the design of a model with this context and scale."""
-        return {**design, "context": self.context, "scale": self.scale}
+        chosen = {"context": self.context, "scale": self.scale, "trees": self.trees}
+        return {**design, **chosen}
 
     def __str__(self) -> str:
-        return f"context={self.context}, scale={self.scale}, penalty x {self.penalty:g}"
+        trees = " and trees" if self.trees else ""
+        return f"context={self.context}{trees}, scale={self.scale}, penalty x {self.penalty:g}"
 
 
 class Chosen(NamedTuple):
@@ -128,7 +133,8 @@ class Selector:
 
     def choose(self, start: Setting) -> Chosen:
         """Return the best setting; `start` has the defaults, and the largest context to try."""
-        asked = [name for name in Setting._fields if is_select(getattr(self.estimator, name))]
+        names = ("context", "scale", "penalty")
+        asked = [name for name in names if is_select(getattr(self.estimator, name))]
         soften = is_select(self.estimator.temperature)
         if not asked and not soften:
             return Chosen(start, float(self.estimator.temperature), ())
@@ -153,6 +159,9 @@ class Selector:
                 self.progress.say(f"{setting}: score {scores[setting].value:.5f}")
 
         compare(start)
+        if start.trees and "context" in asked:
+            compare(start._replace(trees=False))
+            best = max(scores, key=lambda setting: scores[setting].value)
         for name in asked:
             for value in values[name]:
                 compare(best._replace(**{name: value}))
