@@ -145,7 +145,7 @@ def make_examples(
     if len(widths) > 1:
         raise ValueError(f"features has {sorted(widths)} columns in different images")
     size = {"pixel": groups[0].prepared.n, "shared": 1, "none": 0}[modular]
-    layout = Layout(counts.pop(), size, widths.pop(), scale)
+    layout = Layout(counts.pop(), size, widths.pop(), scale, judge is not None)
     return Examples(tuple(groups), layout, None).with_channel(channel)
 
 
