@@ -32,6 +32,7 @@ from logsuper._base import FloatArray, IntArray, beat
 from logsuper.channels import Channel
 from logsuper.estimators._images import Image
 from logsuper.estimators._surroundings import LEVELS, reach, surroundings
+from logsuper.estimators._trees import Trees
 from logsuper.learning import PART, Judge, Place
 
 __all__ = ["BlindSpot", "check_classifier", "train_blind_spot"]
@@ -43,7 +44,7 @@ PIXELS = 1 << 18
 """Maximum number of pixels that a classifier is trained on."""
 
 # Log-odds are those of probabilities at least this far from 0 and 1.
-_CERTAIN = {True: 0.003, False: 1e-4}
+_CERTAIN = 1e-3
 # Share of the training images in which pixels are hidden, as `score` hides them.
 _HIDDEN = 0.5
 # Pixels judged at a time.
@@ -59,10 +60,11 @@ def trees(seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
 
     return HistGradientBoostingClassifier(
-        learning_rate=0.2,
-        max_iter=60,
+        learning_rate=0.1,
+        max_iter=120,
         max_leaf_nodes=31,
-        min_samples_leaf=100,
+        min_samples_leaf=200,
+        max_features=0.3,
         early_stopping=False,
         random_state=seed % 2**31,
     )
@@ -108,6 +110,26 @@ class BlindSpot:
     levels: int
     threads: int = 1
 
+    @property
+    def valid(self) -> bool:
+        """Whether a file held what it should."""
+        flags = (self.binary, self.whole, self.places)
+        return bool(
+            isinstance(self.models, tuple)
+            and self.models
+            and all(
+                (isinstance(model, float) and 0.0 <= model <= 1.0)
+                or (isinstance(model, Trees) and model.valid)
+                for model in self.models
+            )
+            and isinstance(self.ends, tuple)
+            and all(isinstance(end, float) and np.isfinite(end) for end in self.ends)
+            and len(self.ends) == 2
+            and all(isinstance(flag, bool) for flag in flags)
+            and self.levels in range(LEVELS + 1)
+            and self.threads == 1
+        )
+
     def rows(self, odds: FloatArray) -> NDArray[np.float32]:
         """Return the features of all pixels of some images, (B n, p), from their log-odds."""
         signs = np.sign(odds) if self.binary else np.tanh(odds / 2.0)
@@ -121,9 +143,10 @@ class BlindSpot:
         found = np.concatenate(parts, axis=-1, dtype=np.float32)
         return found.reshape(odds.size, -1)
 
-    def judge(self, numbers: IntArray, odds: FloatArray) -> FloatArray:
-        """Return the log-odds of new images, (B, n), by all classifiers together."""
-        return self._judge(odds, lambda rows, _: self._average(rows))
+    def judge_new(self, threads: int = 1) -> Judge:
+        """Return what judges new images, by all classifiers together."""
+        own = dataclasses.replace(self, threads=threads)
+        return lambda _, odds: own._judge(odds, lambda rows, _: own._average(rows))
 
     def judge_own(self, folds: Sequence[Any]) -> Judge:
         """Return what judges training images by classifiers that have not seen them.
@@ -152,18 +175,23 @@ class BlindSpot:
     ) -> FloatArray:
         count, n = len(odds), int(np.prod(odds.shape[1:]))
         found = np.empty((count, n))
-        with threadpool_limits(limits=self.threads):
-            for part in _blocks(count, n):
-                beat()
-                q = predict(self.rows(odds[part]), part)
-                found[part] = self.invert(q).reshape(-1, n)
+
+        def work(part: slice) -> None:
+            found[part] = self.invert(predict(self.rows(odds[part]), part)).reshape(-1, n)
+
+        # other classifiers than trees have threads of their own
+        alone = all(isinstance(model, Trees | float) for model in self.models)
+        with ThreadPoolExecutor(self.threads if alone else 1) as pool:
+            apply: Callable[..., Iterator[None]] = pool.map if alone else map
+            with threadpool_limits(limits=self.threads):
+                for _ in apply(work, _blocks(count, n)):
+                    beat()
         return found
 
     def invert(self, q: FloatArray) -> FloatArray:
         """Return log-odds of the clean pixels, given predictions."""
         p = self.ends[0] + q * (self.ends[1] - self.ends[0])
-        least = _CERTAIN[not self.whole]
-        return np.asarray(logit(np.clip(p, least, 1.0 - least)), dtype=np.float64)
+        return np.asarray(logit(np.clip(p, _CERTAIN, 1.0 - _CERTAIN)), dtype=np.float64)
 
     def _average(self, rows: NDArray[np.float32]) -> FloatArray:
         return np.mean([self._predict(k, rows) for k in range(len(self.models))], axis=0)
@@ -229,7 +257,7 @@ def train_blind_spot(
     bits = channel.binary or labels is not None
     models = tuple(_train(template, rows[use], targets[use], bits, threads) for use in uses)
     found = dataclasses.replace(blank, models=models)
-    return found, found.judge_own(folds)
+    return dataclasses.replace(found, threads=1), found.judge_own(folds)
 
 
 # ------------------------------------------------------------------------------------------ inside
@@ -308,7 +336,8 @@ def _train(
 
     def fit() -> Any:
         with threadpool_limits(limits=threads):
-            return clone(template).fit(X, y.astype(np.int64), **weights)
+            fitted = clone(template).fit(X, y.astype(np.int64), **weights)
+            return Trees.take(fitted) or fitted
 
     # in another thread, so that this one can give signs of life
     with ThreadPoolExecutor(1) as pool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key
+from logsuper._base import FloatArray, as_key, count_threads
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._common import as_seed, check_count, refuse_weights
@@ -163,7 +163,8 @@ class MaskDecoder(Decoding):
         check_is_fitted(self)
         self._check_shapes(images)
         check_observed(self.channel_, images)
-        judge = None if self.surroundings_ is None else self.surroundings_.judge
+        around = self.surroundings_
+        judge = None if around is None else around.judge_new(count_threads(self.n_jobs))
         for piece in images.pieces():
             examples = gather(self._design, images[piece], self.channel_, judge=judge)
             yield range(len(images))[piece], examples, examples.layout.pack(self.parameters_)
