@@ -314,9 +314,7 @@ def _gather(
     return np.concatenate(rows), np.concatenate(targets), np.concatenate(uses, axis=1)
 
 
-def _train(
-    template: Any, X: NDArray[np.float32], y: FloatArray, bits: bool, threads: int
-) -> Any:
+def _train(template: Any, X: NDArray[np.float32], y: FloatArray, bits: bool, threads: int) -> Any:
     """Return a fitted classifier; the share of ones where there is one class or nothing."""
     if len(y) == 0:
         return 0.5

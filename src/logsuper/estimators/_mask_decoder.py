@@ -13,7 +13,7 @@ from logsuper import learning
 from logsuper._base import FloatArray, as_key, count_threads
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
-from logsuper.estimators._common import as_seed, check_count, refuse_weights
+from logsuper.estimators._common import as_seed, check_cost, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_examples import gather
@@ -26,6 +26,7 @@ __all__ = ["MaskDecoder"]
 class MaskDecoder(Decoding):
     """The part of `MaskDenoiser` that uses a fitted model."""
 
+    cost: tuple[float, float]
     temperature_: float
     channel_: Channel
     shape_: tuple[int, ...] | None
@@ -33,7 +34,7 @@ class MaskDecoder(Decoding):
     _design: dict[str, Any]
 
     def predict(self, noisy: Any) -> Any:
-        """Return clean masks.
+        """Return clean masks, with the least expected `cost` where pixels are decided one by one.
 
         Parameters
         ----------
@@ -45,7 +46,10 @@ class MaskDecoder(Decoding):
         """
         check_is_fitted(self)
         if self._decides_by_means:
-            return self._decode(noisy, self._find_means, np.uint8, lambda p: p > 0.5)
+            least, heat = check_cost(self.cost), self.temperature_
+            return self._decode(
+                noisy, self._find_means, np.uint8, lambda p: learning.soften(p, heat) > least
+            )
         return self._decode(noisy, self._find_modes, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:

@@ -209,9 +209,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and len(value["calibration"]) == 5
     ),
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
-    "surroundings_": lambda value: (
-        value is None or (isinstance(value, BlindSpot) and value.valid)
-    ),
+    "surroundings_": lambda value: value is None or (isinstance(value, BlindSpot) and value.valid),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
     "calibration_": lambda value: isinstance(value, Calibration) and value.valid,
     "_plan": lambda value: (
@@ -241,7 +239,9 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 def _is_row(row: dict[str, Any]) -> bool:
     """Return whether a row of a selection holds the numbers that it should."""
     names = {"context", "scale", "penalty", "score", "behind", "stderr"}
-    return row.keys() - {"trees"} == names and all(isinstance(value, int | float) for value in row.values())
+    return row.keys() - {"trees"} == names and all(
+        isinstance(value, int | float) for value in row.values()
+    )
 
 
 def _all(values: Any, kind: type) -> bool:

@@ -89,7 +89,9 @@ class Trees:
         per_node = (self.feature, self.threshold, self.left, self.right, self.value)
         kinds = ("i", "f", "i", "i", "f")
         count = len(self.feature)
-        if any(a.shape != (count,) or a.dtype.kind != k for a, k in zip(per_node, kinds, strict=True)):
+        if any(
+            a.shape != (count,) or a.dtype.kind != k for a, k in zip(per_node, kinds, strict=True)
+        ):
             return False
         roots = self.roots
         if roots.ndim != 1 or roots.dtype.kind != "i" or not len(roots) or roots[0] != 0:
