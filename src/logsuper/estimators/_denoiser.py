@@ -382,11 +382,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         if self.learner == "auto":
             functions = () if labels else functions_on(self.neighbors, images[0].shape)
             chosen = choose_learner(labels is not None, functions)
-            # what "resample" draws suits the filter, and makes it trust a classifier too little
-            only = (
-                has_trees(self.context, chosen) and not is_select(self.context) and chosen.pairwise
-            )
-            return LEARNERS["moments"] if only else chosen
+            alone = has_trees(self.context, chosen) and not is_select(self.context)
+            return learner_beside(chosen) if alone else chosen
         learner = LEARNERS[self.learner]
         if learner.labels and labels is None:
             *others, last = (repr(name) for name, other in LEARNERS.items() if not other.labels)
