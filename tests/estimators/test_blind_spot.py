@@ -78,6 +78,30 @@ def test_features_are_means_of_boxes_within_reach(shape):
 # ------------------------------------------------------------------------------ the channel
 
 
+STAY = 0.85
+
+
+def chains(rng, shape):
+    """Return rows that keep their value from pixel to pixel with probability STAY."""
+    turns = rng.random(shape) > STAY
+    turns[..., 0] = rng.random(shape[:-1]) < 0.5
+    return (turns.cumsum(axis=-1) % 2).astype(float)
+
+
+def around_in_chains(likelihoods):
+    """Return P(x = 1 | the other pixels of the row), by messages from both sides."""
+    weights = np.exp(np.stack(likelihoods, axis=-1))
+    turn = np.array([[STAY, 1 - STAY], [1 - STAY, STAY]])
+    total = np.ones_like(weights)
+    for order in (slice(None), slice(None, None, -1)):
+        seen, out = weights[..., order, :], np.ones_like(weights)
+        for j in range(1, seen.shape[-2]):
+            message = (out[..., j - 1, :] * seen[..., j - 1, :]) @ turn
+            out[..., j, :] = message / message.sum(axis=-1, keepdims=True)
+        total *= out[..., order, :]
+    return total[..., 1] / total.sum(axis=-1)
+
+
 @pytest.mark.parametrize(
     "channel",
     [
@@ -90,23 +114,25 @@ def test_features_are_means_of_boxes_within_reach(shape):
     ids=repr,
 )
 def test_the_inverted_channel_gives_the_known_probability(channel):
-    # Pixels of an image are independent, given its share of ones, so P(x = 1 | around) is nearly
-    # that share: many surroundings tell it.
-    rng = np.random.default_rng(0)
-    shares = rng.uniform(0.05, 0.95, 40)
-    x = (rng.random((40, 40, 40)) < shares[:, None, None]).astype(float)
-    small = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=8, early_stopping=False)
-    model, own = train(channel.sample(x, seed=1), channel, small)
-    test = np.linspace(0.1, 0.9, 9)
-    clean = (rng.random((9, 40, 40)) < test[:, None, None]).astype(float)
-    odds = channel.log_odds(channel.sample(clean, seed=2))
-    p = expit(model.judge_new()(np.arange(9), odds))
-    assert np.abs(p.mean(axis=1) - test).max() < 0.06
-    # and it is calibrated: where it says p, the share of ones is p
-    for low in np.arange(0.1, 0.9, 0.2):
-        inside = (p > low) & (p < low + 0.2)
-        assert abs(clean.reshape(9, -1)[inside].mean() - p[inside].mean()) < 0.05
-    assert own(np.arange(40), channel.log_odds(channel.sample(x, seed=1))).shape == (40, 1600)
+    # rows are Markov chains, for which sums over chains give P(x = 1 | around) exactly
+    x = chains(np.random.default_rng(0), (48, 32, 32))
+    z = channel.sample(x, seed=1)
+    model, own = train(z[:40], channel)
+    odds = channel.log_odds(z)
+    said = {
+        "own": expit(own(np.arange(40), odds[:40])).reshape(40, 32, 32),
+        "new": expit(model.judge_new()(np.arange(8), odds[40:])).reshape(8, 32, 32),
+    }
+    truth = around_in_chains(channel.log_likelihoods(z))
+    for name, part in (("own", slice(0, 40)), ("new", slice(40, 48))):
+        p, t = said[name], truth[part]
+        excess = t * np.log(t / p) + (1 - t) * np.log((1 - t) / (1 - p))
+        assert excess.mean() < 0.03, name  # nats; a linear classifier is not quite right
+        # where it says p, the share of ones is p; without the inversion this slope would be that
+        # of E[r | x], 1.25 to 1.7
+        slope = np.cov(p.ravel(), x[part].ravel())[0, 1] / p.var()
+        assert abs(slope - 1.0) < 0.1, name
+        assert abs((p - x[part]).mean()) < 0.02
 
 
 def test_own_images_are_judged_by_classifiers_that_have_not_seen_them():
@@ -207,7 +233,7 @@ def test_trees_are_learned_saved_and_loaded(horses, tmp_path, monkeypatch):
     assert denoiser.learner_ == "moments" and denoiser.trust_ > 0.3
     assert all(isinstance(model, Trees) for model in denoiser.surroundings_.models)
     assert denoiser.score(noisy[20:], clean[20:]) > 0.95
-    assert len(beats) > 5
+    assert len(beats) >= 5 and max(record.step for record in beats) > 0
     denoiser.save(tmp_path / "model")
     loaded = ls.load_model(tmp_path / "model")
     assert loaded.trust_ == denoiser.trust_
