@@ -26,7 +26,7 @@ _SIDE = 3
 
 def reach(axes: int, levels: int = LEVELS) -> int:
     """Return the distance of the farthest pixel that is used, along an axis."""
-    sides = [_SIDE**k for k in range(levels + 1)]
+    sides: list[int] = [_SIDE**k for k in range(levels + 1)]
     counts = _COUNTS[axes][: levels + 1]
     return max(n * side + side // 2 for n, side in zip(counts, sides, strict=True))
 
@@ -34,7 +34,7 @@ def reach(axes: int, levels: int = LEVELS) -> int:
 def count_features(axes: int, levels: int = LEVELS) -> int:
     """Return the number of features of a pixel."""
     counts = _COUNTS[axes][: levels + 1]
-    return sum((2 * n + 1) ** axes for n in counts) - 1
+    return int(sum((2 * n + 1) ** axes for n in counts)) - 1
 
 
 def surroundings(images: FloatArray, levels: int = LEVELS) -> NDArray[np.float32]:
