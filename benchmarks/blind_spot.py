@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +120,11 @@ def cell(results: list[Result], what: str, digits: int, most: float | None = Non
     return f"{text} ({'<=' if np.mean(values) <= most else 'ABOVE'} {most:g})"
 
 
-def tabulate(found: dict[tuple[str, float], list[Result]], rows: list[str]) -> list[Table]:
+def tabulate(
+    found: dict[tuple[str, float], list[Result]], rows: list[str], rates: Sequence[float]
+) -> list[Table]:
     """Return the tables of errors, log losses and calibration errors, and paired differences."""
-    head = ["learned from noisy images alone, but for", *(f"{100 * r:g} %" for r in RATES)]
+    head = ["learned from noisy images alone, but for", *(f"{100 * r:g} %" for r in rates)]
     tables = []
     for title, what, digits in (
         ("Error, percent of the pixels", "error", 3),
@@ -131,12 +133,13 @@ def tabulate(found: dict[tuple[str, float], list[Result]], rows: list[str]) -> l
     ):
         lines = []
         for name in rows:
-            limits = WANTED.get(name, (None,) * len(RATES)) if what == "error" else [None] * 4
+            most = dict(zip(RATES, WANTED[name], strict=True)) if name in WANTED else {}
             cells = [
-                cell(found[name, r], what, digits, m) for r, m in zip(RATES, limits, strict=True)
+                cell(found[name, r], what, digits, most.get(r) if what == "error" else None)
+                for r in rates
             ]
             if what == "error":
-                every = [result for r in RATES for result in found[name, r]]
+                every = [result for r in rates for result in found[name, r]]
                 cells.append(f"{np.mean([result['seconds'] for result in every]):.0f}")
                 cells.append(f"{np.sum([result['stopped'] for result in every]):.0f}")
             lines.append([name, *cells])
@@ -150,7 +153,7 @@ def tabulate(found: dict[tuple[str, float], list[Result]], rows: list[str]) -> l
                     a["error"] - b["error"]
                     for a, b in zip(found[name, r], found[TREES, r], strict=True)
                 ]
-                for r in RATES
+                for r in rates
             ]
             many = len(gaps[0]) > 1
             errors = [np.std(g, ddof=1) / np.sqrt(len(g)) if many else np.nan for g in gaps]
@@ -167,6 +170,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, help="folder that has weizmann_horse_db/")
     parser.add_argument("--seeds", type=int, default=5, help="noise seeds 0 .. N-1 (default 5)")
     parser.add_argument("--rows", help="only rows whose name contains this")
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES, choices=RATES)
     parser.add_argument("--cv", action="store_true", help="cross-validate on the training half")
     parser.add_argument("--own", action="store_true", help="look at the noisy training images")
     parser.add_argument("--jobs", type=int, default=1)
@@ -184,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     tasks = [
         (name, rate, seed, held)
         for name in rows
-        for rate in RATES
+        for rate in options.rates
         for seed in range(options.seeds)
         for held in splits
     ]
@@ -194,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
     found: dict[tuple[str, float], list[Result]] = {}
     for (name, rate, *_), result in zip(tasks, results, strict=True):
         found.setdefault((name, rate), []).append(result)
-    tables = tabulate(found, rows)
+    tables = tabulate(found, rows, options.rates)
     show(tables)
     if options.markdown:
         given = sys.argv[1:] if arguments is None else arguments
