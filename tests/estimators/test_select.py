@@ -100,7 +100,7 @@ def test_what_is_clearly_better_is_chosen():
     model = ls.MaskDenoiser(context="select", scale="select", penalty="select", tol=1e-2)
     model.fit(noisy[:16])
     rows = model.selection_
-    assert len(rows) == 7  # 3 contexts, one more scale, three more penalties
+    assert len(rows) == 8  # 3 contexts, one with and without trees, one more scale, 3 penalties
     assert chosen(model)["penalty"] < 100
     strong = max(rows, key=lambda row: row["penalty"])
     assert strong["behind"] > strong["stderr"] > 0

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from logsuper._base import Seed, check_number
+from logsuper._base import FloatArray, Seed, check_number
 from logsuper.functions import SubmodularFunction
 from logsuper.learning import Callback, Examples, Learned, Learner, Penalty
 
 __all__ = [
     "as_seed",
+    "check_cost",
     "check_count",
     "check_functions",
     "check_tol",
     "refuse_weights",
     "run",
+    "weigh",
     "whole",
 ]
 
@@ -82,6 +84,27 @@ def _find_penalty(given: Any, learner: Learner, examples: Examples) -> Penalty:
         if check_number(weight, f"penalty[{kind!r}]") < 0:
             raise ValueError(f"penalty of {kind} = {weight:g} must be at least 0")
     return Penalty.of(examples.layout, **{_KINDS[kind]: weight for kind, weight in given.items()})
+
+
+def check_cost(cost: Any) -> float:
+    """Return the probability from which on a pixel is a one, given the costs of both errors."""
+    try:
+        false_one, false_zero = (check_number(value, "cost") for value in cost)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            "cost must be a pair of positive numbers, of a false one and of a false zero, got "
+            f"{cost!r}"
+        ) from None
+    if not min(false_one, false_zero) > 0:
+        raise ValueError(f"cost must be positive, got {cost!r}")
+    return false_one / (false_one + false_zero)
+
+
+def weigh(cost: tuple[float, float], labels: Sequence[Any]) -> list[FloatArray] | FloatArray:
+    """Return what a wrong pixel costs, for each pixel of clean images."""
+    false_one, false_zero = cost
+    found = [np.where(np.asarray(x) == 1, false_zero, false_one) for x in labels]
+    return np.stack(found) if len({x.shape for x in found}) == 1 else found
 
 
 def check_count(value: Any, name: str, least: int = 1) -> int:

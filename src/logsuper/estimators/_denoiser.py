@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key, check_callback, check_choice
-from logsuper.estimators._common import as_seed, check_count, refuse_weights, whole
+from logsuper._base import FloatArray, as_key, check_callback, check_choice, count_threads
+from logsuper.estimators._blind_spot import train_blind_spot
+from logsuper.estimators._common import as_seed, check_cost, refuse_weights, weigh, whole
 from logsuper.estimators._crops import crop, is_large
+from logsuper.estimators._design import choose_radius, choose_term, has_trees, may_crop
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_decoder import MaskDecoder
@@ -19,19 +21,16 @@ from logsuper.estimators._mask_examples import functions_on, gather
 from logsuper.estimators._noise import doubt, find_channel, find_rate_error, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
-from logsuper.estimators._select import SELECT, Selector, Setting, check_selection, is_select
+from logsuper.estimators._select import (
+    Selector,
+    Setting,
+    check_selection,
+    is_select,
+    learner_beside,
+)
 from logsuper.learning import LEARNERS, Callback, Learner, Record, choose_learner
 
 __all__ = ["MaskDenoiser"]
-
-_ENOUGH = 20
-"""Minimum number of images for a modular term with one number per pixel."""
-
-_RADII = {2: (2, 1), 3: (1,)}
-"""How far the learned filter may reach by default, in images and in volumes."""
-
-_SUPPORT = 1000
-"""Minimum number of training pixels per coefficient of the filter."""
 
 
 class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
@@ -45,7 +44,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
 
     with submodular :math:`f_k` (cuts between neighbouring pixels), a modular term t, the log-odds
     :math:`l(z)` of the observations, and a linear filter h of those around a pixel. It is learned
-    from pairs of noisy and clean images, or from noisy images alone.
+    from pairs of noisy and clean images, or from noisy images alone. ``context="trees"`` adds
+    :math:`b\,g`, with g the log-odds of a classifier that sees more of the surroundings.
 
     Parameters
     ----------
@@ -58,23 +58,32 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     learner : str, default "auto"
         How to learn: "auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin",
         "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum likelihood,
-        with clean images; without them "resample" where all functions are pairwise, else
-        "latent". The last three learn from noisy images alone and ignore clean ones.
+        with clean images; without them "resample" where all functions are pairwise ("moments" with
+        a classifier as `context`), else "latent". The last three learn from noisy images alone and
+        ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
         20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
     neighbors : int, list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
         :math:`f_k` themselves; or a callable that returns them for the shape of an image.
-    context : int, "auto" or "select"
+    context : int, "auto", "trees", "select" or classifier
         Radius of the filter h; 0 for none. "auto" is 2, or 1 for volumes, reduced until there are
         a thousand training pixels per coefficient, and 0 for "latent", which cannot learn one.
-        "select" chooses among that one and all below it; see the notes.
+        "trees" has boosted trees beside that filter, or any classifier of scikit-learn that has
+        ``predict_proba``: they see up to 13 pixels away, take seconds to train, and make fewer
+        errors; see the notes. "select" chooses among trees with the filter, the filter alone, and
+        all smaller ones.
+    cost : pair of float, default (1.0, 1.0)
+        What a zero that is taken for a one costs, and a one that is taken for a zero. `predict`
+        takes a pixel for a one where its probability exceeds the first over their sum;
+        "max_margin" learns with these losses. Not for the most probable mask of other learners.
     scale : bool or "select", default True
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
     penalty : float, dict or "select", optional
         Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
-        ("alpha", "modular", "filter", "scale", 0 where not given). By default a Gaussian prior: 3
+        ("alpha", "modular", "filter", "scale", 0 where not given; "scale" is also that of the
+        classifier's weight b, which like w is 1 by nature). By default a Gaussian prior: 3
         over the number of images for the modular term (30 for "moments"), 30 over it for the
         filter, and .1 over it (10 for "moments") for the others. "select" chooses among .1, 1, 10
         and 100 times that.
@@ -119,6 +128,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         The filter h; 0 in the middle, where the observation itself counts by its log-odds.
     scale_ : float
         Weight w of the observations.
+    trust_ : float
+        Weight b of the classifier's log-odds; 0 without one.
+    surroundings_ : object or None
+        The classifiers.
     channel_ : Channel
         With the noise that was given, found or learned.
     noise_ : float, ndarray or tuple
@@ -159,8 +172,19 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     this order, a fit per value, beginning with the defaults; the temperature belongs to the winner,
     which is fitted again to everything.
 
+    A classifier as `context` predicts, without clean images, what was observed at a pixel from its
+    surroundings, the pixel itself left out; with the channel inverted that is the probability of a
+    clean one, which is known without a label and does not depend on the noise of its own pixel.
+    Training images are judged by classifiers that have not seen them, of three that share the
+    images (blocks of them with a gap, where there are fewer than three images); new images by
+    all three. All images must have the same noise at every pixel. With clean images the classifier
+    predicts these, and sees the noisy pixel, too. `save` writes boosted trees as arrays of their
+    nodes, and refuses other classifiers.
+
     References
     ----------
+    J. Batson and L. Royer, "Noise2Self: blind denoising by self-supervision", ICML 2019.
+
     T. Shpakova and F. Bach, "Parameter learning for log-supermodular distributions", NIPS 2016.
 
     Examples
@@ -178,8 +202,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     _FITTED = (
         *("parameters_", "channel_", "learner_", "history_", "converged_", "decode_factor_"),
         *("shape_", "_design", "_key", "temperature_", "selection_"),
+        "surroundings_",
     )
-    _OPTIONAL = ("temperature_", "selection_")
+    _OPTIONAL = ("temperature_", "selection_", "surroundings_")
 
     history_: tuple[Record, ...]
     converged_: bool
@@ -193,6 +218,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         modular: str = "auto",
         neighbors: Any = None,
         context: Any = "auto",
+        cost: tuple[float, float] = (1.0, 1.0),
         scale: bool | str = True,
         penalty: float | dict[str, float] | str | None = None,
         decode: str = "auto",
@@ -212,6 +238,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.modular = modular
         self.neighbors = neighbors
         self.context = context
+        self.cost = cost
         self.scale = scale
         self.penalty = penalty
         self.decode = decode
@@ -249,19 +276,26 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             raise TypeError(f"verbose must be True or False, got {self.verbose!r}")
         check_callback(self.callback)
         check_selection(self)
+        check_cost(self.cost)
         self._check_decoding()
         images = read_images(noisy, "noisy")
         labels = None if clean is None else read_labels(clean, images)
         learner = self._choose_learner(images, labels)
         if not learner.labels:
             labels = None
-        windows = self._may_crop() and is_large(images)
+        if tuple(self.cost) != (1.0, 1.0) and self.decode == "map" != learner.decode:
+            raise ValueError(
+                f"cost = {self.cost!r} has no effect on the most probable mask; use decode='mean', "
+                "or learner='max_margin'"
+            )
+        windows = may_crop(self) and is_large(images)
         design = {
             "neighbors": self.neighbors,
             "axes": images[0].ndim,
-            "modular": self._choose_term(images, windows),
-            "context": self._choose_radius(learner, images),
+            "modular": choose_term(self.modular, images, windows),
+            "context": choose_radius(self.context, learner, images),
             "scale": bool(self.scale) and not learner.latent,
+            "trees": has_trees(self.context, learner),
         }
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
@@ -277,22 +311,43 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             parts, marked, places = crop(images, labels, key) if windows else (images, labels, None)
             if windows:
                 progress.say(f"learning looks at {len(parts)} windows of them")
-            found = {}
-            if learner.errors and not given:
+            around, judge = None, None
+            if is_select(self.context) and channel.local:
+                design["trees"] = False
+            if design["trees"]:
+                around, judge = train_blind_spot(
+                    parts,
+                    marked,
+                    channel,
+                    None if isinstance(self.context, str) else self.context,
+                    images=images,
+                    windows=places,
+                    key=key,
+                    threads=count_threads(self.n_jobs),
+                )
+                progress.say(f"surroundings: {len(around.models)} classifiers trained")
+            found: dict[str, Any] = {}
+            if learner.name == "max_margin" and tuple(self.cost) != (1.0, 1.0):
+                assert marked is not None
+                found["loss"] = weigh(self.cost, marked)
+            if labels is None and not given:
                 found["rate_stderr"] = find_rate_error(channel, images)
             selector = Selector(
                 self,
                 learner,
-                lambda setting: gather(setting.change(design), parts, channel, marked),
+                lambda setting: gather(setting.change(design), parts, channel, marked, judge),
                 np.array(range(len(parts)) if places is None else [at.image for at in places]),
                 learner.marginals if self.marginals == "auto" else self.marginals,
                 key,
                 progress,
                 found,
             )
-            chosen = selector.choose(Setting(design["context"], design["scale"]))
+            chosen = selector.choose(
+                Setting(design["context"], design["scale"], trees=design["trees"])
+            )
             design = chosen.setting.change(design)
-            examples = gather(design, parts, channel, marked)
+            examples = gather(design, parts, channel, marked, judge)
+            learner = selector.pick(chosen.setting)
             learned = selector.learn(examples, chosen.setting, self.options)
             if not doubted:
                 doubt_answer(
@@ -311,6 +366,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         with whole(self):
             self._design, self._key, self.learner_ = design, key, learner.name
             self.temperature_, self.selection_ = chosen.temperature, chosen.rows
+            self.surroundings_ = around if design["trees"] else None
             self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
             self.converged_ = bool(learned.converged)
@@ -325,7 +381,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     def _choose_learner(self, images: Images, labels: Images | None) -> Learner:
         if self.learner == "auto":
             functions = () if labels else functions_on(self.neighbors, images[0].shape)
-            return choose_learner(labels is not None, functions)
+            chosen = choose_learner(labels is not None, functions)
+            alone = has_trees(self.context, chosen) and not is_select(self.context)
+            return learner_beside(chosen) if alone else chosen
         learner = LEARNERS[self.learner]
         if learner.labels and labels is None:
             *others, last = (repr(name) for name, other in LEARNERS.items() if not other.labels)
@@ -334,41 +392,6 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 f"use {', '.join(others)} or {last}"
             )
         return learner
-
-    def _may_crop(self) -> bool:
-        """Return whether the model is the same everywhere, so that parts of images will do."""
-        anywhere = self.neighbors is None or isinstance(self.neighbors, int | np.integer)
-        local = not (anywhere or callable(self.neighbors)) or has_places(self.noise)
-        return self.modular != "pixel" and not local
-
-    def _choose_term(self, images: Images, windows: bool) -> str:
-        shapes = len(images.shapes)
-        if self.modular == "auto":
-            alike = shapes == 1 and not windows
-            return "pixel" if alike and len(images) >= _ENOUGH else "shared"
-        if self.modular == "pixel" and shapes > 1:
-            raise ValueError(
-                f"modular='pixel' needs images of one shape, but noisy has {shapes} shapes; "
-                "use modular='shared'"
-            )
-        return self.modular
-
-    def _choose_radius(self, learner: Learner, images: Images) -> int:
-        if self.context == "auto" or is_select(self.context):
-            axes, pixels = images[0].ndim, sum(image.size for image in images)
-            radii = () if learner.latent else _RADII[axes]
-            return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
-        if isinstance(self.context, str):
-            raise ValueError(
-                f"context must be an integer >= 0, 'auto' or {SELECT!r}, got {self.context!r}"
-            )
-        radius = check_count(self.context, "context", 0)
-        if radius and learner.latent:
-            raise ValueError(
-                f"context = {radius}: {learner.name!r} models the observations and cannot filter "
-                "them; use context=0"
-            )
-        return radius
 
     def _refit(self) -> None:
         found = self.parameters_
@@ -380,12 +403,16 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.modular_: Any = found.modular.reshape(self.shape_)
         else:
             self.modular_ = float(found.modular[0]) if found.modular.size else 0.0
-        window = np.insert(found.beta, len(found.beta) // 2, 0.0)
+        beta = found.beta[:-1] if self._design.get("trees") else found.beta
+        self.trust_: float = float(found.beta[-1]) if self._design.get("trees") else 0.0
+        window = np.insert(beta, len(beta) // 2, 0.0)
         self.filter_: FloatArray = window.reshape(
             (2 * self._design["context"] + 1,) * self._design["axes"]
         )
         if not hasattr(self, "temperature_"):  # a file that is older than they are
             self.temperature_, self.selection_ = 1.0, ()
+        if not hasattr(self, "surroundings_"):
+            self.surroundings_ = None
         self.noise_: Any = self.channel_.noise
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key
+from logsuper._base import FloatArray, as_key, count_threads
 from logsuper.channels import Channel
-from logsuper.estimators._common import as_seed, check_count, refuse_weights
+from logsuper.estimators._blind_spot import BlindSpot
+from logsuper.estimators._common import as_seed, check_cost, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_examples import gather
@@ -25,13 +26,15 @@ __all__ = ["MaskDecoder"]
 class MaskDecoder(Decoding):
     """The part of `MaskDenoiser` that uses a fitted model."""
 
+    cost: tuple[float, float]
     temperature_: float
     channel_: Channel
     shape_: tuple[int, ...] | None
+    surroundings_: BlindSpot | None
     _design: dict[str, Any]
 
     def predict(self, noisy: Any) -> Any:
-        """Return clean masks.
+        """Return clean masks, with the least expected `cost` where pixels are decided one by one.
 
         Parameters
         ----------
@@ -43,7 +46,10 @@ class MaskDecoder(Decoding):
         """
         check_is_fitted(self)
         if self._decides_by_means:
-            return self._decode(noisy, self._find_means, np.uint8, lambda p: p > 0.5)
+            least, heat = check_cost(self.cost), self.temperature_
+            return self._decode(
+                noisy, self._find_means, np.uint8, lambda p: learning.soften(p, heat) > least
+            )
         return self._decode(noisy, self._find_modes, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
@@ -161,8 +167,10 @@ class MaskDecoder(Decoding):
         check_is_fitted(self)
         self._check_shapes(images)
         check_observed(self.channel_, images)
+        around = self.surroundings_
+        judge = None if around is None else around.judge_new(count_threads(self.n_jobs))
         for piece in images.pieces():
-            examples = gather(self._design, images[piece], self.channel_)
+            examples = gather(self._design, images[piece], self.channel_, judge=judge)
             yield range(len(images))[piece], examples, examples.layout.pack(self.parameters_)
 
     def _check_shapes(self, images: Images) -> None:

@@ -11,7 +11,7 @@ from logsuper.channels import Channel
 from logsuper.estimators._common import check_functions
 from logsuper.estimators._images import Image
 from logsuper.functions import SubmodularFunction, grid_cuts
-from logsuper.learning import Examples, make_examples
+from logsuper.learning import Examples, Judge, make_examples
 
 
 def gather(
@@ -19,13 +19,15 @@ def gather(
     images: list[Image],
     channel: Channel,
     labels: list[Image] | None = None,
+    judge: Judge | None = None,
 ) -> Examples:
-    """Return the examples of a model for some images."""
+    """Return the examples of a model for some images; `judge` knows their surroundings."""
     return make_examples(
         lambda shape: functions_on(design["neighbors"], shape),
         labels=labels,
         observed=images,
         channel=channel,
+        judge=judge if design.get("trees") else None,
         **{name: design[name] for name in ("modular", "context", "scale")},
     )
 

@@ -20,7 +20,9 @@ from logsuper._base import (
     save_arrays,
 )
 from logsuper.channels import CHANNELS, Channel
+from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._calibration import Calibration
+from logsuper.estimators._trees import Trees
 from logsuper.functions import ConcaveCardinality, Cut, Modular, SubmodularFunction, Sum, grid_cuts
 from logsuper.learning import LEARNERS, Parameters, Record
 
@@ -208,6 +210,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and len(value["calibration"]) == 5
     ),
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
+    "surroundings_": lambda value: value is None or (isinstance(value, BlindSpot) and value.valid),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
     "calibration_": lambda value: isinstance(value, Calibration) and value.valid,
     "_plan": lambda value: (
@@ -231,6 +234,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
         and type(value["context"]) is int
         and 0 <= value["context"] <= 64
         and isinstance(value["scale"], bool)
+        and isinstance(value.get("trees", False), bool)
     ),
 }
 """Checks of the fitted attributes."""
@@ -239,7 +243,9 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 def _is_row(row: dict[str, Any]) -> bool:
     """Return whether a row of a selection holds the numbers that it should."""
     names = {"context", "scale", "penalty", "score", "behind", "stderr"}
-    return row.keys() == names and all(isinstance(value, int | float) for value in row.values())
+    return row.keys() - {"trees"} == names and all(
+        isinstance(value, int | float) for value in row.values()
+    )
 
 
 def _all(values: Any, kind: type) -> bool:
@@ -305,6 +311,8 @@ def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
             return parts.pop("kind"), parts
         case Parameters() | Record():
             return type(value).__name__.lower(), dataclasses.asdict(value)
+        case BlindSpot() | Trees():
+            return type(value).__name__.lower(), dict(vars(value))
         case Sum():
             weights, atoms = zip(*value.terms(), strict=True)
             return "sum", {"weights": weights, "atoms": atoms}
@@ -367,6 +375,8 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "parameters": _make_parameters,
     "record": _make_record,
     "calibration": Calibration,
+    "blindspot": BlindSpot,
+    "trees": Trees,
     "sum": _make_sum,
     "modular": Modular,
     "cardinality": ConcaveCardinality,

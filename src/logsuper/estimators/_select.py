@@ -20,9 +20,18 @@ from logsuper._base import ConvergenceWarning, IntArray
 from logsuper.estimators._common import run
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import without_paths
-from logsuper.learning import Examples, Learned, Learner, Score
+from logsuper.learning import LEARNERS, Examples, Learned, Learner, Score
 
-__all__ = ["PENALTIES", "SELECT", "Chosen", "Selector", "Setting", "check_selection", "is_select"]
+__all__ = [
+    "PENALTIES",
+    "SELECT",
+    "Chosen",
+    "Selector",
+    "Setting",
+    "check_selection",
+    "is_select",
+    "learner_beside",
+]
 
 SELECT = "select"
 """The value of an argument that is to be chosen."""
@@ -46,18 +55,23 @@ class Setting(NamedTuple):
         Whether the weight of the observations is learned.
     penalty : float
         Factor on the learner's default penalty.
+    trees : bool
+        Whether a classifier of the surroundings stands beside the filter.
     """
 
     context: int
     scale: bool
     penalty: float = 1.0
+    trees: bool = False
 
     def change(self, design: dict[str, Any]) -> dict[str, Any]:
         """Return the design of a model with this context and scale."""
-        return {**design, "context": self.context, "scale": self.scale}
+        chosen = {"context": self.context, "scale": self.scale, "trees": self.trees}
+        return {**design, **chosen}
 
     def __str__(self) -> str:
-        return f"context={self.context}, scale={self.scale}, penalty x {self.penalty:g}"
+        trees = " and trees" if self.trees else ""
+        return f"context={self.context}{trees}, scale={self.scale}, penalty x {self.penalty:g}"
 
 
 class Chosen(NamedTuple):
@@ -80,6 +94,15 @@ class Chosen(NamedTuple):
 def is_select(value: object) -> bool:
     """Return whether an argument is to be chosen."""
     return isinstance(value, str) and value == SELECT
+
+
+def learner_beside(learner: Learner) -> Learner:
+    """Return the default learner beside a classifier, given the one without.
+
+    What "resample" draws from a field is not what the classifier has seen, and it is trusted too
+    little.
+    """
+    return LEARNERS["moments"] if learner.name == "resample" else learner
 
 
 def check_selection(estimator: Any) -> None:
@@ -128,7 +151,8 @@ class Selector:
 
     def choose(self, start: Setting) -> Chosen:
         """Return the best setting; `start` has the defaults, and the largest context to try."""
-        asked = [name for name in Setting._fields if is_select(getattr(self.estimator, name))]
+        names = ("context", "scale", "penalty")
+        asked = [name for name in names if is_select(getattr(self.estimator, name))]
         soften = is_select(self.estimator.temperature)
         if not asked and not soften:
             return Chosen(start, float(self.estimator.temperature), ())
@@ -153,6 +177,9 @@ class Selector:
                 self.progress.say(f"{setting}: score {scores[setting].value:.5f}")
 
         compare(start)
+        if start.trees and "context" in asked:
+            compare(start._replace(trees=False))
+            best = max(scores, key=lambda setting: scores[setting].value)
         for name in asked:
             for value in values[name]:
                 compare(best._replace(**{name: value}))
@@ -170,11 +197,18 @@ class Selector:
         trial = copy.copy(self.estimator)
         trial.options = options
         if is_select(trial.penalty):
-            trial.penalty = self._penalties(examples.count, setting.penalty)
-        return run(trial, self.learner, examples, self.key, self.progress.callback, **self.found)
+            trial.penalty = self._penalties(self.pick(setting), examples.count, setting.penalty)
+        learner, found = self.pick(setting), dict(self.found)
+        if not learner.errors:
+            found.pop("rate_stderr", None)
+        return run(trial, learner, examples, self.key, self.progress.callback, **found)
 
-    def _penalties(self, count: int, factor: float) -> dict[str, float]:
-        learner = self.learner
+    def pick(self, setting: Setting) -> Learner:
+        """Return the learner of a setting."""
+        free = setting.trees and self.estimator.learner == "auto"
+        return learner_beside(self.learner) if free else self.learner
+
+    def _penalties(self, learner: Learner, count: int, factor: float) -> dict[str, float]:
         weights = {"alpha": learner.alpha, "modular": learner.modular, "filter": learner.beta}
         weights["scale"] = learner.alpha
         return {kind: factor * weight / count for kind, weight in weights.items()}

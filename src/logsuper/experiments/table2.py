@@ -55,15 +55,16 @@ class Method:
         Whether the noise level is given.
     learner : str
         Learner of `MaskDenoiser`; "latent" is the paper's objective.
-    context : bool
-        Whether it has a linear filter of the observations around a pixel.
+    context : int or str
+        What it has beside the observation of a pixel itself, as in `MaskDenoiser`: nothing (0), a
+        linear filter of the observations around it ("auto"), or "trees" beside that.
     """
 
     key: str
     label: str
     known: bool
     learner: str
-    context: bool = False
+    context: int | str = 0
 
     @property
     def latent(self) -> bool:
@@ -74,13 +75,14 @@ class Method:
         """Return the estimator, which uses one thread."""
         shared: dict[str, Any] = {"random_state": seed, "n_jobs": 1}
         if not self.latent:
-            context = "auto" if self.context else 0
-            # estimated moments as they are: error bars are for images larger than these
-            options = {"relax": 0.0} if self.learner == "moments" else None
+            # estimated moments as they are: error bars are for images larger than these, and for
+            # features that are as strongly correlated as those of filter and trees
+            exact = self.learner == "moments" and self.context != "trees"
+            options = {"relax": 0.0} if exact else None
             return MaskDenoiser(
                 noise if self.known else "flips",
                 self.learner,
-                context=context,
+                context=self.context,
                 options=options,
                 **shared,
             )
@@ -99,10 +101,11 @@ METHODS = tuple(
     Method(f"{key}_{'known' if known else 'unknown'}", label, known, learner, context)
     for known in (True, False)
     for key, label, learner, context in (
-        ("latent", "paper's objective", "latent", False),
-        ("moments", "moments", "moments", False),
-        ("context", "moments and filter", "moments", True),
-        ("resample", "resampling and filter (the default)", "resample", True),
+        ("latent", "paper's objective", "latent", 0),
+        ("moments", "moments", "moments", 0),
+        ("context", "moments and filter", "moments", "auto"),
+        ("resample", "resampling and filter (the default)", "resample", "auto"),
+        ("trees", "moments, filter and blind-spot trees", "moments", "trees"),
     )
 )
 

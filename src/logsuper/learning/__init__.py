@@ -19,6 +19,7 @@ from logsuper.learning._exact import exact
 from logsuper.learning._exact_engines import Exact, Strips
 from logsuper.learning._examples import Examples
 from logsuper.learning._features import Context
+from logsuper.learning._features import Judge as Judge
 from logsuper.learning._frank_wolfe import saa
 from logsuper.learning._latent import latent
 from logsuper.learning._layout import Layout, Parameters

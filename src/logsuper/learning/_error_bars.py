@@ -22,6 +22,7 @@ regularization", JMLR 8, 2007).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ import numpy as np
 from logsuper._base import FloatArray, IntArray, as_keys
 from logsuper.channels import Channel
 from logsuper.learning._examples import Codes, Examples, Group
+from logsuper.learning._features import Judged
 from logsuper.learning._make_examples import corrupt_again
 from logsuper.learning._moment_targets import moment_targets
 from logsuper.learning._observed_means import cuts_of, estimate
@@ -175,7 +177,7 @@ def _pixel_errors(examples: Examples, key: int) -> FloatArray:
     """Return the standard errors of the mean statistics that the noise of the pixels makes."""
     whole = not any(_has_missing(group) for group in examples.groups)
     some, *keys = as_keys(np.random.default_rng(key), 1 + _IMAGES)
-    part = examples.some(_PIXELS if whole else _MOST // _DRAWS, some)
+    part = _settle(examples.some(_PIXELS if whole else _MOST // _DRAWS, some))
     clean = [_vote(part, group) for group in part.groups]
     draws = min(-(-_IMAGES // part.count), max(1, _MOST // part.pixels)) if whole else _DRAWS
     squares = np.zeros(examples.layout.size)
@@ -192,6 +194,30 @@ def _pixel_errors(examples: Examples, key: int) -> FloatArray:
         else:  # missing entries are filled in by others, so that errors of images are not apart
             squares += np.sum([np.sum(piece, axis=0) for piece in off], axis=0) ** 2
     return np.sqrt(squares / (draws * part.count * examples.count))
+
+
+def _settle(examples: Examples) -> Examples:
+    """Return the examples with judges that repeat what they said, whatever is observed.
+
+    Given the features, errors are those of the estimates of x; and judges may take long.
+    """
+    groups = []
+    for group in examples.groups:
+        if isinstance(group.features, Judged):
+            parts = [
+                group.features.said(group.inputs(rows, examples.log_odds(group, rows)))
+                for rows in group.pieces()
+            ]
+            said = np.concatenate(parts)
+            judge = functools.partial(_repeat, said)
+            own = Judged(group.features.around, judge, np.arange(group.count))
+            group = dataclasses.replace(group, features=own)
+        groups.append(group)
+    return dataclasses.replace(examples, groups=tuple(groups))
+
+
+def _repeat(said: FloatArray, numbers: IntArray, odds: FloatArray) -> FloatArray:
+    return said[numbers]
 
 
 def _has_missing(group: Group) -> bool:

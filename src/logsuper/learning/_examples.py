@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, IntArray, beat, count_threads, refuse
 from logsuper.channels import Channel
-from logsuper.learning._features import Context, Features
+from logsuper.learning._features import Dense, Features
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.solvers import Prepared
 
@@ -383,7 +383,7 @@ def _with_odds(group: Group, channel: Channel | None) -> Group:
     odds, around, rows = None, None, np.arange(group.count)
     if channel is not None and group.observed is not None and group.observed.size <= _KEPT:
         odds = _odds(group, channel, rows)
-        if isinstance(group.features, Context):
+        if group.features is not None and not isinstance(group.features, Dense):
             around = group.features.inputs(rows, odds)
     return dataclasses.replace(group, odds=odds, around=around)
 

@@ -3,7 +3,8 @@ r"""Features of pixels: what :math:`\Phi_i` is in the field :math:`t+\Phi_i\beta
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
@@ -115,6 +116,11 @@ class Context:
         """The shape of the window with three axes."""
         return (1,) * (3 - len(self.shape)) + (2 * self.radius + 1,) * len(self.shape)
 
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The shape of an image with a margin, with three axes."""
+        return tuple(a + b - 1 for a, b in zip(self._size, self._taps, strict=True))
+
     def _padded(self, odds: FloatArray | None) -> FloatArray:
         """Return the features as images with a margin of zeros, (B, depth, height, width)."""
         assert odds is not None
@@ -133,5 +139,75 @@ class Context:
                 )
 
 
-Features = Dense | Context
+Judge = Callable[[IntArray, FloatArray], FloatArray]
+"""Returns the log-odds (B, n) of pixels given what was observed around each.
+
+Called with the numbers of examples (B,), in the user's order, and the log-odds (B, ...) of their
+own observations, in the shape of the images.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """What a judge makes of the surroundings of a pixel, beside those themselves.
+
+    The judge is asked again whenever observations change: when pixels are hidden, or images are
+    corrupted again. For learning by moments it must not use the observation of the pixel itself,
+    nor have been trained with it.
+
+    Attributes
+    ----------
+    around : Context
+        The features before the last one; of radius 0 for none.
+    judge : callable
+        Returns the last feature, see `Judge`.
+    numbers : ndarray of shape (N,)
+        The numbers of the examples that the judge is told.
+    """
+
+    around: Context
+    judge: Judge
+    numbers: IntArray
+
+    @property
+    def size(self) -> int:
+        """Number of features of a pixel."""
+        return self.around.size + 1
+
+    def inputs(self, rows: IntArray, odds: FloatArray | None) -> FloatArray:
+        """Return what was observed, with a margin, and behind it what the judge says, (B, m)."""
+        assert odds is not None
+        shape = self.around.shape
+        said = self.judge(self.numbers[rows], odds.reshape(-1, *shape))
+        padded = self.around.inputs(rows, odds)
+        return np.concatenate([part.reshape(len(odds), -1) for part in (padded, said)], axis=1)
+
+    def field(self, inputs: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return the filtered observations plus the weighted log-odds of the judge."""
+        found = beta[-1] * self.said(inputs)
+        if self.around.size:
+            found += self.around.field(self._padded(inputs), beta[:-1])
+        return np.asarray(found)
+
+    def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
+        """Return the sums of the neighbours, and of the log-odds, over the ones."""
+        last = np.einsum("bd,bd->b", self.said(inputs), mean)[:, None]
+        if not self.around.size:
+            return last
+        return np.hstack([self.around.statistics(self._padded(inputs), mean), last])
+
+    def said(self, inputs: FloatArray) -> FloatArray:
+        """Return the log-odds of the judge, (B, n)."""
+        return inputs[:, inputs.shape[1] - math.prod(self.around.shape) :]
+
+    def subset(self, rows: IntArray) -> Judged:
+        """Return the features of some examples only."""
+        return dataclasses.replace(self, numbers=self.numbers[rows])
+
+    def _padded(self, inputs: FloatArray) -> FloatArray:
+        sides = self.around.padded
+        return np.ascontiguousarray(inputs[:, : math.prod(sides)]).reshape(-1, *sides)
+
+
+Features = Dense | Context | Judged
 """Features of the examples of one shape."""

@@ -73,6 +73,9 @@ class Layout:
         Sizes of alpha, t and beta.
     scale : bool
         Whether w is learned; else it is 1 and not in the vector.
+    judged : bool
+        Whether the last feature is the log-odds of a judge. Like w, its coefficient is a weight of
+        log-odds, and 1 by nature.
 
     Examples
     --------
@@ -86,6 +89,7 @@ class Layout:
     modular: int
     features: int = 0
     scale: bool = False
+    judged: bool = False
 
     @property
     def size(self) -> int:
@@ -134,4 +138,6 @@ class Layout:
         theta, values = np.empty(self.size), (alpha, modular, beta, scale)
         for where, value in zip(self.blocks.values(), values, strict=True):
             theta[where] = value
+        if self.judged:
+            theta[self.blocks["beta"].stop - 1] = scale
         return theta

@@ -26,7 +26,7 @@ from logsuper._base import (
 from logsuper.channels import Channel
 from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import UNKNOWN, Codes, Examples, Group, refuse_large
-from logsuper.learning._features import Context, Dense, Features
+from logsuper.learning._features import Context, Dense, Features, Judge, Judged
 from logsuper.learning._layout import Layout
 from logsuper.solvers import Prepared, prepare
 
@@ -44,6 +44,7 @@ def make_examples(
     modular: str = "pixel",
     features: Any = None,
     context: int = 0,
+    judge: Judge | None = None,
     edge_weights: Any = None,
     scale: bool = False,
 ) -> Examples:
@@ -67,6 +68,11 @@ def make_examples(
     context : int
         Instead of `features`, what was observed in a window of that radius around each pixel, the
         pixel itself left out: the learned coefficients are a linear filter.
+    judge : callable, optional
+        Beside `context`, one more feature: ``judge(numbers, log_odds)`` returns what the
+        surroundings of each pixel say about it, (B, n), such as the log-odds of a classifier, given
+        the numbers of some examples and the log-odds (B, ...) of their observations. It is called
+        again whenever these change.
     edge_weights : array-like (N, E) or (N, K, E), or list of arrays (E,) or (K, E), optional
         Factors on the edges of the cuts, in the order of `Prepared.edges`.
     scale : bool
@@ -97,8 +103,11 @@ def make_examples(
         )
     if scale and observed is None:
         raise ValueError("scale=True learns a factor on observations; give observed")
-    if context and (features is not None or observed is None):
-        raise ValueError("context takes the place of features, and needs observed")
+    for name, asked in (("context", context), ("judge", judge is not None)):
+        if asked and (features is not None or observed is None):
+            raise ValueError(f"{name} takes the place of features, and needs observed")
+    if judge is not None and not callable(judge):
+        raise TypeError(f"judge must be callable, got a {type(judge).__name__}")
     check_flag(scale, "scale")
     radius = check_integer(context, "context", 0, 64)
     x = None if labels is None else as_images(labels, "labels")
@@ -127,7 +136,7 @@ def make_examples(
         known = None if x is None else _label_codes(x, index)
         seen = None if z is None else _observed_codes(z, index, n)
         own = None if factors is None else _edge_factors(factors, index, prepared)
-        made = _features(phi, index, shape, radius)
+        made = _features(phi, index, shape, radius, judge)
         groups.append(Group(shape, prepared, index, known, seen, made, own))
     counts = {len(group.prepared.functions) for group in groups}
     if len(counts) > 1:
@@ -136,7 +145,7 @@ def make_examples(
     if len(widths) > 1:
         raise ValueError(f"features has {sorted(widths)} columns in different images")
     size = {"pixel": groups[0].prepared.n, "shared": 1, "none": 0}[modular]
-    layout = Layout(counts.pop(), size, widths.pop(), scale)
+    layout = Layout(counts.pop(), size, widths.pop(), scale, judge is not None)
     return Examples(tuple(groups), layout, None).with_channel(channel)
 
 
@@ -285,8 +294,14 @@ def _is_binary(image: NDArray[Any]) -> bool:
 
 
 def _features(
-    given: list[FloatArray] | None, index: IntArray, shape: tuple[int, ...], radius: int
+    given: list[FloatArray] | None,
+    index: IntArray,
+    shape: tuple[int, ...],
+    radius: int,
+    judge: Judge | None = None,
 ) -> Features | None:
+    if judge is not None:
+        return Judged(Context(shape, radius), judge, index)
     if given is None:
         return Context(shape, radius) if radius else None
     flat = (math.prod(shape),)

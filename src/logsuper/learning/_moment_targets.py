@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from logsuper._base import FloatArray, IntArray, entry, first_index
 from logsuper.learning._examples import Examples, Group, Moments, check_observed
-from logsuper.learning._features import Context, Dense
+from logsuper.learning._features import Context, Dense, Judged
 from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._observed_means import (
     apart_of,
@@ -90,10 +91,14 @@ class EstimatedMoments:
 
         Where nothing was observed it is the mean over other examples, so that such an entry has no
         weight. With features it is 0, and observed entries make up for it if they can; for context,
-        which is missing where the pixel is, they cannot, and `shift` does.
+        which is missing where the pixel is, they cannot, and `shift` does. A judge says itself what
+        is to be expected there.
         """
         group = self.examples.groups[g]
         x = estimate(self.examples, group, rows)
+        if isinstance(group.features, Judged) and np.isnan(x).any():
+            inputs = group.inputs(rows, self.examples.log_odds(group, rows))
+            return np.where(np.isnan(x), expit(group.features.said(inputs)), x)
         if not isinstance(group.features, Dense):
             return np.where(np.isnan(x), self.pixels[g], x)
         weights = self.weights[g]

@@ -27,7 +27,7 @@ from logsuper._base import FloatArray, IntArray, beat, entry, first_index
 from logsuper.channels import Channel
 from logsuper.learning._engines import Batch, Engine, FixedNoise, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
-from logsuper.learning._features import Context
+from logsuper.learning._features import Context, Judged
 
 Targets = Callable[[Group, IntArray], Moments]
 
@@ -319,7 +319,7 @@ class Objective:
 
 def refuse_context(examples: Examples) -> None:
     """Raise for features that only a model of labels given observations can have."""
-    if any(isinstance(group.features, Context) for group in examples.groups):
+    if any(isinstance(group.features, Context | Judged) for group in examples.groups):
         raise ValueError("context describes observations, on which the prior cannot depend")
 
 

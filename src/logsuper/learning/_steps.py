@@ -22,7 +22,7 @@ import numpy as np
 from logsuper._base import FloatArray, check_choice
 from logsuper.functions import SubmodularFunction
 from logsuper.learning._examples import Examples, Group
-from logsuper.learning._features import Dense
+from logsuper.learning._features import Dense, Judged
 
 RULES = ("adaptive", "separate", "printed")
 
@@ -115,6 +115,8 @@ def units(examples: Examples) -> FloatArray:
         if isinstance(group.features, Dense):
             values = group.features.values
             size = np.sqrt(np.einsum("bdp,bdp->p", values, values) / max(1, values[..., 0].size))
+        if isinstance(group.features, Judged) and group.around is not None:
+            size[-1] = np.sqrt(np.mean(group.features.said(group.around) ** 2))
         # the changes of many features add up, at random
         root = math.sqrt(layout.features)
         unit[layout.blocks["beta"]] = 1.0 / (np.where(size > 0.0, size, 1.0) * root)

@@ -1,0 +1,377 @@
+r"""Log-odds of clean pixels given what was observed around them, from noisy images alone.
+
+A classifier that predicts what was observed at a pixel, z, from its surroundings, the pixel itself
+left out, estimates the mean of a known function of z. Where zeros and ones have other means of it,
+
+.. math:: P(x_d=1\mid\text{around})=\frac{E[r(z_d)\mid\text{around}]-a_0}{a_1-a_0},\qquad
+    a_x=E[r(z)\mid x]:
+
+the channel, inverted (J. Batson and L. Royer, "Noise2Self: blind denoising by self-supervision",
+2019, for predictions without the pixel itself). For flips r is z itself, for grey levels
+:math:`p(z\mid1)/(p(z\mid0)+p(z\mid1))`. The result does not depend on the noise of its own pixel,
+if the classifier was trained without that too: it is a legal feature for learning by moments.
+
+With clean images the classifier predicts the clean pixel, and sees the noisy one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter
+from scipy.special import expit, logit
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from logsuper._base import FloatArray, IntArray, beat
+from logsuper.channels import Channel
+from logsuper.estimators._images import Image
+from logsuper.estimators._surroundings import LEVELS, reach, surroundings
+from logsuper.estimators._trees import Trees
+from logsuper.learning import PART, Judge, Place
+
+__all__ = ["BlindSpot", "check_classifier", "train_blind_spot"]
+
+FOLDS = 3
+"""Parts of the images; each gets its log-odds from a classifier trained on the others."""
+
+PIXELS = 1 << 18
+"""Maximum number of pixels that a classifier is trained on."""
+
+# Log-odds are those of probabilities at least this far from 0 and 1.
+_CERTAIN = 1e-3
+# Share of the training images in which pixels are hidden, as `score` hides them.
+_HIDDEN = 0.5
+# Pixels judged at a time.
+_BLOCK = 1 << 16
+# Minimum thickness of a block of an image, and as a multiple of the gap around it.
+_THICK, _GAPS = 12, 3
+# Seconds between signs of life.
+_WAIT = 0.5
+
+
+def trees(seed: int) -> Any:
+    """Return the default classifier."""
+    from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
+
+    return HistGradientBoostingClassifier(
+        learning_rate=0.1,
+        max_iter=120,
+        max_leaf_nodes=31,
+        min_samples_leaf=200,
+        max_features=0.3,
+        early_stopping=False,
+        random_state=seed % 2**31,
+    )
+
+
+def check_classifier(classifier: Any, name: str) -> None:
+    """Refuse what is not a classifier with probabilities."""
+    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+        raise TypeError(f"{name} must be a classifier, an instance with fit, got {classifier!r}")
+    if not hasattr(classifier, "predict_proba"):
+        raise TypeError(
+            f"{name} = {type(classifier).__name__}() has no predict_proba; use a classifier that "
+            "has one, CalibratedClassifierCV for instance"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlindSpot:
+    """Classifiers of pixels given their surroundings, one per fold, and how to invert the channel.
+
+    Attributes
+    ----------
+    models : tuple
+        What has `predict_proba`; or the probability of a one, where a fold had one class only.
+    ends : tuple of float
+        The log-odds' probabilities at a prediction of 0 and of 1.
+    binary : bool
+        Whether observations are zeros and ones.
+    whole : bool
+        Whether the pixel itself is seen.
+    places : bool
+        Whether the place of a pixel is seen.
+    levels : int
+        Scales of the surroundings.
+    threads : int
+    """
+
+    models: tuple[Any, ...]
+    ends: tuple[float, float]
+    binary: bool
+    whole: bool
+    places: bool
+    levels: int
+    threads: int = 1
+
+    @property
+    def valid(self) -> bool:
+        """Whether a file held what it should."""
+        flags = (self.binary, self.whole, self.places)
+        return bool(
+            isinstance(self.models, tuple)
+            and self.models
+            and all(
+                (isinstance(model, float) and 0.0 <= model <= 1.0)
+                or (isinstance(model, Trees) and model.valid)
+                for model in self.models
+            )
+            and isinstance(self.ends, tuple)
+            and all(isinstance(end, float) and np.isfinite(end) for end in self.ends)
+            and len(self.ends) == 2
+            and all(isinstance(flag, bool) for flag in flags)
+            and self.levels in range(LEVELS + 1)
+            and self.threads == 1
+        )
+
+    def rows(self, odds: FloatArray) -> NDArray[np.float32]:
+        """Return the features of all pixels of some images, (B n, p), from their log-odds."""
+        signs = np.sign(odds) if self.binary else np.tanh(odds / 2.0)
+        parts = [surroundings(signs, self.levels)]
+        if self.places:
+            steps = [np.linspace(0.0, 1.0, side) for side in odds.shape[1:]]
+            place = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1)
+            parts.append(np.broadcast_to(place, (len(odds), *place.shape)))
+        if self.whole:
+            parts.append(signs[..., None])
+        found = np.concatenate(parts, axis=-1, dtype=np.float32)
+        return found.reshape(odds.size, -1)
+
+    def judge_new(self, threads: int = 1) -> Judge:
+        """Return what judges new images, by all classifiers together."""
+        own = dataclasses.replace(self, threads=threads)
+        return lambda _, odds: own._judge(odds, lambda rows, _: own._average(rows))
+
+    def judge_own(self, folds: Sequence[Any]) -> Judge:
+        """Return what judges training images by classifiers that have not seen them.
+
+        Parameters
+        ----------
+        folds : sequence of int or ndarray
+            The fold of each image, or of each of its pixels.
+        """
+
+        def judge(numbers: IntArray, odds: FloatArray) -> FloatArray:
+            def predict(rows: NDArray[np.float32], part: slice) -> FloatArray:
+                shape = odds.shape[1:]
+                maps = [np.broadcast_to(folds[i], shape).ravel() for i in numbers[part]]
+                fold, q = np.concatenate(maps), np.empty(len(rows))
+                for k in np.unique(fold):
+                    q[fold == k] = self._predict(k, rows[fold == k])
+                return q
+
+            return self._judge(odds, predict)
+
+        return judge
+
+    def _judge(
+        self, odds: FloatArray, predict: Callable[[NDArray[np.float32], slice], FloatArray]
+    ) -> FloatArray:
+        count, n = len(odds), int(np.prod(odds.shape[1:]))
+        found = np.empty((count, n))
+
+        def work(part: slice) -> None:
+            found[part] = self.invert(predict(self.rows(odds[part]), part)).reshape(-1, n)
+
+        # other classifiers than trees have threads of their own
+        alone = all(isinstance(model, Trees | float) for model in self.models)
+        with ThreadPoolExecutor(self.threads if alone else 1) as pool:
+            apply: Callable[..., Iterator[None]] = pool.map if alone else map
+            with threadpool_limits(limits=self.threads):
+                for _ in apply(work, _blocks(count, n)):
+                    beat()
+        return found
+
+    def invert(self, q: FloatArray) -> FloatArray:
+        """Return log-odds of the clean pixels, given predictions."""
+        p = self.ends[0] + q * (self.ends[1] - self.ends[0])
+        return np.asarray(logit(np.clip(p, _CERTAIN, 1.0 - _CERTAIN)), dtype=np.float64)
+
+    def _average(self, rows: NDArray[np.float32]) -> FloatArray:
+        return np.mean([self._predict(k, rows) for k in range(len(self.models))], axis=0)
+
+    def _predict(self, k: int, rows: NDArray[np.float32]) -> FloatArray:
+        model = self.models[k]
+        if isinstance(model, float):
+            return np.full(len(rows), model)
+        return np.asarray(model.predict_proba(rows)[:, 1], dtype=np.float64)
+
+
+def train_blind_spot(
+    parts: Sequence[Image],
+    labels: Sequence[Image] | None,
+    channel: Channel,
+    classifier: Any,
+    *,
+    images: Sequence[Image],
+    windows: Sequence[Place] | None,
+    key: int,
+    threads: int,
+) -> tuple[BlindSpot, Judge]:
+    """Train a classifier per fold; return them, and what judges the training images.
+
+    Folds are made of whole images; of blocks of images where these are few, with a gap between
+    them such that nothing in a block is seen by a classifier that will judge it.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray
+        What was observed: images, or windows of them.
+    labels : sequence of ndarray, optional
+        Clean parts, NaN where there is no label.
+    channel : Channel
+    classifier : object or None
+        Of scikit-learn; boosted trees by default.
+    images : sequence of ndarray
+        The images that the parts come from.
+    windows : sequence of Place, optional
+        Where parts come from if they are windows. Else, if images have one shape and are not few,
+        the place of a pixel is seen, too.
+    key : int
+        Seed of folds, of the choice of pixels and of the default classifier.
+    threads : int
+    """
+    rng = np.random.default_rng([key, 2])
+    few = len(images) < FOLDS
+    levels = _fit_levels(images) if few else LEVELS
+    ends = (0.0, 1.0) if labels is not None else _ends(channel, parts)
+    places = windows is None and not few and len({image.shape for image in images}) == 1
+    blank = BlindSpot((), ends, channel.binary, labels is not None, places, levels, threads)
+    order = rng.permutation(len(images)) % FOLDS
+    folds: list[Any] = []
+    for i, part in enumerate(parts):
+        image = i if windows is None else windows[i].image
+        whole = images[image].shape
+        start = (0,) * part.ndim if windows is None else windows[i].origin
+        inside = tuple(slice(a, a + side) for a, side in zip(start, part.shape, strict=True))
+        gap = reach(part.ndim, levels)
+        folds.append(_stripes(whole, gap)[inside] if few else int(order[image]))
+    rows, targets, uses = _gather(blank, parts, labels, channel, folds, rng)
+    template = trees(key) if classifier is None else classifier
+    bits = channel.binary or labels is not None
+    models = tuple(_train(template, rows[use], targets[use], bits, threads) for use in uses)
+    found = dataclasses.replace(blank, models=models)
+    return dataclasses.replace(found, threads=1), found.judge_own(folds)
+
+
+# ------------------------------------------------------------------------------------------ inside
+
+
+def _ends(channel: Channel, images: Sequence[Image]) -> tuple[float, float]:
+    """Return the probability of a one that predictions of 0 and of 1 stand for."""
+    if channel.local:
+        raise ValueError(
+            "context: a classifier that predicts noisy pixels needs the same noise at all of them, "
+            "but noise has rates per pixel; give one rate, or the radius of a filter"
+        )
+    if channel.binary:
+        zero, one = channel.unbiased([0.0, 1.0])
+        return float(zero), float(one)
+    # the unbiased estimate is affine in r, and these are three values of both
+    z = np.quantile(np.concatenate([image[image == image] for image in images]), (0.1, 0.5, 0.9))
+    r, x = expit(channel.log_odds(z)), channel.unbiased(z)
+    slope = (x[2] - x[0]) / (r[2] - r[0])
+    zero = x[0] - slope * r[0]
+    if not abs(zero + slope * r[1] - x[1]) < 1e-6 * (1.0 + abs(slope)):
+        raise ValueError(f"context: {channel!r} cannot be inverted; give the radius of a filter")
+    return float(zero), float(zero + slope)
+
+
+def _gather(
+    blank: BlindSpot,
+    images: Sequence[Image],
+    labels: Sequence[Image] | None,
+    channel: Channel,
+    folds: list[Any],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float32], FloatArray, NDArray[np.bool_]]:
+    """Return features and targets of random pixels, and for each fold those it may use."""
+    share = max(1, PIXELS * FOLDS // (FOLDS - 1) // len(images))
+    gap = reach(images[0].ndim, blank.levels)
+    rows, targets, uses = [], [], []
+    for i, image in enumerate(images):
+        beat()
+        z = image.astype(np.float64)
+        odds = channel.log_odds(z)
+        if labels is not None:
+            target = np.asarray(labels[i], dtype=np.float64)
+        else:
+            target = z if channel.binary else np.where(np.isnan(z), np.nan, expit(odds))
+        if rng.random() < _HIDDEN:
+            odds = np.where(rng.integers(PART, size=z.shape) == 0, 0.0, odds)
+        use = np.stack([_apart(folds[i], k, z.shape, gap).ravel() for k in range(FOLDS)])
+        known = np.flatnonzero((target == target).ravel() & use.any(axis=0))
+        at = np.sort(rng.permutation(known)[:share])
+        rows.append(blank.rows(odds[None])[at])
+        targets.append(target.ravel()[at])
+        uses.append(use[:, at])
+    return np.concatenate(rows), np.concatenate(targets), np.concatenate(uses, axis=1)
+
+
+def _train(template: Any, X: NDArray[np.float32], y: FloatArray, bits: bool, threads: int) -> Any:
+    """Return a fitted classifier; the share of ones where there is one class or nothing."""
+    if len(y) == 0:
+        return 0.5
+    if y.min() == y.max() and bits:
+        return float((y.sum() + 0.5) / (len(y) + 1.0))
+    weights = {}
+    if not bits:  # both labels, weighted
+        from sklearn.utils.validation import has_fit_parameter
+
+        if not has_fit_parameter(template, "sample_weight"):
+            raise ValueError(
+                f"context = {type(template).__name__}() takes no sample_weight, which grey levels "
+                "need; use another classifier"
+            )
+        weights["sample_weight"] = np.concatenate([1.0 - y, y])
+        X, y = np.concatenate([X, X]), np.repeat([0.0, 1.0], len(y))
+
+    def fit() -> Any:
+        with threadpool_limits(limits=threads):
+            fitted = clone(template).fit(X, y.astype(np.int64), **weights)
+            return Trees.take(fitted) or fitted
+
+    # in another thread, so that this one can give signs of life
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(fit)
+        while wait([job], timeout=_WAIT).not_done:
+            beat()
+        return job.result()
+
+
+def _blocks(count: int, n: int) -> Iterator[slice]:
+    """Split images into runs of a bounded number of pixels."""
+    size = max(1, _BLOCK // max(1, n))
+    for first in range(0, count, size):
+        yield slice(first, first + size)
+
+
+def _fit_levels(images: Sequence[Image]) -> int:
+    """Return the number of scales that leave something to train on between blocks."""
+    side = max(max(image.shape) for image in images)
+    axes = images[0].ndim
+    fits = (k for k in range(LEVELS, 0, -1) if side >= FOLDS * _GAPS * reach(axes, k))
+    return next(fits, 0)
+
+
+def _stripes(shape: tuple[int, ...], gap: int) -> NDArray[np.int8]:
+    """Return the fold of each pixel of an image that is cut along its longest axis."""
+    axis = int(np.argmax(shape))
+    count = FOLDS * max(1, shape[axis] // (FOLDS * max(_THICK, _GAPS * gap)))
+    stripe = np.arange(shape[axis]) * count // shape[axis] % FOLDS
+    sides = [1] * len(shape)
+    sides[axis] = shape[axis]
+    return np.broadcast_to(stripe.reshape(sides), shape).astype(np.int8)
+
+
+def _apart(fold: Any, k: int, shape: tuple[int, ...], gap: int) -> NDArray[np.bool_]:
+    """Return the pixels that fold k may be trained on: none that sees one of its own."""
+    if np.ndim(fold) == 0:
+        return np.full(shape, fold != k)
+    return np.asarray(~maximum_filter(fold == k, 2 * gap + 1))

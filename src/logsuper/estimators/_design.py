@@ -1,0 +1,84 @@
+"""What a denoiser's arguments mean for given images: its modular term, filter and classifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from logsuper._base import check_choice
+from logsuper.estimators._blind_spot import check_classifier
+from logsuper.estimators._common import check_count
+from logsuper.estimators._images import Images
+from logsuper.estimators._noise import has_places
+from logsuper.estimators._select import SELECT, is_select
+from logsuper.learning import Learner
+
+__all__ = ["choose_radius", "choose_term", "has_trees", "may_crop"]
+
+# Minimum number of images for a modular term with one number per pixel.
+_ENOUGH = 20
+# How far the learned filter may reach by default, in images and in volumes.
+_RADII = {2: (2, 1), 3: (1,)}
+# Minimum number of training pixels per coefficient of the filter.
+_SUPPORT = 1000
+
+
+def may_crop(estimator: Any) -> bool:
+    """Return whether the model is the same everywhere, so that parts of images will do."""
+    neighbors = estimator.neighbors
+    anywhere = neighbors is None or isinstance(neighbors, int | np.integer)
+    local = not (anywhere or callable(neighbors)) or has_places(estimator.noise)
+    return estimator.modular != "pixel" and not local
+
+
+def choose_term(modular: str, images: Images, windows: bool) -> str:
+    """Return the kind of the modular term."""
+    shapes = len(images.shapes)
+    if modular == "auto":
+        alike = shapes == 1 and not windows
+        return "pixel" if alike and len(images) >= _ENOUGH else "shared"
+    if modular == "pixel" and shapes > 1:
+        raise ValueError(
+            f"modular='pixel' needs images of one shape, but noisy has {shapes} shapes; "
+            "use modular='shared'"
+        )
+    return modular
+
+
+def choose_radius(context: Any, learner: Learner, images: Images) -> int:
+    """Return the radius of the filter."""
+    if not _is_number(context):
+        axes, pixels = images[0].ndim, sum(image.size for image in images)
+        radii = () if learner.latent else _RADII[axes]
+        return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
+    radius = check_count(context, "context", 0)
+    if radius and learner.latent:
+        raise ValueError(
+            f"context = {radius}: {learner.name!r} models the observations and cannot filter "
+            "them; use context=0"
+        )
+    return radius
+
+
+def has_trees(context: Any, learner: Learner) -> bool:
+    """Return whether a classifier of the surroundings is asked for."""
+    if _is_number(context):
+        return False
+    if isinstance(context, str):
+        check_choice(context, "context", ["auto", "trees", SELECT])
+        if context == "auto" or (is_select(context) and learner.latent):
+            return False
+    else:
+        check_classifier(context, "context")
+    if learner.latent:
+        raise ValueError(
+            f"context: {learner.name!r} models the observations and cannot have a classifier look "
+            "at them; use context=0"
+        )
+    return True
+
+
+def _is_number(context: object) -> bool:
+    """Return whether the context is a radius, or meant to be one."""
+    return context is None or np.ndim(context) > 0 or isinstance(context, int | float | np.number)  # type: ignore[arg-type]

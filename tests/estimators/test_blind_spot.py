@@ -1,0 +1,366 @@
+"""Classifiers of surroundings: what they see, what they estimate, and what the field adds."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import logsuper as ls
+from logsuper.estimators import _blind_spot
+from logsuper.estimators._blind_spot import BlindSpot, train_blind_spot
+from logsuper.estimators._surroundings import count_features, reach, surroundings
+from logsuper.estimators._trees import Trees
+
+SMALL = LogisticRegression(C=1.0, max_iter=200)
+
+
+@pytest.fixture(autouse=True)
+def _short():
+    """Whether a learner converged is not what is tested here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ls.ConvergenceWarning)
+        yield
+
+
+def quick(**params):
+    return ls.MaskDenoiser(**{"max_iter": 25, "n_samples": 20, "context": SMALL, **params})
+
+
+def train(images, channel, classifier=SMALL, labels=None):
+    images = list(images)
+    return train_blind_spot(
+        images, labels, channel, classifier, images=images, windows=None, key=0, threads=1
+    )
+
+
+# ------------------------------------------------------------------------------ surroundings
+
+
+@given(st.integers(0, 2**31), st.integers(0, 2), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_features_do_not_contain_their_pixel_not_even_by_rounding(seed, levels, volume):
+    rng = np.random.default_rng(seed)
+    shape = (4, 5, 7) if volume else (12, 17)
+    image = np.tanh(rng.normal(size=(1, *shape)))
+    at = tuple(int(rng.integers(side)) for side in shape)
+    other = image.copy()
+    other[(0, *at)] = rng.normal()
+    before, after = (surroundings(z, levels)[(0, *at)] for z in (image, other))
+    np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("shape", [(31, 33), (9, 9, 9)])
+def test_features_are_means_of_boxes_within_reach(shape):
+    axes = len(shape)
+    image = np.random.default_rng(0).normal(size=(1, *shape))
+    found = surroundings(image)
+    assert found.shape == (1, *shape, count_features(axes))
+    center = tuple(side // 2 for side in shape)
+    box = image[(0, *(slice(c - 4, c + 5) for c in center))]
+    ring = (box.sum() - image[(0, *center)]) / 9**axes
+    last = found[(0, *center)][-(3**axes) :]  # boxes of 9, the central one in the middle
+    assert last[len(last) // 2] == pytest.approx(ring, abs=1e-6)
+    far = np.zeros((1, *(4 * reach(axes) + 1,) * axes)) if axes == 2 else None
+    if far is not None:
+        middle = 2 * reach(axes)
+        far[0, middle, middle] = 1.0
+        seen = np.flatnonzero(surroundings(far)[0, middle].any(axis=-1))
+        assert seen.min() == middle - reach(axes) and seen.max() == middle + reach(axes)
+
+
+# ------------------------------------------------------------------------------ the channel
+
+
+STAY = 0.85
+
+
+def chains(rng, shape):
+    """Return rows that keep their value from pixel to pixel with probability STAY."""
+    turns = rng.random(shape) > STAY
+    turns[..., 0] = rng.random(shape[:-1]) < 0.5
+    return (turns.cumsum(axis=-1) % 2).astype(float)
+
+
+def around_in_chains(likelihoods):
+    """Return P(x = 1 | the other pixels of the row), by messages from both sides."""
+    weights = np.exp(np.stack(likelihoods, axis=-1))
+    turn = np.array([[STAY, 1 - STAY], [1 - STAY, STAY]])
+    total = np.ones_like(weights)
+    for order in (slice(None), slice(None, None, -1)):
+        seen, out = weights[..., order, :], np.ones_like(weights)
+        for j in range(1, seen.shape[-2]):
+            message = (out[..., j - 1, :] * seen[..., j - 1, :]) @ turn
+            out[..., j, :] = message / message.sum(axis=-1, keepdims=True)
+        total *= out[..., order, :]
+    return total[..., 1] / total.sum(axis=-1)
+
+
+def divergence(truth, p):
+    """Return the mean Kullback-Leibler divergence of probabilities from the true ones."""
+    return np.mean(truth * np.log(truth / p) + (1 - truth) * np.log((1 - truth) / (1 - p)))
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        ls.Flips(0.2),
+        ls.AsymmetricFlips(0.1, 0.3),
+        ls.Gaussian((0.0, 1.0), 0.5),
+        ls.Gaussian((10.0, 50.0), (20.0, 12.0)),
+        ls.Missing(0.2, ls.Flips(0.1)),
+    ],
+    ids=repr,
+)
+def test_the_inverted_channel_gives_the_known_probability(channel):
+    # rows are Markov chains, for which sums over chains give P(x = 1 | around) exactly
+    x = chains(np.random.default_rng(0), (48, 32, 32))
+    z = channel.sample(x, seed=1)
+    model, own = train(z[:40], channel)
+    odds = channel.log_odds(z)
+    said = {
+        "own": expit(own(np.arange(40), odds[:40])).reshape(40, 32, 32),
+        "new": expit(model.judge_new()(np.arange(8), odds[40:])).reshape(8, 32, 32),
+    }
+    truth = around_in_chains(channel.log_likelihoods(z))
+    for name, part in (("own", slice(0, 40)), ("new", slice(40, 48))):
+        p, t = said[name], truth[part]
+        q = (p - model.ends[0]) / (model.ends[1] - model.ends[0])  # without the inversion
+        # the linear classifier itself is not quite right, so that no distance is prescribed
+        assert divergence(t, p) < min(divergence(t, q), divergence(t, x.mean())), name
+        # where it says p, the share of ones is p; without the inversion this slope would be that
+        # of E[r | x], 1.25 to 1.7
+        slope = np.cov(p.ravel(), x[part].ravel())[0, 1] / p.var()
+        assert abs(slope - 1.0) < 0.1, name
+        assert abs((p - x[part]).mean()) < 0.02
+
+
+def test_own_images_are_judged_by_classifiers_that_have_not_seen_them():
+    # of pure noise, which nothing predicts: a classifier that had seen it would know it by heart
+    z = (np.random.default_rng(0).random((6, 16, 16)) < 0.5).astype(float)
+    greedy = HistGradientBoostingClassifier(
+        max_iter=60, min_samples_leaf=2, early_stopping=False, random_state=0
+    )
+    model, own = train(z, ls.Flips(0.1), greedy)
+    odds = ls.Flips(0.1).log_odds(z)
+    agree = ((own(np.arange(6), odds) > 0) == z.reshape(6, -1)).mean()
+    seen = ((model.judge_new()(np.arange(6), odds) > 0) == z.reshape(6, -1)).mean()
+    assert abs(agree - 0.5) < 0.05 < seen - 0.5
+
+
+def test_few_images_are_judged_by_blocks_with_a_gap():
+    shape = (90, 20)
+    folds = _blind_spot._stripes(shape, reach(2, 0))
+    assert set(np.unique(folds)) == set(range(_blind_spot.FOLDS))
+    for k in range(_blind_spot.FOLDS):
+        use = _blind_spot._apart(folds, k, shape, reach(2, 0))
+        rows, blocks = np.flatnonzero(use.any(axis=1)), np.flatnonzero((folds == k).any(axis=1))
+        assert len(rows) and np.abs(rows[:, None] - blocks).min() == reach(2, 0) + 1
+    z = (np.random.default_rng(0).random((1, *shape)) < 0.5).astype(float)
+    flipped = z.copy()
+    flipped[0, 45, 10] = 1 - z[0, 45, 10]
+    said = [
+        train(seen, ls.Flips(0.1))[1](np.arange(1), ls.Flips(0.1).log_odds(seen))
+        for seen in (z, flipped)
+    ]
+    at = 45 * 20 + 10
+    assert said[0][0, at] == said[1][0, at]
+    assert (said[0] != said[1]).any()
+
+
+def test_one_class_only_is_no_error():
+    model, _ = train(np.zeros((3, 16, 16)), ls.Flips(0.1))
+    assert all(isinstance(own, float) and own < 0.01 for own in model.models)
+
+
+def test_bad_classifiers_and_channels_are_refused():
+    z = ls.Flips(0.1).sample(ls.make_silhouettes(4, shape=(16, 16), seed=0), seed=1)
+    for bad, text in ((LinearSVC(), "predict_proba"), (LogisticRegression, "instance")):
+        with pytest.raises(TypeError, match=text):
+            quick(context=bad).fit(z)
+    with pytest.raises(ValueError, match="context must be"):
+        quick(context="forest").fit(z)
+    with pytest.raises(ValueError, match="rates per pixel"):
+        quick(noise=np.full((16, 16), 0.1)).fit(z)
+    with pytest.raises(ValueError, match="latent"):
+        quick(learner="latent").fit(z)
+
+
+# ------------------------------------------------------------------------------ trees as arrays
+
+
+def test_trees_as_arrays_predict_the_same():
+    rng = np.random.default_rng(0)
+    X = rng.integers(-3, 4, (3000, 5)).astype(np.float32) / 3
+    y = (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=3000) > 0).astype(int)
+    fitted = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(X, y)
+    trees = Trees.take(fitted)
+    new = rng.normal(size=(500, 5)).astype(np.float32)
+    for rows in (X, new):
+        np.testing.assert_allclose(
+            trees.predict_proba(rows), fitted.predict_proba(rows), rtol=0, atol=1e-12
+        )
+    assert Trees.take(LogisticRegression()) is None
+    with pytest.raises(ValueError, match="5 features"):
+        trees.predict_proba(new[:, :3])
+
+
+@pytest.mark.parametrize("what", ["left", "feature", "value", "roots"])
+def test_trees_of_a_stranger_are_checked(what):
+    X = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+    trees = Trees.take(HistGradientBoostingClassifier(max_iter=2).fit(X, X[:, 0] > 0))
+    assert trees.valid
+    bad = getattr(trees, what).copy()
+    bad[0 if what != "roots" else 1] = {"left": 0, "feature": 9, "value": np.nan, "roots": -4}[what]
+    assert not dataclasses.replace(trees, **{what: bad}).valid
+
+
+# ------------------------------------------------------------------------------ the estimator
+
+
+@pytest.fixture(scope="module")
+def horses():
+    clean = ls.make_silhouettes(30, shape=(24, 24), seed=0)
+    return ls.Flips(0.1).sample(clean, seed=1), clean
+
+
+def test_trees_are_learned_saved_and_loaded(horses, tmp_path, monkeypatch):
+    noisy, clean = horses
+    few = HistGradientBoostingClassifier(max_iter=10, early_stopping=False, random_state=0)
+    monkeypatch.setattr(_blind_spot, "trees", lambda seed: few)
+    beats = []
+    denoiser = quick(context="trees", callback=beats.append).fit(noisy[:20])
+    assert denoiser.learner_ == "moments" and denoiser.trust_ > 0.3
+    assert all(isinstance(model, Trees) for model in denoiser.surroundings_.models)
+    assert denoiser.score(noisy[20:], clean[20:]) > 0.95
+    assert len(beats) >= 5 and max(record.step for record in beats) > 0
+    denoiser.save(tmp_path / "model")
+    loaded = ls.load_model(tmp_path / "model")
+    assert loaded.trust_ == denoiser.trust_
+    np.testing.assert_array_equal(loaded.predict_proba(noisy), denoiser.predict_proba(noisy))
+    assert loaded.score(noisy[20:]) == denoiser.score(noisy[20:])
+
+
+def test_other_classifiers_are_not_saved(horses, tmp_path):
+    denoiser = quick().fit(horses[0][:6])
+    with pytest.raises(TypeError, match="LogisticRegression"):
+        denoiser.save(tmp_path / "model")
+
+
+@pytest.mark.parametrize("learner", ["logistic", "max_margin", "resample"])
+def test_every_learner_takes_a_classifier(horses, learner):
+    noisy, clean = horses
+    denoiser = quick(learner=learner).fit(noisy[:8], clean[:8])
+    assert denoiser.surroundings_.whole == (learner != "resample")
+    assert denoiser.score(noisy[20:], clean[20:]) > 0.92
+
+
+def test_grey_levels_missing_pixels_shapes_and_volumes(horses):
+    _, clean = horses
+    rng = np.random.default_rng(0)
+    grey = ls.Gaussian((0.0, 1.0), 0.5).sample(clean[:8], seed=1)
+    p = quick().fit(grey).predict_proba(grey)
+    assert np.mean((p > 0.5) == clean[:8]) > 0.93
+    holes = np.where(rng.random(clean[:8].shape) < 0.2, np.nan, clean[:8])
+    holes = np.where(rng.random(clean[:8].shape) < 0.1, 1 - holes, holes)
+    p = quick().fit(holes).predict_proba(holes)
+    lost = np.isnan(holes)
+    assert np.mean((p > 0.5)[lost] == clean[:8][lost]) > 0.85
+    noisy = ls.Flips(0.1).sample(clean, seed=1)
+    ragged = [noisy[0], noisy[1][:20], noisy[2][:, :17], noisy[3]]
+    assert [z.shape for z in quick().fit(ragged).predict(ragged)] == [z.shape for z in ragged]
+    volumes = np.repeat(clean[:3, None], 6, axis=1)
+    volumes = ls.Flips(0.1).sample(volumes, seed=2)
+    assert quick().fit(volumes).predict(volumes).shape == volumes.shape
+
+
+def test_large_images_are_learned_from_windows():
+    clean = ls.make_silhouettes(1, shape=(150, 120), seed=0)
+    noisy = ls.Flips(0.1).sample(clean, seed=1)
+    denoiser = quick().fit(noisy)
+    assert not denoiser.surroundings_.places
+    assert denoiser.score(noisy, clean) > 0.97
+
+
+def test_the_score_chooses_between_trees_and_filter(horses, monkeypatch):
+    monkeypatch.setattr(_blind_spot, "trees", lambda seed: SMALL)
+    denoiser = quick(context="select").fit(horses[0][:12])
+    rows = denoiser.selection_
+    assert {row["trees"] for row in rows} == {True, False}
+    best = max(rows, key=lambda row: row["score"])
+    assert (denoiser.surroundings_ is not None) == best["trees"]
+
+
+# ------------------------------------------------------------------------------ legal features
+
+
+def test_a_feature_with_its_own_noise_is_biased_and_ours_is_not():
+    """Moments estimate the mean of a feature times x: with x known, their error is measured."""
+    channel = ls.Flips(0.2)
+    clean = ls.make_silhouettes(60, shape=(24, 24), seed=0)
+    noisy = channel.sample(clean, seed=1)
+    own = train(noisy, channel)[1]
+
+    def error(judge):
+        data = ls.learning.make_examples(
+            ls.grid_cuts((24, 24)), observed=noisy, channel=channel, judge=judge, modular="shared"
+        )
+        targets = ls.learning.moment_targets(data)
+        (group,) = data.groups
+        rows = np.arange(60)
+        said = group.features.said(group.around)
+        truth = np.einsum("bd,bd->b", said, clean.reshape(60, -1))
+        found = targets.statistics(group, rows)[:, data.layout.blocks["beta"]][:, -1]
+        off = found - truth
+        return off.mean() / (off.std() / np.sqrt(60))
+
+    def seeing(numbers, odds):
+        return odds.reshape(len(odds), -1)
+
+    assert abs(error(own)) < 3.5
+    assert abs(error(seeing)) > 10.0
+
+
+# ------------------------------------------------------------------------------ costs
+
+
+def test_costs_move_the_threshold(horses):
+    noisy, clean = horses
+    ones = [
+        quick(context=0, cost=cost).fit(noisy[:8], clean[:8]).predict(noisy).mean()
+        for cost in ((1.0, 9.0), (1.0, 1.0), (9.0, 1.0))
+    ]
+    assert ones == sorted(ones, reverse=True) and ones[0] > ones[2]
+    denoiser = quick(context=0, cost=(1.0, 3.0)).fit(noisy[:8], clean[:8])
+    np.testing.assert_array_equal(denoiser.predict(noisy), denoiser.predict_proba(noisy) > 0.25)
+
+
+def test_max_margin_learns_with_costs(horses):
+    noisy, clean = horses
+    ones = [
+        quick(context=0, learner="max_margin", cost=cost)
+        .fit(noisy[:8], clean[:8])
+        .predict(noisy)
+        .mean()
+        for cost in ((1.0, 5.0), (5.0, 1.0))
+    ]
+    assert ones[0] > ones[1]
+
+
+@pytest.mark.parametrize("cost", [(0.0, 1.0), (1.0,), "ab", 3.0, (1.0, np.nan)])
+def test_bad_costs_are_refused(cost, horses):
+    with pytest.raises((ValueError, TypeError), match="cost"):
+        quick(context=0, cost=cost).fit(horses[0][:4])
+    with pytest.raises(ValueError, match="most probable mask"):
+        quick(context=0, cost=(1.0, 2.0), decode="map").fit(*(a[:4] for a in horses))
+
+
+def test_clipped_log_odds_are_finite():
+    model = BlindSpot((0.0, 1.0), (-0.2, 1.2), True, False, False, 0)
+    assert np.abs(model.invert(np.array([0.0, 1.0]))).max() == pytest.approx(logit(0.999))
