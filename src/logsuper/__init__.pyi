@@ -56,7 +56,9 @@ from logsuper.sampling import NotCoalesced as NotCoalesced
 from logsuper.solvers import MinNormPoint as MinNormPoint
 from logsuper.solvers import Perturbed as Perturbed
 from logsuper.solvers import Prepared as Prepared
+from logsuper.solvers import Tiled as Tiled
 from logsuper.solvers import maximize as maximize
+from logsuper.solvers import maximize_tiles as maximize_tiles
 from logsuper.solvers import min_norm_point as min_norm_point
 from logsuper.solvers import prepare as prepare
 
