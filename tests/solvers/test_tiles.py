@@ -72,7 +72,7 @@ def test_a_budget_says_which_pixels_are_open(tie):
 def test_too_many_open_pixels_get_a_larger_halo(monkeypatch):
     f, theta = problem(strength=4.0)
     few = ls.maximize_tiles(f, theta, block=16, halo=1)
-    monkeypatch.setattr("logsuper.solvers._tiles.BYTES_PER_PIXEL", 1e6)
+    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
     found = ls.maximize_tiles(f, theta, block=16, halo=1, memory_limit=1e8)
     assert found.reopened == few.reopened and found.solved > few.solved
     np.testing.assert_array_equal(found.y, whole(f, theta))

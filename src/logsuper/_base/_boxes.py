@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ def make_tiles(
     """
     axes = []
     for size, starts in zip(shape, cuts, strict=True):
-        pairs = list(zip(starts[:-1], starts[1:], strict=True))
+        pairs = list(pairwise(starts))
         widest = min(size, max(b - a for a, b in pairs) + 2 * margin)
         ends = []
         for a, b in pairs:

@@ -9,7 +9,8 @@ from logsuper.solvers._noise import logistic_noise as logistic_noise
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared, prepare
 from logsuper.solvers._results import Maximized, Perturbed, Solved
-from logsuper.solvers._tiles import Tiled, TileProgress, maximize_tiles
+from logsuper.solvers._tile_work import TileProgress
+from logsuper.solvers._tiles import Tiled, maximize_tiles
 from logsuper.solvers._wolfe import one_blas_thread as one_blas_thread
 
 __all__ = [
