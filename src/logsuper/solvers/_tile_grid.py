@@ -19,7 +19,7 @@ import numpy as np
 from logsuper._base import Box, FloatArray, IntArray
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.solvers._native import kernels
-from logsuper.solvers._tile_sources import Squeezed, check_source, load, part_of
+from logsuper.solvers._tile_sources import Squeezed, check_source, crop, load_part, part_of
 from logsuper.structures import STENCILS
 
 Step = tuple[int, ...]
@@ -71,7 +71,7 @@ class TileGrid:
     shape: tuple[int, ...]
     steps: tuple[Step, ...]
     terms: tuple[tuple[tuple[float, Any], ...], ...]
-    tilt: FloatArray | None = None
+    tilt: Any = None
 
     @property
     def size(self) -> int:
@@ -107,6 +107,18 @@ class TileGrid:
         )
         return WeightParts(self.steps, None, parts)
 
+    def crop(self, box: Box) -> TileGrid:
+        """Return the same grid, of which only boxes within a box can be read."""
+        terms = tuple(
+            tuple(
+                (factor, None if array is None else crop(array, self.edge_box(step, box)))
+                for factor, array in terms
+            )
+            for step, terms in zip(self.steps, self.terms, strict=True)
+        )
+        tilt = None if self.tilt is None else crop(self.tilt, box)
+        return dataclasses.replace(self, terms=terms, tilt=tilt)
+
     def field_parts(self, theta: Any, box: Box) -> tuple[Any, Any]:
         """Return what is needed to compute the field in a box: theta and the modular terms."""
         return part_of(theta, box), None if self.tilt is None else part_of(self.tilt, box)
@@ -128,7 +140,7 @@ class WeightParts(NamedTuple):
             return np.full(sides, self.commons[number])
         total = np.zeros(sides)
         for factor, part in self.terms[number]:
-            total += factor if part is None else factor * load(part)
+            total += factor if part is None else factor * load_part(part)
         if not (np.isfinite(total).all() and (total >= 0).all()):
             raise ValueError(
                 "edge_weights must be finite and >= 0: a negative weight is repulsive, hence not "
@@ -267,8 +279,8 @@ def tile_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) -
 
 def box_field(parts: tuple[Any, Any]) -> FloatArray:
     """Return the field in a box as a contiguous array, from `TileGrid.field_parts`."""
-    field = np.ascontiguousarray(load(parts[0]), dtype=np.float64)
-    return field if parts[1] is None else field - load(parts[1])
+    field = np.ascontiguousarray(load_part(parts[0]), dtype=np.float64)
+    return field if parts[1] is None else field - load_part(parts[1])
 
 
 def pixel_bytes(steps: int, wide: bool, uniform: bool) -> float:

@@ -51,7 +51,27 @@ def part_of(source: Any, box: Box) -> NDArray[Any] | Part:
     return Part(source, box)
 
 
-def load(part: Any) -> NDArray[Any]:
+class Window:
+    """A view of a part of an array, indexed as the whole array is; small when it is pickled."""
+
+    def __init__(self, view: NDArray[Any], origin: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self.view, self.origin, self.shape = view, origin, shape
+
+    def __getitem__(self, box: Box) -> NDArray[Any]:
+        found: NDArray[Any] = self.view[
+            tuple(slice(b.start - o, b.stop - o) for b, o in zip(box, self.origin, strict=True))
+        ]
+        return found
+
+
+def crop(source: Any, box: Box) -> Any:
+    """Return what is needed to read boxes within a box: a window of an array in memory."""
+    if type(source) is not np.ndarray:
+        return source
+    return Window(source[box], tuple(side.start for side in box), source.shape)
+
+
+def load_part(part: Any) -> NDArray[Any]:
     """Return the array of `part_of`."""
     return part.load() if isinstance(part, Part) else part
 

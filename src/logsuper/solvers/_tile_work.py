@@ -69,7 +69,7 @@ class Sizes(NamedTuple):
     rest: int
 
 
-class Map:
+class TileMap:
     """Calls of a function for many arguments, in order, by joblib."""
 
     def __init__(self, n_jobs: int | None) -> None:
@@ -93,11 +93,11 @@ class Work:
     theta : source
     tie : {None, "min", "max"}
     sizes : Sizes
-    over : Map
+    over : TileMap
     """
 
     def __init__(
-        self, grid: TileGrid, theta: Any, tie: str | None, sizes: Sizes, over: Map
+        self, grid: TileGrid, theta: Any, tie: str | None, sizes: Sizes, over: TileMap
     ) -> None:
         self.grid, self.theta, self.tie, self.sizes, self.over = grid, theta, tie, sizes, over
         self.cuts = even_cuts(grid.shape, sizes.block)

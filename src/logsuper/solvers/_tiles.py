@@ -20,7 +20,7 @@ from logsuper.solvers._tile_sources import (
     opened,
     refuse_large_result,
 )
-from logsuper.solvers._tile_work import Map, TileProgress, Work, check_sizes
+from logsuper.solvers._tile_work import TileMap, TileProgress, Work, check_sizes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ def maximize_tiles(
         return found.reshape(shape).rechunk(theta.chunks)
     if out is None:
         refuse_large_result(grid.size, limit)
-    work = Work(grid, source, tie, sizes, Map(n_jobs))
+    work = Work(grid, source, tie, sizes, TileMap(n_jobs))
     chunks = extent(work.tiles[0].core) + (1,) * (len(shape) - len(grid.shape))
     saved = None if checkpoint is None else Checkpoint(checkpoint)
     with destination(out, shape, chunks) as labels:
