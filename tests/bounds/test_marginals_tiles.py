@@ -20,7 +20,8 @@ def exact(f, theta):
 def test_brackets_contain_the_exact_marginals(strength, seed):
     rng = np.random.default_rng(seed)
     shape = (9, 45)
-    f = ls.Sum([(strength * w, cut) for w, cut in zip(rng.uniform(0.5, 1, 2), ls.grid_cuts(shape))])
+    a = strength * rng.uniform(0.5, 1, 2)
+    f = ls.Sum([(w, cut) for w, cut in zip(a.tolist(), ls.grid_cuts(shape), strict=True)])
     theta = rng.normal(size=shape)
     right = exact(f, theta)
     for options in ({"halo": 0, "width": 1.0}, {"halo": 2, "width": 1e-2}, {"window": 4}):
