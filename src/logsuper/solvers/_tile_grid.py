@@ -263,7 +263,7 @@ def _edge_tables(
     return found
 
 
-@functools.lru_cache(maxsize=3)
+@functools.lru_cache(maxsize=6)
 def tile_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) -> Any:
     """Return the kernel of a box; with `commons` None, weights are given in each call."""
     native = kernels()

@@ -139,7 +139,7 @@ def perturb_tiles(
         source = Squeezed(source, grid.shape)
     if grid.size > 2**34:
         raise ValueError(f"theta has {grid.size} pixels; noise is defined for up to 2**34")
-    sizes = check_sizes(grid, block, halo, limit, threads)
+    sizes = check_sizes(grid, source, block, halo, limit, threads)
     if out is None:
         require_memory(5.0 * grid.size, limit, "perturb_tiles", "give out, or allow more")
         out = np.zeros(shape, dtype=np.uint32)

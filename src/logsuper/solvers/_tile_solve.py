@@ -95,6 +95,130 @@ def solve_box(
     return y.reshape(shape)
 
 
+def prove_inside(
+    field: FloatArray,
+    weights: WeightParts,
+    units: Units,
+    tile: Tile,
+    shape: Sequence[int],
+    tie: str | None,
+) -> tuple[Bits, bool]:
+    """Return the labels of the box of a tile, and whether those of its block are proven.
+
+    Otherwise labels that depend on what lies outside are `OPEN`.
+
+    The box is solved once, with all that lies outside set to 0, which bounds the labels of the
+    whole image from below. Narrow strips along the sides of the block, with all around them set to
+    1, bound them from above. If both agree on a closed loop around the block, then the labels on
+    the loop are those of the whole image, hence so are the labels inside it, which depend on
+    nothing else. This takes little more than one solve. If they differ, or for volumes and edges
+    with weights of their own, the box is solved a second time, with all outside set to 1.
+    """
+    native = kernels() is not None and units.tier in ("narrow", "wide")
+    if not native or field.ndim != 2 or weights.commons is None:
+        ring = np.flatnonzero(on_frame(tile.outer, shape))
+        return solve_box(field, weights, units, ring, tie), False
+    outer, inner = tile.outer, tile.inner
+    margin = [
+        (i.start if o.start else 0, o.stop - o.start - i.stop if o.stop < n else 0)
+        for i, o, n in zip(inner, outer, shape, strict=True)
+    ]
+    low = field.copy()
+    _set_frame(low, margin, -np.inf)
+    labels = _solve_once(low, weights.steps, weights.commons, units, tie)
+    sides = [(axis, end) for axis in (0, 1) for end in (0, 1) if margin[axis][end]]
+    if all(
+        margin[axis][end] >= _QUICK
+        and _loop_holds(field, labels, weights, units, tie, inner, margin, axis, end)
+        for axis, end in sides
+    ):
+        return labels, True
+    high = field.copy()
+    _set_frame(high, margin, np.inf)
+    other = _solve_once(high, weights.steps, weights.commons, units, tie)
+    labels[labels != other] = OPEN
+    return labels, False
+
+
+# Smallest margin for which strips are tried.
+_QUICK = 3
+_Margin = list[tuple[int, int]]
+
+
+def _loop_holds(
+    field: FloatArray,
+    labels: Bits,
+    weights: WeightParts,
+    units: Units,
+    tie: str | None,
+    inner: Box,
+    margin: _Margin,
+    axis: int,
+    end: int,
+) -> bool:
+    """Return whether the labels of one side of the loop around a block are proven."""
+    across, along = inner[axis], inner[1 - axis]
+    line = across.stop if end else across.start - 1
+    reach = margin[axis][end] - 1
+    thick = slice(max(0, line - reach), min(field.shape[axis], line + reach + 1))
+    # the line ends at the loop's corners, or at the border of the image
+    before, after = margin[1 - axis]
+    first = along.start - 1 if before else 0
+    last = along.stop + 1 if after else field.shape[1 - axis]
+    long = slice(
+        max(0, first - reach) if before else 0,
+        min(field.shape[1 - axis], last + reach) if after else field.shape[1 - axis],
+    )
+    upright, row_labels = (field, labels) if axis == 0 else (field.T, labels.T)
+    strip = np.array(upright[thick, long], order="C")
+    whole = upright.shape
+    sides = [
+        (
+            int(thick.start > 0 or margin[axis][0] > 0),
+            int(thick.stop < whole[0] or margin[axis][1] > 0),
+        ),
+        (int(before > 0), int(after > 0)),
+    ]
+    _set_frame(strip, sides, np.inf)
+    commons = weights.commons
+    assert commons is not None
+    # diagonals are the same after a transposition
+    turned = commons if axis == 0 else (commons[1], commons[0], *commons[2:])
+    found = _solve_once(strip, weights.steps, turned, units, tie)
+    part = slice(first - long.start, last - long.start)
+    return bool((found[line - thick.start, part] == row_labels[line, first:last]).all())
+
+
+def _set_frame(field: FloatArray, sides: _Margin, value: float) -> None:
+    """Set the outermost pixels of a field on the sides whose number is positive."""
+    (top, bottom), (left, right) = sides
+    if top:
+        field[0] = value
+    if bottom:
+        field[-1] = value
+    if left:
+        field[:, 0] = value
+    if right:
+        field[:, -1] = value
+
+
+def _solve_once(
+    field: FloatArray,
+    steps: tuple[tuple[int, ...], ...],
+    commons: tuple[float, ...],
+    units: Units,
+    tie: str | None,
+) -> Bits:
+    """Return the labels of a box by itself, in the integers of the whole image."""
+    y = np.empty(field.size, dtype=np.uint8)
+    kernel = tile_kernel(field.shape, steps, commons)
+    kernel.tile(field.ravel(), None, _NONE, units.degree, tie == "max", units.tier == "wide", y)
+    return y.reshape(field.shape)
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
 def _listed(shape: Sequence[int], weights: WeightParts) -> tuple[IntArray, FloatArray]:
     """Return the edges (E, 2) of a box and their weights."""
     index = np.arange(np.prod(shape), dtype=np.int64).reshape(tuple(shape))
@@ -129,12 +253,13 @@ class Task(NamedTuple):
         """Solve the tile."""
         tile, shape = self.tile, extent(self.tile.outer)
         field = box_field(self.field)
-        ring = np.flatnonzero(on_frame(tile.outer, self.shape))
-        labels = solve_box(field, self.weights, self.units, ring, self.tie)
+        labels, proven = prove_inside(field, self.weights, self.units, tile, self.shape, self.tie)
+        if proven:
+            return Solution(labels[tile.inner], None, field.size)
         core = labels[tile.inner].copy()
-        places = np.nonzero(core == OPEN)
-        if not len(places[0]):
+        if core.max(initial=0) < OPEN:
             return Solution(core, None, field.size)
+        places = np.nonzero(core == OPEN)
         core[places] = self.tie == "max"
         here = [p + side.start for p, side in zip(places, tile.inner, strict=True)]
         found = OpenPixels(
@@ -144,11 +269,6 @@ class Task(NamedTuple):
             neighbours(labels, here, self.weights.steps, tile.outer, self.shape),
         )
         return Solution(core, found, field.size)
-
-
-def run(task: Task) -> Solution:
-    """Solve the tile of a task; a function, so that other processes find it by its name."""
-    return task.run()
 
 
 def neighbours(

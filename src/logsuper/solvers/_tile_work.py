@@ -30,6 +30,8 @@ from logsuper.solvers._tile_widen import widen
 # blocks do not fit the cache; `python -m benchmarks.tiles` compares sizes.
 _BLOCK = {1: 1 << 18, 2: 512, 3: 96}
 _HALO = {1: 64, 2: 8, 3: 4}
+# Chunks of a file along each side of a block.
+_CHUNKS = 4
 # Fraction of the memory limit for the boxes that are solved at the same time.
 _SHARE = 0.5
 
@@ -56,6 +58,8 @@ class Sizes(NamedTuple):
     Attributes
     ----------
     block : tuple of int
+    even : bool
+        Whether blocks are made about equal, instead of as large as possible.
     halo : int
     most : int
         Pixels of a box that one task may solve.
@@ -64,9 +68,16 @@ class Sizes(NamedTuple):
     """
 
     block: tuple[int, ...]
+    even: bool
     halo: int
     most: int
     rest: int
+
+    def cuts(self, shape: Sequence[int]) -> list[list[int]]:
+        """Return, for each axis, where blocks begin, and the end."""
+        if self.even:
+            return even_cuts(shape, self.block)
+        return [[*range(0, n, side), n] for n, side in zip(shape, self.block, strict=True)]
 
 
 class TileMap:
@@ -100,7 +111,7 @@ class Work:
         self, grid: TileGrid, theta: Any, tie: str | None, sizes: Sizes, over: TileMap
     ) -> None:
         self.grid, self.theta, self.tie, self.sizes, self.over = grid, theta, tie, sizes, over
-        self.cuts = even_cuts(grid.shape, sizes.block)
+        self.cuts = sizes.cuts(grid.shape)
         self.tiles = make_tiles(grid.shape, self.cuts, sizes.halo + 1)
         self.units = choose_units(grid, theta, [tile.core for tile in self.tiles], tie, over)
         self.pixels: dict[int, OpenPixels] = {}
@@ -239,20 +250,37 @@ def take(labels: Any, box: Box, shape: Sequence[int]) -> Bits:
 
 
 def check_sizes(
-    grid: TileGrid, block: int | None, halo: int | None, limit: int | None, threads: int
+    grid: TileGrid,
+    theta: Any,
+    block: int | None,
+    halo: int | None,
+    limit: int | None,
+    threads: int,
 ) -> Sizes:
-    """Return the block and the halo, chosen from the memory limit where they are not given."""
+    """Return the block and the halo, chosen from the memory limit where they are not given.
+
+    Blocks of a file with chunks are whole chunks, several along each axis: each chunk that a margin
+    touches is read.
+    """
     axes = len(grid.shape)
     margin = _HALO[axes] if halo is None else check_integer(halo, "halo", 0, 2**30)
     share = _SHARE * (limit if limit is not None else (available_memory() or 2**32))
     most = share / threads / pixel_bytes(len(grid.steps), True, grid.uniform)
-    if block is None:
-        side = min(_BLOCK[axes], int(most ** (1 / axes)) - 2 * (margin + 1))
-        if side < 1:
-            raise MemoryError(
-                f"memory_limit is too small for a tile with a halo of {margin}: allow more, or "
-                "give a smaller halo"
-            )
-    else:
+    rest = max(1, int(share / BYTES_PER_PIXEL))
+    if block is not None:
         side = check_integer(block, "block", 1, 2**30)
-    return Sizes((side,) * axes, margin, int(most), max(1, int(share / BYTES_PER_PIXEL)))
+        return Sizes((side,) * axes, True, margin, int(most), rest)
+    largest = int(most ** (1 / axes)) - 2 * (margin + 1)
+    if largest < 1:
+        raise MemoryError(
+            f"memory_limit is too small for a tile with a halo of {margin}: allow more, or give a "
+            "smaller halo"
+        )
+    chunks = getattr(theta, "chunks", None)
+    if chunks is None or len(chunks) != axes or not all(isinstance(c, int) for c in chunks):
+        return Sizes((min(_BLOCK[axes], largest),) * axes, True, margin, int(most), rest)
+    sides = []
+    for chunk in chunks:
+        wanted = min(largest, max(_BLOCK[axes], _CHUNKS * chunk))
+        sides.append(max(1, wanted // chunk) * chunk if wanted >= chunk else wanted)
+    return Sizes(tuple(sides), False, margin, int(most), rest)

@@ -157,7 +157,7 @@ def maximize_tiles(
     allowance = None if budget is None else _check_budget(budget)
     if len(shape) > len(grid.shape):
         source = Squeezed(source, grid.shape)
-    sizes = check_sizes(grid, block, halo, limit, threads)
+    sizes = check_sizes(grid, source, block, halo, limit, threads)
     if is_dask(theta) and out is None:
         from logsuper.solvers._tile_dask import lazy_labels
 
