@@ -1,8 +1,10 @@
-"""Tiles against whole solves: `python -m benchmarks.tiles [speed] [slide] [cluster] [fit]`.
+"""Tiles against whole solves: `python -m benchmarks.tiles [speed] [slide] [cluster] [fit] [scale]`.
 
 speed: pixels per second at 4096x4096 from memory, against a whole solve on one thread.
 slide: a 30000x30000 mask, written in pieces to zarr, cleaned with a limit of 2 GB of memory.
 cluster: two worker processes of dask against one, beside two independent processes.
+fit: learning from 10,000 files, with its peak memory.
+scale: what 10^6 images and 10^12 pixels would take, by arithmetic.
 """
 
 from __future__ import annotations
@@ -262,26 +264,143 @@ def alone(height: int, width: int, chunk: int) -> None:
     print(time.perf_counter() - start)
 
 
+def measure_fit(count: int, size: int) -> Table:
+    """Learn from files, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(count):
+            box = slice(size * (i // 100), size * (i // 100 + 1)), slice(size * i, size * (i + 1))
+            np.save(Path(folder) / f"{i:06d}.npy", blobs(*box))
+        command = [sys.executable, "-m", "benchmarks.tiles", "--fit", folder]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = json.loads(out.splitlines()[-1])
+    rows = [
+        ["all images, at one byte per pixel", f"{count * size**2 / 1e6:.0f} MB"],
+        ["fit, with reading", f"{found['seconds']:.0f} s"],
+        ["peak memory beyond the imported library", f"{found['peak'] / 1e6:.0f} MB"],
+        ["share of flipped pixels, estimated (true 0.1)", f"{found['noise']:.4f}"],
+    ]
+    return Table(f"Learning from {count} files of {size}x{size}", ["", ""], rows)
+
+
+def fit(folder: Path) -> None:
+    """Learn from the files in a folder, and print what it took."""
+    small = blobs(slice(0, 64), slice(0, 64))[None]
+    ls.MaskDenoiser().fit(small).predict(small)  # imports and tables
+    before = _peak()
+    start = time.perf_counter()
+    model = ls.MaskDenoiser(n_jobs=2).fit(ls.io.ImageFiles(folder))
+    answer = {"seconds": time.perf_counter() - start, "peak": _peak() - before}
+    print(json.dumps({**answer, "noise": float(model.noise_)}))
+
+
+def measure_scale(size: int) -> Table:
+    """Measure one thread on this machine, and multiply: what larger jobs would take."""
+    theta = np.asarray(LogOdds(blobs(slice(0, size), slice(0, size)))[:, :])
+    f = model(theta.shape, 1.0)
+    ls.maximize_tiles(f, theta)
+    start = time.perf_counter()
+    ls.maximize_tiles(f, theta)
+    tiles = theta.size / (time.perf_counter() - start)
+    small = theta[:512, :512].reshape(1, -1).repeat(16, axis=0)
+    prepared = ls.prepare([model((512, 512), 1.0)])
+    prepared.maximize(small, [1.0])
+    start = time.perf_counter()
+    prepared.maximize(small, [1.0])
+    images = small.size / (time.perf_counter() - start)
+    side, halo, task = 2048, 8, 1e-3
+    rows = []
+    for name, pixels, rate, tasks in (
+        ("10^6 images of 512x512", 1e6 * 512**2, images, 1e6 / 64),
+        ("an image of 10^12 pixels", 1e12, tiles, 3 * 1e12 / side**2),
+    ):
+        whole = name.startswith("an")
+        margin = (1 + 2 * (halo + 1) / side) ** 2 if whole else 1.0
+        work = pixels / rate
+        rows.append(
+            [
+                name,
+                f"{pixels * (2 * margin if whole else 1.0) / 1e9:.0f} GB, {pixels / 1e9:.0f} GB",
+                f"{work:.2g} s",
+                f"{work / 100:.2g} s",
+                f"{tasks:.2g}",
+                f"{tasks * task:.2g} s",
+                f"{work / (tasks * task):.2g}",
+                f"{pixels / side**2 * 4 * side / 1e9:.2g} GB" if whole else "0",
+            ]
+        )
+    head = [
+        "job", "read, written (1 byte per pixel)", "solving, 1 core", "100 cores", "tasks",
+        "scheduler at 1 ms per task", "cores that it feeds", "faces of chunks in one task",
+    ]  # fmt: skip
+    rates = f"{tiles / 1e6:.0f} and {images / 1e6:.0f} million pixels per second"
+    return Table(
+        f"Larger jobs, by arithmetic from one thread of this machine ({rates})", head, rows
+    )
+
+
+def draw_picture(path: Path) -> None:
+    """Draw the tiles of an image, and which pixels each proves."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
+
+    shape, side, halo = (192, 256), 64, 8
+    image = ls.make_silhouettes(1, shape=shape, seed=3)[0]
+    noisy = ls.datasets.corrupt(image, ls.Flips(0.2), seed=0)
+    theta = np.log(4.0) * (2.0 * noisy - 1.0)
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
+    axes[0].imshow(noisy, cmap="gray_r")
+    axes[0].set_title("a block, and its halo of 8 pixels")
+    corner = 2 * side - 0.5, side - 0.5
+    axes[0].add_patch(Rectangle(corner, side, side, fill=False, color="tab:blue", lw=2))
+    wide = corner[0] - halo, corner[1] - halo
+    axes[0].add_patch(
+        Rectangle(wide, side + 2 * halo, side + 2 * halo, fill=False, color="tab:blue", ls="--")
+    )
+    for axis, strength in zip(axes[1:], (3.0, 8.0), strict=True):
+        found = ls.maximize_tiles(model(shape, strength), theta, block=side, halo=halo, budget=0)
+        shown = np.where(found.y[..., None] == 1, 90, 235).repeat(3, axis=2).astype(np.uint8)
+        shown.reshape(-1, 3)[found.open] = (230, 110, 20)
+        axis.imshow(shown)
+        share = 100 * len(found.open) / theta.size
+        axis.set_title(f"weight {strength:g}: {share:.2g} % open (orange)")
+    for axis in axes:
+        for row in range(side, shape[0], side):
+            axis.axhline(row - 0.5, color="tab:blue", lw=0.6)
+        for column in range(side, shape[1], side):
+            axis.axvline(column - 0.5, color="tab:blue", lw=0.6)
+        axis.set_axis_off()
+    figure.savefig(path, dpi=100)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the measurements that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", nargs="*", help="speed, slide, cluster; all by default")
+    parser.add_argument("what", nargs="*", help="speed, slide, cluster, fit, scale; all by default")
     parser.add_argument("--size", type=int, default=30000, help="side of the slide")
     parser.add_argument("--speed-size", type=int, default=4096)
     parser.add_argument("--cluster-size", type=int, default=16384)
     parser.add_argument("--limit", type=float, default=2e9, help="bytes of memory")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--out", type=Path, help="a page of documentation to write")
+    parser.add_argument("--images", type=int, default=10000, help="files to learn from")
+    parser.add_argument("--picture", type=Path, help="draw tiles to this file, and stop")
+    parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--clean", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--alone", nargs=3, type=int, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.clean:
         clean(Path(given.clean[0]), float(given.clean[1]))
         return 0
+    if given.picture:
+        draw_picture(given.picture)
+        return 0
+    if given.fit:
+        fit(given.fit)
+        return 0
     if given.alone:
         alone(*given.alone)
         return 0
-    wanted = given.what or ["speed", "slide", "cluster"]
+    wanted = given.what or ["speed", "slide", "cluster", "fit", "scale"]
     tables = []
     if "speed" in wanted:
         tables.append(measure_speed(given.speed_size, given.repeat))
@@ -291,6 +410,12 @@ def main(arguments: list[str] | None = None) -> int:
         show(tables[-1:])
     if "cluster" in wanted:
         tables.append(measure_cluster(given.cluster_size, 2048, max(1, given.repeat // 2)))
+        show(tables[-1:])
+    if "scale" in wanted:
+        tables.append(measure_scale(given.speed_size))
+        show(tables[-1:])
+    if "fit" in wanted:
+        tables.append(measure_fit(given.images, 128))
         show(tables[-1:])
     if given.out:
         words = sys.argv[1:] if arguments is None else arguments

@@ -36,10 +36,10 @@ class Checkpoint:
         """Return the name of the file of a task; reads the fields of the tile."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(repr((task.shape, task.tile, task.units, task.tie)).encode())
-        digest.update(box_field(task.field))
+        digest.update(box_field(task.field).data)
         shape = extent(task.tile.outer)
         for k in range(len(task.weights.steps)):
-            digest.update(np.ascontiguousarray(task.weights.of(k, shape)))
+            digest.update(np.ascontiguousarray(task.weights.of(k, shape)).data)
         corner = "-".join(str(side.start) for side in task.tile.core)
         return self.folder / f"{corner}-{digest.hexdigest()}.npz"
 
@@ -47,15 +47,15 @@ class Checkpoint:
         """Return the solution in a file, or None if there is none, or it is damaged."""
         try:
             header, arrays = load_arrays(path, _KIND, _VERSION)
-        except (FileNotFoundError, ValueError):
+            shape = tuple(int(size) for size in header["shape"])
+            labels = np.unpackbits(arrays["labels"], count=int(np.prod(shape))).reshape(shape)
+            pixels = None
+            if "place" in arrays:
+                pixels = OpenPixels(
+                    arrays["place"], arrays["field"], arrays["weights"], arrays["beside"]
+                )
+        except (FileNotFoundError, KeyError, TypeError, ValueError):
             return None
-        shape = tuple(int(size) for size in header["shape"])
-        labels = np.unpackbits(arrays["labels"], count=int(np.prod(shape))).reshape(shape)
-        pixels = None
-        if "index" in arrays:
-            pixels = OpenPixels(
-                *(arrays[name] for name in OpenPixels._fields[:3]), arrays["beside"]
-            )
         return Solution(labels, pixels, 0)
 
     def save(self, path: Path, solution: Solution) -> None:
@@ -63,7 +63,8 @@ class Checkpoint:
         arrays: dict[str, Any] = {"labels": np.packbits(solution.labels)}
         if solution.pixels is not None:
             found = solution.pixels
-            arrays |= dict(zip((*OpenPixels._fields[:3], "beside"), found, strict=True))
+            names = ("place", "field", "weights", "beside")
+            arrays |= dict(zip(names, found, strict=True))
         save_arrays(path, _KIND, _VERSION, {"shape": list(solution.labels.shape)}, arrays)
 
 

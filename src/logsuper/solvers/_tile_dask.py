@@ -124,7 +124,8 @@ def _count(
 def _decide(counts: list[IntArray], bounds: tuple[float, float], whole: Sealed[Any]) -> Units:
     grid, theta, cores, tie = whole.value
     if kernels() is not None and bounds[0] > 0:
-        for (units, _), count in zip(possible_units(*bounds, tie), sum(counts), strict=True):
+        total = np.sum(counts, axis=0)
+        for (units, _), count in zip(possible_units(*bounds, tie), total, strict=True):
             if is_enough(count):
                 return units
     # rare: weights far larger than the fields
@@ -138,7 +139,7 @@ def _solve(block: FloatArray, problem: Sealed[Any], units: Units, tie: str | Non
 
 def _border(found: Solution) -> Border:
     faces = [
-        (found.labels.take(0, axis), found.labels.take(-1, axis))
+        (found.labels.take([0], axis).squeeze(axis), found.labels.take([-1], axis).squeeze(axis))
         for axis in range(found.labels.ndim)
     ]
     return Border(found.pixels, found.labels.shape, faces)
@@ -154,10 +155,10 @@ def _finish(
         return {}
     rest = Rest(some.values(), grid.shape, grid.steps, units)
     labels = rest.solve(
-        np.arange(len(rest.pixels.index)), lambda index: _look(index, borders, grid, cuts), tie
+        np.arange(len(rest.pixels.place)), lambda index: _look(index, borders, grid, cuts), tie
     )
     found = {}
-    for number, mine, inside in by_block(rest.pixels.index, grid.shape, cuts):
+    for number, mine, inside in by_block(rest.pixels.place, grid.shape, cuts):
         found[number] = inside, labels[mine]
     return found
 

@@ -213,7 +213,7 @@ def lay_grid(f: SubmodularFunction, edge_weights: Sequence[Any] | None = None) -
         sides = _edge_shape(full, cut.offset)
         if 0 in sides:
             continue
-        array = None
+        array: Any = None
         if cut.weights.strides == (0,):
             factor = float(cut.weights[0]) * factor
         else:

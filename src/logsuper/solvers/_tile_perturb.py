@@ -71,7 +71,7 @@ def row_starts(box: Box, shape: Sequence[int]) -> IntArray:
     starts = np.zeros(1, dtype=np.int64)
     for side, size in zip(box[:-1], shape[:-1], strict=True):
         starts = (starts[:, None] * size + np.arange(side.start, side.stop)).ravel()
-    return starts * shape[-1] + box[-1].start
+    return np.asarray(starts * shape[-1] + box[-1].start)
 
 
 def perturb_tiles(

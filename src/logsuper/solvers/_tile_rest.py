@@ -43,12 +43,10 @@ class Rest:
         steps: Sequence[tuple[int, ...]],
         units: Units,
     ) -> None:
-        parts = list(pixels)
-        whole = OpenPixels(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-        order = np.argsort(whole.index)
-        self.pixels = OpenPixels(*(part[order] for part in whole))
+        whole = OpenPixels.join(list(pixels))
+        self.pixels = whole.some(np.argsort(whole.place))
         self.units = units
-        index = self.pixels.index
+        index = self.pixels.place
         lags = []
         for step in steps:
             lag = 0
@@ -67,7 +65,7 @@ class Rest:
 
     def components(self) -> IntArray:
         """Return the number of the connected component of each pixel."""
-        n = len(self.pixels.index)
+        n = len(self.pixels.place)
         graph = coo_array((np.ones(len(self.edges)), tuple(self.edges.T)), shape=(n, n))
         return np.asarray(connected_components(graph, directed=False)[1])
 
@@ -79,7 +77,7 @@ class Rest:
         weights = self.units.rounded(self.pixels.weights[chosen])
         field = self.units.rounded(self.pixels.field[chosen])
         n = len(chosen)
-        number = np.full(len(self.pixels.index), -1, dtype=np.int64)
+        number = np.full(len(self.pixels.place), -1, dtype=np.int64)
         number[chosen] = np.arange(n)
         edges = number[self.edges]
         mine = (edges >= 0).all(axis=1)

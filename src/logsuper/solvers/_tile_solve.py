@@ -32,7 +32,7 @@ class OpenPixels(NamedTuple):
 
     Attributes
     ----------
-    index : ndarray of shape (P,), int64
+    place : ndarray of shape (P,), int64
         Index in the whole image.
     field : ndarray of shape (P,)
     weights : ndarray of shape (P, 2 K)
@@ -41,10 +41,24 @@ class OpenPixels(NamedTuple):
         Labels of the neighbours: 0, 1, `OPEN` or `ABSENT`.
     """
 
-    index: IntArray
+    place: IntArray
     field: FloatArray
     weights: FloatArray
     labels: Bits
+
+    def some(self, rows: Any) -> OpenPixels:
+        """Return some of the pixels."""
+        return OpenPixels(self.place[rows], self.field[rows], self.weights[rows], self.labels[rows])
+
+    @classmethod
+    def join(cls, parts: Sequence[OpenPixels]) -> OpenPixels:
+        """Return the pixels of several tiles."""
+        return cls(
+            np.concatenate([part.place for part in parts]),
+            np.concatenate([part.field for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            np.concatenate([part.labels for part in parts]),
+        )
 
 
 class Solution(NamedTuple):

@@ -38,7 +38,7 @@ def choose_units(
     parts = [(grid.field_parts(theta, box), [side.start for side in box]) for box in boxes]
     tries = possible_units(degree, smallest, tie)
     for units, bound in tries:
-        if is_enough(sum(over(count_fields, ((*part, units, bound) for part in parts)))):
+        if is_enough(_sum(over(count_fields, ((*part, units, bound) for part in parts)))):
             return units
     capped = _capped(grid, parts, degree, tries[-1][0].scale, over)
     return Units("exact", 0.0, 0.0) if capped is None else capped
@@ -70,6 +70,11 @@ def count_fields(parts: tuple[Any, Any], corner: list[int], units: Units, bound:
             f"theta[{', '.join(map(str, place.tolist()))}] is NaN; use 0 for no information"
         ) from None
     return counts
+
+
+def _sum(parts: Iterable[Any]) -> Any:
+    """Return the sum of arrays."""
+    return sum(parts, np.zeros(1, dtype=np.int64))
 
 
 def is_enough(count: IntArray) -> bool:
@@ -119,14 +124,14 @@ def _capped(
     """Return integers as fine as the total flow allows (``tiers.hpp``), or None."""
     native = kernels()
     assert native is not None
-    sums = sum(over(clipped_sums, ((part, degree) for part, _ in parts)))
+    sums = _sum(over(clipped_sums, ((part, degree) for part, _ in parts)))
     cap = float(sums.min()) or float(sums.max())
-    flow = float(np.max(sum(over(clipped_sums, ((part, cap) for part, _ in parts)))))
+    flow = float(np.max(_sum(over(clipped_sums, ((part, cap) for part, _ in parts)))))
     scale, bound = native.quantiser(flow, True, cap, max(_EDGES, grid.size))
     if scale <= wide_scale:
         return None
     units = Units("capped", degree, scale)
-    count = sum(over(count_fields, ((*part, units, bound) for part in parts)))
+    count = _sum(over(count_fields, ((*part, units, bound) for part in parts)))
     return units if is_enough(count) else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logsuper._base import (
     Bits,
@@ -128,7 +129,7 @@ class Work:
         """Write the labels of the whole image to an array."""
         try:
             self.first_round(labels, saved, callback)
-            self.reopened = sum(len(found.index) for found in self.pixels.values())
+            self.reopened = sum(len(found.place) for found in self.pixels.values())
             self.finish(labels, budget)
         finally:
             tile_kernel.cache_clear()  # frees the work space of the solvers
@@ -150,7 +151,7 @@ class Work:
             self.solved += found.solved
             if found.pixels is not None:
                 self.pixels[number] = found.pixels
-                open_ += len(found.pixels.index)
+                open_ += len(found.pixels.place)
             if callback is not None:
                 callback(TileProgress(number + 1, len(self.tiles), open_))
 
@@ -165,21 +166,21 @@ class Work:
             if largest <= self.sizes.rest:
                 break
             halo *= 4
-            boxes = [self._around(found.index, halo) for found in self.pixels.values()]
+            boxes = [self._around(found.place, halo) for found in self.pixels.values()]
             cost = sum(map(volume, boxes))
             if max(map(volume, boxes)) > self.sizes.most or (
                 budget is not None and spent + cost > budget
             ):
                 break
             spent += cost
-            self._widen(labels, boxes, rest.pixels.index)
+            self._widen(labels, boxes, rest.pixels.place)
         else:
             return
         left = []
         for chosen in batches(components, self.sizes.rest):
             size = len(chosen)
             if budget is not None and (spent + size > budget or size > self.sizes.rest):
-                left.append(rest.pixels.index[chosen])
+                left.append(rest.pixels.place[chosen])
                 continue
             if size > self.sizes.rest:
                 raise MemoryError(
@@ -189,7 +190,7 @@ class Work:
                 )
             spent += size
             found = rest.solve(chosen, self._look(labels), self.tie)
-            self._write(labels, rest.pixels.index[chosen], found)
+            self._write(labels, rest.pixels.place[chosen], found)
         self.solved += int(spent)
         if left:
             self.left = np.sort(np.concatenate(left))
@@ -211,11 +212,10 @@ class Work:
             self._write(labels, *found)
             index = index[~np.isin(index, found[0], assume_unique=True)]
         for number, pixels in list(self.pixels.items()):
-            kept = np.isin(pixels.index, index, assume_unique=True)
+            kept = np.isin(pixels.place, index, assume_unique=True)
             if kept.any():
                 # labels of neighbours are looked up again
-                some = OpenPixels(*(part[kept] for part in pixels))
-                self.pixels[number] = some
+                self.pixels[number] = pixels.some(kept)
             else:
                 del self.pixels[number]
 
@@ -237,7 +237,7 @@ class Work:
             put(labels, core, block)
 
 
-def put(labels: Any, box: Box, values: Bits) -> None:
+def put(labels: Any, box: Box, values: NDArray[Any]) -> None:
     """Write a box of labels."""
     more = labels.ndim - len(box)
     labels[(*box, *(slice(0, 1),) * more)] = values.reshape(values.shape + (1,) * more)
