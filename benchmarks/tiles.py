@@ -191,7 +191,7 @@ def measure_cluster(size: int, chunk: int, repeat: int) -> Table:
     for workers in (1, 2):
         with (
             distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
             ) as cluster,
             distributed.Client(cluster),
         ):

@@ -1,9 +1,11 @@
 """A real cluster: two worker processes give the same bits as one thread, also if one is killed."""
 
 import os
+import re
 import signal
 import threading
 import time
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -27,7 +29,7 @@ def client():
     """Two worker processes."""
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as found,
     ):
@@ -72,6 +74,18 @@ def test_a_killed_worker_costs_time_only(client):
     right = ls.maximize(f, theta.ravel()).y.reshape(theta.shape)
     np.testing.assert_array_equal(found, right)
     assert victim not in client.run(os.getpid).values()
+
+
+def test_page_on_tiles_runs():
+    text = (Path(__file__).parents[1] / "docs" / "tiles.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names = {}
+    exec(first, names)
+    own, counts = names["marginals"], names["counts"]
+    assert names["found"].proven and counts.max() == 4
+    exec(second, names)
+    np.testing.assert_array_equal(names["labels"], names["found"].y)
+    np.testing.assert_array_equal(names["marginals"].lower, own.lower)
 
 
 def _slowly(block):

@@ -80,3 +80,15 @@ def test_large_images_behind_a_classifier_are_solved_by_tiles(monkeypatch):
     right = crf.predict(images)
     monkeypatch.setattr(_decoding, "TILED", 100)
     np.testing.assert_array_equal(crf.predict(images), right)
+
+
+def test_learning_from_files_equals_learning_from_arrays(fitted, tmp_path):
+    noisy = fitted[0].astype(np.uint8)
+    for i, image in enumerate(noisy):
+        np.save(tmp_path / f"{i}.npy", image)
+    model = ls.MaskDenoiser(noise=0.1, context=0)
+    right = model.fit(list(noisy)).parameters_
+    found = model.fit(ls.io.ImageFiles(tmp_path)).parameters_
+    np.testing.assert_array_equal(found.alpha, right.alpha)
+    with pytest.raises(TypeError, match="must be an array or a list"):
+        model.fit("images")
