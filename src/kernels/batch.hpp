@@ -165,6 +165,54 @@ class BatchJob {
     }
 };
 
+// One problem on a part of a larger grid: which labels do not depend on the nodes around it.
+struct TileProblem {
+    const double* theta = nullptr;    // (nodes,)
+    const double* factors = nullptr;  // null, or (edges,)
+    int64_t n_ring = 0;
+    const int64_t* ring = nullptr;  // (n_ring,): nodes that are set to 0 first, then to 1
+    double degree = 0;              // of the larger grid
+    bool wide = false;
+    Tie tie = Tie::kMinimal;
+    uint8_t* labels = nullptr;  // (nodes,): 0, 1, or 2 where the two solutions differ
+};
+
+class TileJob {
+    const Structure& structure_;
+    const TileProblem& problem_;
+
+   public:
+    struct State {
+        std::vector<double> field;
+        std::vector<uint8_t> labels;
+    };
+    TileJob(const Structure& structure, const TileProblem& problem)
+        : structure_(structure), problem_(problem) {}
+    int64_t units() const { return 1; }
+
+    void run(Worker& worker, State& state, int64_t) const {
+        const int64_t n = structure_.nodes();
+        const std::vector<double> alpha(structure_.functions(), 1.0);
+        worker.set_weights({alpha.data(), problem_.factors, false, problem_.degree}, problem_.wide);
+        state.field.assign(problem_.theta, problem_.theta + n);
+        solve(worker, state, -std::numeric_limits<double>::infinity(), problem_.labels);
+        if (!problem_.n_ring) return;
+        state.labels.resize(n);
+        solve(worker, state, std::numeric_limits<double>::infinity(), state.labels.data());
+        for (int64_t i = 0; i < n; ++i)
+            problem_.labels[i] |= static_cast<uint8_t>((problem_.labels[i] ^ state.labels[i]) << 1);
+        for (int64_t i = 0; i < n; ++i) problem_.labels[i] -= problem_.labels[i] == 3;
+    }
+
+   private:
+    void solve(Worker& worker, State& state, double outside, uint8_t* labels) const {
+        for (int64_t j = 0; j < problem_.n_ring; ++j) state.field[problem_.ring[j]] = outside;
+        worker.solve(state.field.data(), problem_.tie);
+        poll(4 * structure_.nodes());
+        worker.labels(labels);
+    }
+};
+
 struct MaximizeOutputs {
     uint8_t* labels = nullptr;  // (problems, outputs)
     double* values = nullptr;   // (problems,)

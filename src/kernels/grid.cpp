@@ -1,4 +1,8 @@
 // Python bindings of max-flow on grids.
+#include <nanobind/stl/pair.h>
+
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -71,12 +75,79 @@ Kernel* make_grid(int64_t depth, int64_t height, int64_t width, Array<const int6
     return new Kernel(std::make_unique<GridStructure>(shape, functions, std::move(list), elements));
 }
 
+WeightRange checked_range(double degree, double cap, int64_t most_edges) {
+    require(std::isfinite(degree) && degree >= 0, "degree must be finite and >= 0");
+    require(cap > 0, "cap must be positive");
+    require(most_edges >= 0, "most_edges must be >= 0");
+    WeightRange range;
+    range.largest_degree = degree;
+    range.cap = cap;
+    range.most_edges = most_edges;
+    refuse_overflow(range);
+    return range;
+}
+
+// The factor from float64 numbers to integers, and the bound on fields, in integers.
+std::pair<double, double> quantiser(double degree, bool wide, double cap, int64_t most_edges) {
+    const WeightRange range = checked_range(degree, cap, most_edges);
+    if (wide) {
+        const Quantiser<int64_t> q(range);
+        return {q.scale, q.bound};
+    }
+    const Quantiser<int32_t> q(range);
+    return {q.scale, q.bound};
+}
+
+bool narrow_is_enough(double degree, double smallest) {
+    WeightRange range = checked_range(degree, 1, 1);
+    range.cap = std::numeric_limits<double>::infinity();
+    range.smallest = smallest;
+    return Quantiser<int32_t>::narrow_is_enough(range);
+}
+
+template <class T>
+void count_coarse(const double* theta, int64_t n, double scale, double bound, int64_t* counts) {
+    constexpr int64_t kBlock = 1024;
+    constexpr double kFine = Resolution<T>::kFine, kLost = sizeof(T) == 4 ? 0.5 : 0.0;
+    for (int64_t first = 0; first < n; first += kBlock) {
+        const int64_t last = std::min(n, first + kBlock);
+        // as in Resolution::note, with sums that the compiler can vectorise
+        int64_t seen = 0, coarse = 0, lost = 0, number = 0;
+        for (int64_t i = first; i < last; ++i) {
+            const double size = std::abs(theta[i] * scale);
+            number += size == size ? 1 : 0;
+            seen += (size > 0) & (size < bound) ? 1 : 0;
+            coarse += (size > 0) & (size < kFine) ? 1 : 0;
+            lost += (size > 0) & (size < kLost) ? 1 : 0;
+        }
+        if (number != last - first) refuse_nan();
+        counts[0] += seen;
+        counts[1] += coarse;
+        counts[2] += lost;
+        poll(4 * kBlock);
+    }
+}
+
+// Adds to counts what `Resolution` counts in a part of a field.
+void measure_field(Array<const double> theta, double scale, double bound, bool wide, Array<int64_t> counts) {
+    require(theta.ndim() == 1, "theta must be a vector");
+    require(has_shape(counts, {3}), "counts has the wrong shape");
+    require(scale > 0 && bound >= 0, "scale must be positive");
+    const Computing computing;
+    const auto count = wide ? &count_coarse<int64_t> : &count_coarse<int32_t>;
+    count(theta.data(), length(theta, 0), scale, bound, counts.data());
+}
+
 }  // namespace
 
 void bind_grid(nb::module_& m) {
     m.def("grid", &make_grid, nb::arg("depth"), nb::arg("height"), nb::arg("width"), nb::arg("steps"),
           nb::arg("functions"), nb::arg("planes"), nb::arg("pixels") = nb::none(),
           nb::rv_policy::take_ownership);
+    m.def("quantiser", &quantiser, nb::arg("degree"), nb::arg("wide"), nb::arg("cap"), nb::arg("most_edges"));
+    m.def("narrow_is_enough", &narrow_is_enough, nb::arg("degree"), nb::arg("smallest"));
+    m.def("measure_field", &measure_field, nb::arg("theta"), nb::arg("scale"), nb::arg("bound"),
+          nb::arg("wide"), nb::arg("counts").noconvert());
 }
 
 }  // namespace LOGSUPER_ISA

@@ -55,6 +55,7 @@ class GridStructure final : public Structure {
     int functions() const override { return n_functions; }
     std::unique_ptr<Worker> worker() const override;
     WorkspaceBytes workspace(SolveKind kind) const override;
+    bool is_grid() const override { return true; }
 
    private:
     int64_t elements_;
@@ -121,7 +122,7 @@ class GridWorker final : public Worker {
     std::vector<double> row_, alpha_;
     double by_offset_[K] = {};  // the weights, where they are uniform
     bool in_place_ = false, wide_ = false;  // whether the solvers have the uniform weights kept_
-    double kept_[K] = {};
+    double kept_[K] = {}, kept_degree_ = 0;
     const double* factors_ = nullptr;
     bool factors_per_function_ = false;
 
@@ -129,10 +130,20 @@ class GridWorker final : public Worker {
     explicit GridWorker(const GridStructure& structure) : structure_(structure), shape_(structure.shape) {}
 
     void set_weights(const ProblemWeights& weights, bool wide) override {
-        const WeightRange range = measure(weights);
+        WeightRange range = measure(weights);
+        const double degree = weights.whole_degree;
         // The same weights again, as for one image after the other: the solvers have them.
-        if (uniform_ && in_place_ && wide == wide_ && std::equal(by_offset_, by_offset_ + K, kept_)) return;
-        tiers_.reset(range, wide);
+        if (uniform_ && in_place_ && wide == wide_ && degree == kept_degree_ &&
+            std::equal(by_offset_, by_offset_ + K, kept_))
+            return;
+        if (degree > 0) {
+            if (!(degree >= range.largest_degree))
+                throw std::invalid_argument("degree is below that of a node");
+            range.largest_degree = degree;
+            refuse_overflow(range);
+        }
+        tiers_.reset(range, wide, degree > 0);
+        kept_degree_ = degree;
         in_place_ = uniform_;
         wide_ = wide;
         std::copy(by_offset_, by_offset_ + K, kept_);

@@ -88,6 +88,33 @@ void Kernel::maximize(Array<const double> theta, Array<const double> alpha, nb::
     run_units(*structure_, pool_, threads, job);
 }
 
+void Kernel::tile(Array<const double> theta, nb::object factors, Array<const int64_t> ring, double degree,
+                  bool maximal, bool wide, Array<uint8_t> y, int64_t memory) {
+    require(structure_->is_grid() && structure_->runs().empty(), "tiles are whole grids");
+    require(has_shape(theta, {nodes()}), "theta has the wrong shape");
+    require(has_shape(y, {nodes()}), "y has the wrong shape");
+    require(ring.ndim() == 1, "ring must be a vector");
+    for (int64_t j = 0; j < length(ring, 0); ++j)
+        require(0 <= ring.data()[j] && ring.data()[j] < nodes(), "ring is out of range");
+    require(std::isfinite(degree) && degree >= 0, "degree must be finite and >= 0");
+    TileProblem problem;
+    problem.theta = theta.data();
+    problem.n_ring = length(ring, 0);
+    problem.ring = ring.data();
+    problem.degree = degree;
+    problem.wide = wide;
+    problem.tie = maximal ? Tie::kMaximal : Tie::kMinimal;
+    problem.labels = y.data();
+    if (!factors.is_none()) {
+        auto array = exactly<const double>(factors);
+        require(has_shape(array, {edges()}), "factors has the wrong shape");
+        require(finite_and_nonnegative(array.data(), array.size()), "factors must be finite and >= 0");
+        problem.factors = array.data();
+    }
+    const Computing computing(memory);
+    run_units(*structure_, pool_, 1, TileJob(*structure_, problem));
+}
+
 void Kernel::perturb(Array<const double> theta, Array<const double> alpha, nb::object factors, int64_t noisy,
                      uint64_t key, Array<const uint64_t> numbers, uint32_t first_sample, int threads,
                      Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples,
@@ -138,6 +165,9 @@ void bind_kernel(nb::module_& m) {
              nb::arg("values").noconvert(), nb::arg("stats").noconvert(),
              nb::arg("memory") = CallMonitor::kUnlimited, nb::arg("precision") = nb::none(),
              nb::arg("shifted") = nb::none(), nb::arg("shift") = nb::none())
+        .def("tile", &Kernel::tile, nb::arg("theta"), nb::arg("factors").none(), nb::arg("ring"),
+             nb::arg("degree"), nb::arg("maximal"), nb::arg("wide"), nb::arg("y").noconvert(),
+             nb::arg("memory") = CallMonitor::kUnlimited)
         .def("perturb", &Kernel::perturb, nb::arg("theta"), nb::arg("alpha"), nb::arg("factors").none(),
              nb::arg("noisy"), nb::arg("key"), nb::arg("numbers"), nb::arg("first_sample"),
              nb::arg("threads"), nb::arg("counts").noconvert(), nb::arg("values").noconvert(),

@@ -26,6 +26,8 @@ class Kernel {
     void maximize(Array<const double> theta, Array<const double> alpha, nb::object factors, bool maximal,
                   bool wide, int threads, Array<uint8_t> y, Array<double> values, Array<double> stats,
                   int64_t memory, nb::object precision, nb::object shifted, nb::object shift);
+    void tile(Array<const double> theta, nb::object factors, Array<const int64_t> ring, double degree,
+              bool maximal, bool wide, Array<uint8_t> y, int64_t memory);
     void perturb(Array<const double> theta, Array<const double> alpha, nb::object factors, int64_t noisy,
                  uint64_t key, Array<const uint64_t> numbers, uint32_t first_sample, int threads,
                  Array<uint32_t> counts, Array<double> values, Array<double> stats, nb::object samples,

@@ -14,6 +14,7 @@ struct ProblemWeights {
     const double* alpha = nullptr;    // (functions,)
     const double* factors = nullptr;  // null, (edges,), or (functions, edges) if factors_per_function
     bool factors_per_function = false;
+    double whole_degree = 0;  // if positive, the integers are those of a grid with this largest degree
 };
 
 struct ParametricResult {
@@ -79,6 +80,7 @@ class Structure {
     virtual int functions() const = 0;
     virtual std::unique_ptr<Worker> worker() const = 0;
     virtual WorkspaceBytes workspace(SolveKind kind) const = 0;  // of one worker
+    virtual bool is_grid() const { return false; }
 };
 
 }  // namespace LOGSUPER_ISA

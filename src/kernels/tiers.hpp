@@ -46,13 +46,16 @@ class Tiers {
     std::unique_ptr<Wide> wide_, capped_;
     WeightRange range_;
     bool may_be_narrow_ = false, narrow_is_set_ = false, wide_is_set_ = false;
+    bool imposed_ = false;
     enum { kNarrow, kWide, kCapped } answer_ = kNarrow;
     Precision precision_;
 
    public:
-    void reset(const WeightRange& range, bool wide) {
+    // imposed: the integers were chosen for a larger problem, and are used whatever the field is.
+    void reset(const WeightRange& range, bool wide, bool imposed = false) {
         range_ = range;
-        may_be_narrow_ = !wide && Quantiser<int32_t>::narrow_is_enough(range);
+        imposed_ = imposed;
+        may_be_narrow_ = !wide && (imposed || Quantiser<int32_t>::narrow_is_enough(range));
         narrow_is_set_ = wide_is_set_ = false;
     }
 
@@ -109,12 +112,12 @@ class Tiers {
             if (!narrow_is_set_) apply(narrow_, range_);
             narrow_is_set_ = true;
             answer_ = kNarrow;
-            if (narrow_->solve(theta, tie, false)) return true;
+            if (narrow_->solve(theta, tie, imposed_)) return true;
         }
         if (!wide_is_set_) apply(wide_, range_);
         wide_is_set_ = true;
         answer_ = kWide;
-        if (wide_->solve(theta, tie, false)) return true;
+        if (wide_->solve(theta, tie, imposed_)) return true;
         const WeightRange capped = cap_weights(range_, theta, n);
         if (Quantiser<int64_t>(capped).scale > Quantiser<int64_t>(range_).scale) {
             apply(capped_, capped);

@@ -16,6 +16,7 @@ from logsuper.bounds import Bracket as Bracket
 from logsuper.bounds import Marginals as Marginals
 from logsuper.bounds import NotApplicable as NotApplicable
 from logsuper.bounds import TooLarge as TooLarge
+from logsuper.bounds import marginals_tiles as marginals_tiles
 from logsuper.channels import AsymmetricFlips as AsymmetricFlips
 from logsuper.channels import Channel as Channel
 from logsuper.channels import Flips as Flips
@@ -56,8 +57,11 @@ from logsuper.sampling import NotCoalesced as NotCoalesced
 from logsuper.solvers import MinNormPoint as MinNormPoint
 from logsuper.solvers import Perturbed as Perturbed
 from logsuper.solvers import Prepared as Prepared
+from logsuper.solvers import Tiled as Tiled
 from logsuper.solvers import maximize as maximize
+from logsuper.solvers import maximize_tiles as maximize_tiles
 from logsuper.solvers import min_norm_point as min_norm_point
+from logsuper.solvers import perturb_tiles as perturb_tiles
 from logsuper.solvers import prepare as prepare
 
 __version__: str

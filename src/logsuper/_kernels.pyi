@@ -52,6 +52,23 @@ class Kernel:
         precision (M, 2).
         """
 
+    def tile(
+        self,
+        theta: _Float64,
+        factors: _Float64 | None,
+        ring: _Int64,
+        degree: float,
+        maximal: bool,
+        wide: bool,
+        y: _UInt8,
+        memory: int = 9223372036854775807,
+    ) -> None:
+        """Solve a part of a larger grid with the nodes `ring` set to 0, then to 1.
+
+        theta (n,), factors (m,), ring (J,); degree: 0, or the largest sum of weights at a node of
+        the larger grid, whose integers are used; out: y (n,), 2 where the solutions differ.
+        """
+
     def perturb(
         self,
         theta: _Float64,
@@ -113,6 +130,18 @@ def graph(
 
     edges (m, 2); function k has weight[t] on edge[t] for start[k] <= t < start[k + 1].
     """
+
+def quantiser(degree: float, wide: bool, cap: float, most_edges: int) -> tuple[float, float]:
+    """Return the scale from numbers to integers, and the bound on fields in integers."""
+
+def narrow_is_enough(degree: float, smallest: float) -> bool:
+    """Return whether 32-bit integers are fine enough for weights of this range."""
+
+def measure_field(theta: _Float64, scale: float, bound: float, wide: bool, counts: _Int64) -> None:
+    """Add the numbers of fields seen, too small, and lost; theta (n,); out: counts (3,)."""
+
+def add_noise(key: int, problem: int, sample: int, starts: _Int64, field: _Float64) -> None:
+    """Add the noise of elements starts[r], starts[r] + 1, ... to row r of field (h, w)."""
 
 def draw_noise(key: int, problem: int, sample: int, out: _Float64) -> None:
     """Draw the noise of one perturbation; out (n,)."""

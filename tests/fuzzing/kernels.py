@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzzing.kernel_calls import MAKERS, Call, entries
+from tests.fuzzing.kernel_calls import Call, entries
 from tests.fuzzing.kernel_mutations import mutate
+from tests.fuzzing.kernel_tile_calls import MAKERS
 
 BUILDS = ("logsuper._kernels", "logsuper._kernels_avx2")
 FEWEST = 3

@@ -34,6 +34,59 @@ def _maximize(rng: Rng) -> Call:
     return Call(ls.maximize, arguments, checks.is_maximum)
 
 
+def _maximize_tiles(rng: Rng) -> Call:
+    shape = pick(rng, ((7,), (4, 5), (3, 2, 4)))
+    f = ls.Sum([(float(rng.random()), cut) for cut in ls.grid_cuts(shape)])
+    arguments = {
+        "f": f,
+        "theta": rng.normal(size=shape),
+        "tie": pick(rng, (None, "min", "max")),
+        "block": pick(rng, (None, 2, 3)),
+        "halo": pick(rng, (None, 0, 1)),
+        "n_jobs": pick(rng, (None, 2)),
+    }
+
+    def check(given: Any, found: Any) -> str | None:
+        y = found.y.ravel()
+        theta = np.asarray(given["theta"], dtype=np.float64).ravel()
+        return checks.maximum(
+            f, theta, y, float(np.where(np.isfinite(theta), theta, 0.0) @ y - f(y))
+        )
+
+    return Call(ls.maximize_tiles, arguments, check)
+
+
+def _perturb_tiles(rng: Rng) -> Call:
+    shape = pick(rng, ((7,), (4, 5), (3, 2, 4)))
+    f = ls.Sum([(float(rng.random()), cut) for cut in ls.grid_cuts(shape)])
+    arguments = {
+        "f": f,
+        "theta": rng.normal(size=shape),
+        "n_samples": 2,
+        "seed": pick(rng, (0, None)),
+        "block": pick(rng, (None, 2, 3)),
+        "number": 0,
+    }
+
+    def check(given: Any, found: Any) -> str | None:
+        return None if found.max(initial=0) <= given["n_samples"] else f"counts {found!r}"
+
+    return Call(ls.perturb_tiles, arguments, check)
+
+
+def _marginals_tiles(rng: Rng) -> Call:
+    f = ls.Sum([(float(rng.random()), cut) for cut in ls.grid_cuts((4, 5))])
+    arguments = {
+        "f": f,
+        "theta": rng.normal(size=(4, 5)),
+        "width": 0.1,
+        "window": pick(rng, (2, 5)),
+        "block": 2,
+        "halo": pick(rng, (0, 1)),
+    }
+    return Call(ls.marginals_tiles, arguments, checks.is_probabilities)
+
+
 def _prepare(rng: Rng) -> Call:
     n = int(rng.integers(1, 6))
     return Call(ls.prepare, {"functions": [some_function(rng, n) for _ in range(2)]})
@@ -503,6 +556,9 @@ _CHANNEL_METHODS = (
 
 MAKERS: dict[str, Maker] = {
     "maximize": _maximize,
+    "maximize_tiles": _maximize_tiles,
+    "perturb_tiles": _perturb_tiles,
+    "marginals_tiles": _marginals_tiles,
     "prepare": _prepare,
     "Prepared.maximize": _prepared_maximize,
     "Prepared.perturb": _prepared_perturb,

@@ -6,8 +6,11 @@ import pytest
 
 pytest.importorskip("logsuper._kernels")
 
-from tests.fuzzing import kernels
-from tests.fuzzing.kernel_calls import MAKERS, entries
+from tests.fuzzing import (
+    kernels,
+)
+from tests.fuzzing.kernel_calls import entries
+from tests.fuzzing.kernel_tile_calls import MAKERS
 
 
 def test_every_entry_is_attacked():

@@ -4,6 +4,15 @@ from typing import TYPE_CHECKING
 
 from logsuper._base._beat import beat as beat
 from logsuper._base._beat import listening as listening
+from logsuper._base._boxes import Box as Box
+from logsuper._base._boxes import Tile as Tile
+from logsuper._base._boxes import even_cuts as even_cuts
+from logsuper._base._boxes import extent as extent
+from logsuper._base._boxes import flat_index as flat_index
+from logsuper._base._boxes import make_tiles as make_tiles
+from logsuper._base._boxes import on_frame as on_frame
+from logsuper._base._boxes import relative as relative
+from logsuper._base._boxes import volume as volume
 from logsuper._base._checks import add_up as add_up
 from logsuper._base._checks import arrays_in as arrays_in
 from logsuper._base._checks import as_array as as_array
@@ -46,6 +55,7 @@ from logsuper._base._layouts import by_number as by_number
 from logsuper._base._layouts import check_shape as check_shape
 from logsuper._base._memory import SMALL as SMALL
 from logsuper._base._memory import as_text as as_text
+from logsuper._base._memory import available_memory as available_memory
 from logsuper._base._memory import check_limit as check_limit
 from logsuper._base._memory import require_memory as require_memory
 from logsuper._base._precision import PrecisionWarning as PrecisionWarning

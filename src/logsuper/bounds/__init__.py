@@ -31,8 +31,17 @@ from logsuper.bounds._methods import marginals as marginals
 from logsuper.bounds._needs import need_pairwise as need_pairwise
 from logsuper.bounds._phases import Widths as Widths
 from logsuper.bounds._results import Bound, Bracket, Marginals
+from logsuper.bounds._tiles import marginals_tiles
 
-__all__ = ["Bound", "Bracket", "Marginals", "NotApplicable", "TooLarge", *METHODS]
+__all__ = [
+    "Bound",
+    "Bracket",
+    "Marginals",
+    "NotApplicable",
+    "TooLarge",
+    "marginals_tiles",
+    *METHODS,
+]
 
 
 def __getattr__(name: str) -> Callable[..., Bound]:

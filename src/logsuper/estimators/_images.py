@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ def read_images(images: Any, name: str) -> Images:
     """Check images or volumes, once: what was read before is returned as it is; no other copies."""
     if isinstance(images, Images):
         return images
-    if not isinstance(images, np.ndarray | list | tuple):
+    if not isinstance(images, np.ndarray | Sequence) or isinstance(images, str | bytes):
         kind = "None" if images is None else type(images).__name__
         raise TypeError(f"{name} must be an array or a list of arrays, got {kind}")
     stacked = isinstance(images, np.ndarray) and not (images.dtype == object and images.ndim)

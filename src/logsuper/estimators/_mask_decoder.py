@@ -16,6 +16,7 @@ from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._common import as_seed, check_cost, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
+from logsuper.estimators._lazy import is_lazy, lazy_means, lazy_modes
 from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
 from logsuper.learning import Examples
@@ -39,12 +40,19 @@ class MaskDecoder(Decoding):
         Parameters
         ----------
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+            A dask array, of one image (H, W) or of a stack, gives a lazy dask array.
 
         Returns
         -------
         ndarray of the shape of `noisy`, or list, uint8
+            By ``decode="map"`` the same bits for a dask array; probabilities of its chunks are
+            computed with a margin of 32 pixels.
         """
         check_is_fitted(self)
+        if is_lazy(noisy):
+            means = self._decides_by_means
+            masks = lazy_means(self, noisy) > 0.5 if means else lazy_modes(self, noisy)
+            return masks.astype(np.uint8)
         if self._decides_by_means:
             least, heat = check_cost(self.cost), self.temperature_
             return self._decode(
@@ -63,8 +71,11 @@ class MaskDecoder(Decoding):
         -------
         ndarray of the shape of `noisy`, or list, float64
             In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss. Their log-odds are
-            divided by `temperature_`.
+            divided by `temperature_`. Lazy for a dask array, as in `predict`.
         """
+        if is_lazy(noisy):
+            check_is_fitted(self)
+            return lazy_means(self, noisy)
 
         def finish(p: FloatArray) -> FloatArray:
             return keep_doubt(learning.soften(p, self.temperature_))

@@ -29,6 +29,7 @@ from logsuper.bounds import Widths, infer_marginals, weighted_sum
 from logsuper.functions import Modular, SubmodularFunction
 from logsuper.learning._examples import Examples, Group, check_examples
 from logsuper.learning._features import Dense
+from logsuper.learning._tiled import TILED, can_be_tiled, modes_by_tiles
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
 
@@ -99,6 +100,8 @@ def modes(
 
     def decode(group: Group, rows: IntArray, fields: FloatArray) -> NDArray[np.uint8]:
         factors = group.factors(rows)
+        if group.prepared.n >= TILED and can_be_tiled(group.prepared.functions, alpha, factors):
+            return modes_by_tiles(group, alpha, fields, factors, n_jobs)
         return group.prepared.maximize(fields, alpha, edge_weights=factors, n_jobs=n_jobs)[0]
 
     return _collect(examples, theta, decode)

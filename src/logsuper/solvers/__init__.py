@@ -9,6 +9,15 @@ from logsuper.solvers._noise import logistic_noise as logistic_noise
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared, prepare
 from logsuper.solvers._results import Maximized, Perturbed, Solved
+from logsuper.solvers._tile_grid import TileGrid as TileGrid
+from logsuper.solvers._tile_grid import lay_grid as lay_grid
+from logsuper.solvers._tile_perturb import perturb_tiles
+from logsuper.solvers._tile_sources import check_source as check_source
+from logsuper.solvers._tile_sources import crop as crop
+from logsuper.solvers._tile_sources import load_part as load_part
+from logsuper.solvers._tile_work import TileMap as TileMap
+from logsuper.solvers._tile_work import TileProgress
+from logsuper.solvers._tiles import Tiled, maximize_tiles
 from logsuper.solvers._wolfe import one_blas_thread as one_blas_thread
 
 __all__ = [
@@ -17,7 +26,11 @@ __all__ = [
     "Perturbed",
     "Prepared",
     "Solved",
+    "TileProgress",
+    "Tiled",
     "maximize",
+    "maximize_tiles",
     "min_norm_point",
+    "perturb_tiles",
     "prepare",
 ]

@@ -34,7 +34,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from logsuper._base import FloatArray, check_integer
+from logsuper._base import FloatArray, IntArray, check_integer
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
@@ -189,6 +189,23 @@ def logistic_noise(key: int, problems: ArrayLike, samples: ArrayLike, n: int) ->
             flat = in_order.reshape(len(words), -1)[:, : columns.stop - columns.start]
             result[rows, columns] = logistic_from_bits(flat)
     return result.reshape(problem.size, sample.size, n)
+
+
+def logistic_of(key: int, problem: int, sample: int, elements: IntArray) -> FloatArray:
+    """Return the noise of given elements, an array of any shape, of one sample.
+
+    Examples
+    --------
+    >>> whole = logistic_noise(7, 1, 2, 90)[0, 0]
+    >>> bool((logistic_of(7, 1, 2, np.array([3, 77])) == whole[[3, 77]]).all())
+    True
+    """
+    place = np.asarray(elements, dtype=np.uint64)
+    counter = np.uint64(8) * (place // np.uint64(32)) + place % np.uint64(8)
+    fixed = [sample, problem & _MASK_32, problem >> 32]
+    words = philox4x32([counter, *fixed], [key & _MASK_32, key >> 32])
+    which = (place // np.uint64(8) % np.uint64(4)).astype(np.int64)
+    return logistic_from_bits(np.take_along_axis(words, which[..., None], axis=-1)[..., 0])
 
 
 def as_words(values: ArrayLike, name: str, bits: int) -> NDArray[np.uint64]:

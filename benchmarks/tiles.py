@@ -1,0 +1,427 @@
+"""Tiles against whole solves: `python -m benchmarks.tiles [speed] [slide] [cluster] [fit] [scale]`.
+
+speed: pixels per second at 4096x4096 from memory, against a whole solve on one thread.
+slide: a 30000x30000 mask, written in pieces to zarr, cleaned with a limit of 2 GB of memory.
+cluster: two worker processes of dask against one, beside two independent processes.
+fit: learning from 10,000 files, with its peak memory.
+scale: what 10^6 images and 10^12 pixels would take, by arithmetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import logsuper as ls
+from benchmarks.memory import _peak
+from benchmarks.tables import show, write_page
+from logsuper.report import Table
+
+RATE = 0.1
+ODDS = float(np.log((1 - RATE) / RATE))
+TEXT = (
+    "Masks are blobs with one pixel in ten flipped, cleaned with the 4-neighbour grid; the machine "
+    "has two cores, and other work on it affects the times."
+)
+
+
+def blobs(rows: slice, columns: slice) -> Any:
+    """Return a part of an endless noisy mask; the same pixels whatever the part is."""
+    r = np.arange(rows.start, rows.stop, dtype=np.float32)[:, None]
+    c = np.arange(columns.start, columns.stop, dtype=np.float32)[None, :]
+    clean = np.sin(r / 37) * np.sin(c / 41) + 0.6 * np.sin(r / 13 + 2) * np.sin(c / 17) > 0.1
+    noise = np.random.default_rng([rows.start, columns.start])
+    return (clean ^ (noise.random(clean.shape, dtype=np.float32) < RATE)).astype(np.uint8)
+
+
+class LogOdds:
+    """The fields of a mask of any size: a source for `maximize_tiles`."""
+
+    def __init__(self, mask: Any) -> None:
+        self.mask, self.shape = mask, tuple(mask.shape)
+        self.chunks = getattr(mask, "chunks", None)
+
+    def __getitem__(self, box: tuple[slice, ...]) -> Any:
+        field = np.asarray(self.mask[box]).astype(np.float64)
+        field *= 2 * ODDS
+        field -= ODDS
+        return field
+
+
+def model(shape: tuple[int, ...], strength: float) -> ls.SubmodularFunction:
+    """Return the grid of an image, all edges of one weight."""
+    return ls.Sum([(strength, cut) for cut in ls.grid_cuts(shape)])
+
+
+def measure_speed(size: int, repeat: int) -> Table:
+    """Compare tiles with whole solves, in turn."""
+    theta = np.asarray(LogOdds(blobs(slice(0, size), slice(0, size)))[:, :])
+    rows = []
+    for strength in (0.5, 1.0, 2.0):
+        f = model(theta.shape, strength)
+        prepared = ls.prepare([f])
+        times: dict[str, list[float]] = {"whole": [], "one": [], "two": []}
+        for _ in range(repeat):
+            start = time.perf_counter()
+            y = prepared.maximize(theta.ravel(), [1.0]).y
+            times["whole"].append(time.perf_counter() - start)
+            for name, jobs in (("one", 1), ("two", 2)):
+                start = time.perf_counter()
+                found = ls.maximize_tiles(f, theta, n_jobs=jobs)
+                times[name].append(time.perf_counter() - start)
+                assert found.proven and np.array_equal(found.y.ravel(), y)
+        ratios = {
+            name: float(np.median(np.divide(times["whole"], times[name])))
+            for name in ("one", "two")
+        }
+        rate = {name: theta.size / np.median(each) / 1e6 for name, each in times.items()}
+        rows.append(
+            [
+                f"{strength:g}",
+                *(f"{rate[name]:.0f}" for name in ("whole", "one", "two")),
+                f"{ratios['one']:.2f}",
+                f"{ratios['two']:.2f}",
+                f"{100 * found.reopened / theta.size:.3g} %",
+            ]
+        )
+        del prepared
+    head = ["weight", "whole", "tiles, 1 thread", "tiles, 2", "1 / whole", "2 / whole", "open"]
+    return Table(f"Millions of pixels per second, {size}x{size}, from memory", head, rows)
+
+
+def measure_slide(size: int, limit: float) -> Table:
+    """Write a mask in pieces, clean it in a process of its own, and compare some windows."""
+    import zarr
+
+    chunk, piece = 512, 2048
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mask.zarr"
+        mask = zarr.create_array(
+            str(path), shape=(size, size), chunks=(chunk, chunk), dtype="uint8"
+        )
+        start = time.perf_counter()
+        for r in range(0, size, piece):
+            for c in range(0, size, piece):
+                box = slice(r, min(size, r + piece)), slice(c, min(size, c + piece))
+                mask[box] = blobs(*box)
+        written = time.perf_counter() - start
+        command = [sys.executable, "-m", "benchmarks.tiles", "--clean", folder, str(limit)]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found = json.loads(out.splitlines()[-1])
+    rows = [
+        ["mask drawn and written in pieces", f"{written:.0f} s"],
+        ["cleaned, with reading and writing", f"{found['seconds']:.0f} s"],
+        ["  of it reading, two passes, on two threads", f"{found['reading']:.0f} s"],
+        ["  of it writing", f"{found['writing']:.0f} s"],
+        ["pixels per second", f"{size**2 / found['seconds'] / 1e6:.1f} million"],
+        ["peak resident memory of the process", f"{found['peak'] / 1e9:.2f} GB"],
+        ["tiles", str(found["tiles"])],
+        ["pixels left open by their tile", str(found["reopened"])],
+        ["all proven", str(found["proven"])],
+        ["wrong pixels before, and after", f"{found['before']:.2f} %, {found['after']:.2f} %"],
+    ]
+    return Table(f"A mask of {size}x{size} with a limit of {limit / 1e9:g} GB", ["", ""], rows)
+
+
+class _Timed:
+    """A source or destination that adds up the time spent in it (by all threads)."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.shape, self.ndim = array, tuple(array.shape), array.ndim
+        self.chunks, self.seconds = array.chunks, 0.0
+
+    def __getitem__(self, box: Any) -> Any:
+        start = time.perf_counter()
+        found = self.array[box]
+        self.seconds += time.perf_counter() - start
+        return found
+
+    def __setitem__(self, box: Any, values: Any) -> None:
+        start = time.perf_counter()
+        self.array[box] = values
+        self.seconds += time.perf_counter() - start
+
+
+def clean(folder: Path, limit: float) -> None:
+    """Clean a mask in a file, and print what it took."""
+    import zarr
+
+    mask = _Timed(zarr.open_array(str(folder / "mask.zarr"), mode="r"))
+    out = _Timed(
+        zarr.create_array(
+            str(folder / "y.zarr"), shape=mask.shape, chunks=(512, 512), dtype="uint8"
+        )
+    )
+    start = time.perf_counter()
+    found = ls.maximize_tiles(
+        model(mask.shape, 1.0), LogOdds(mask), memory_limit=limit, out=out, n_jobs=2
+    )
+    seconds = time.perf_counter() - start
+    peak = _peak()
+    box = slice(0, 2048), slice(0, 2048)
+    r, c = (np.arange(2048, dtype=np.float32) for _ in range(2))
+    truth = np.sin(r[:, None] / 37) * np.sin(c / 41) + 0.6 * np.sin(r[:, None] / 13 + 2) * np.sin(
+        c / 17
+    )
+    wrong = [
+        100 * float(np.mean(a.array[box] != (truth > 0.1)[: a.shape[0], : a.shape[1]]))
+        for a in (mask, out)
+    ]
+    answer = {
+        "seconds": seconds, "peak": peak, "tiles": found.tiles, "reopened": found.reopened,
+        "proven": found.proven, "reading": mask.seconds, "writing": out.seconds,
+        "before": wrong[0], "after": wrong[1],
+    }  # fmt: skip
+    print(json.dumps(answer))
+
+
+def measure_cluster(size: int, chunk: int, repeat: int) -> Table:
+    """Compare clusters of one and of two processes, and processes without a cluster."""
+    import distributed
+
+    rows, seconds = [], {}
+    for workers in (1, 2):
+        with (
+            distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            ) as cluster,
+            distributed.Client(cluster),
+        ):
+            total_of_lazy(size, chunk).compute()  # imports
+            times = []
+            for _ in range(repeat):
+                start = time.perf_counter()
+                ones = int(total_of_lazy(size, chunk).compute())
+                times.append(time.perf_counter() - start)
+            seconds[f"{workers} workers"] = min(times), ones
+    for processes in (1, 2):
+        times = []
+        for _ in range(repeat):
+            rows_each = size // processes
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.tiles",
+                "--alone",
+                str(rows_each),
+                str(size),
+                str(chunk),
+            ]
+            running = [
+                subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                for _ in range(processes)
+            ]
+            times.append(max(float(p.communicate()[0].splitlines()[-1]) for p in running))
+        seconds[f"{processes} processes"] = min(times), None
+    whole = {ones for _, ones in seconds.values() if ones is not None}
+    gain = seconds["1 workers"][0] / seconds["2 workers"][0]
+    free = seconds["1 processes"][0] / seconds["2 processes"][0]
+    rows = [[name, f"{t:.2f} s"] for name, (t, _) in seconds.items()]
+    rows += [
+        ["gain by a second worker", f"{gain:.2f}"],
+        ["gain by a second independent process", f"{free:.2f}"],
+        ["ratio", f"{gain / free:.2f}"],
+        ["same sum of labels", str(len(whole) == 1)],
+    ]
+    return Table(f"A lazy mask of {size}x{size} in chunks of {chunk}", ["", ""], rows)
+
+
+def total_of_lazy(height: int, chunk: int, width: int | None = None) -> Any:
+    """Return the number of ones of a lazy mask that is drawn by the workers."""
+    import dask.array as da
+
+    shape = height, width or height
+    mask = da.map_blocks(
+        _draw,
+        chunks=da.core.normalize_chunks(chunk, shape),
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
+    )
+    return ls.maximize_tiles(model(shape, 1.0), mask).sum()
+
+
+def _draw(block_info: Any = None) -> Any:
+    box = [slice(*ends) for ends in block_info[None]["array-location"]]
+    return ODDS * (2.0 * blobs(*box) - 1.0)
+
+
+def alone(height: int, width: int, chunk: int) -> None:
+    """Solve a lazy mask in this process, and print the seconds."""
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        total_of_lazy(2 * chunk, chunk).compute()
+        start = time.perf_counter()
+        total_of_lazy(height, chunk, width).compute()
+    print(time.perf_counter() - start)
+
+
+def measure_fit(count: int, size: int) -> Table:
+    """Learn from files, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(count):
+            box = slice(size * (i // 100), size * (i // 100 + 1)), slice(size * i, size * (i + 1))
+            np.save(Path(folder) / f"{i:06d}.npy", blobs(*box))
+        command = [sys.executable, "-m", "benchmarks.tiles", "--fit", folder]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = json.loads(out.splitlines()[-1])
+    rows = [
+        ["all images, at one byte per pixel", f"{count * size**2 / 1e6:.0f} MB"],
+        ["fit, with reading", f"{found['seconds']:.0f} s"],
+        ["peak memory beyond the imported library", f"{found['peak'] / 1e6:.0f} MB"],
+        ["share of flipped pixels, estimated (true 0.1)", f"{found['noise']:.4f}"],
+    ]
+    return Table(f"Learning from {count} files of {size}x{size}", ["", ""], rows)
+
+
+def fit(folder: Path) -> None:
+    """Learn from the files in a folder, and print what it took."""
+    small = blobs(slice(0, 64), slice(0, 64))[None]
+    ls.MaskDenoiser().fit(small).predict(small)  # imports and tables
+    before = _peak()
+    start = time.perf_counter()
+    model = ls.MaskDenoiser(n_jobs=2).fit(ls.io.ImageFiles(folder))
+    answer = {"seconds": time.perf_counter() - start, "peak": _peak() - before}
+    print(json.dumps({**answer, "noise": float(model.noise_)}))
+
+
+def measure_scale(size: int) -> Table:
+    """Measure one thread on this machine, and multiply: what larger jobs would take."""
+    theta = np.asarray(LogOdds(blobs(slice(0, size), slice(0, size)))[:, :])
+    f = model(theta.shape, 1.0)
+    ls.maximize_tiles(f, theta)
+    start = time.perf_counter()
+    ls.maximize_tiles(f, theta)
+    tiles = theta.size / (time.perf_counter() - start)
+    small = theta[:512, :512].reshape(1, -1).repeat(16, axis=0)
+    prepared = ls.prepare([model((512, 512), 1.0)])
+    prepared.maximize(small, [1.0])
+    start = time.perf_counter()
+    prepared.maximize(small, [1.0])
+    images = small.size / (time.perf_counter() - start)
+    side, halo, task = 2048, 8, 1e-3
+    rows = []
+    for name, pixels, rate, tasks in (
+        ("10^6 images of 512x512", 1e6 * 512**2, images, 1e6 / 64),
+        ("an image of 10^12 pixels", 1e12, tiles, 3 * 1e12 / side**2),
+    ):
+        whole = name.startswith("an")
+        margin = (1 + 2 * (halo + 1) / side) ** 2 if whole else 1.0
+        work = pixels / rate
+        rows.append(
+            [
+                name,
+                f"{pixels * (2 * margin if whole else 1.0) / 1e9:.0f} GB, {pixels / 1e9:.0f} GB",
+                f"{work:.2g} s",
+                f"{work / 100:.2g} s",
+                f"{tasks:.2g}",
+                f"{tasks * task:.2g} s",
+                f"{work / (tasks * task):.2g}",
+                f"{pixels / side**2 * 4 * side / 1e9:.2g} GB" if whole else "0",
+            ]
+        )
+    head = [
+        "job", "read, written (1 byte per pixel)", "solving, 1 core", "100 cores", "tasks",
+        "scheduler at 1 ms per task", "cores that it feeds", "faces of chunks in one task",
+    ]  # fmt: skip
+    rates = f"{tiles / 1e6:.0f} and {images / 1e6:.0f} million pixels per second"
+    return Table(
+        f"Larger jobs, by arithmetic from one thread of this machine ({rates})", head, rows
+    )
+
+
+def draw_picture(path: Path) -> None:
+    """Draw the tiles of an image, and which pixels each proves."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
+
+    shape, side, halo = (192, 256), 64, 8
+    image = ls.make_silhouettes(1, shape=shape, seed=3)[0]
+    noisy = ls.datasets.corrupt(image, ls.Flips(0.2), seed=0)
+    theta = np.log(4.0) * (2.0 * noisy - 1.0)
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
+    axes[0].imshow(noisy, cmap="gray_r")
+    axes[0].set_title("a block, and its halo of 8 pixels")
+    corner = 2 * side - 0.5, side - 0.5
+    axes[0].add_patch(Rectangle(corner, side, side, fill=False, color="tab:blue", lw=2))
+    wide = corner[0] - halo, corner[1] - halo
+    axes[0].add_patch(
+        Rectangle(wide, side + 2 * halo, side + 2 * halo, fill=False, color="tab:blue", ls="--")
+    )
+    for axis, strength in zip(axes[1:], (3.0, 8.0), strict=True):
+        found = ls.maximize_tiles(model(shape, strength), theta, block=side, halo=halo, budget=0)
+        shown = np.where(found.y[..., None] == 1, 90, 235).repeat(3, axis=2).astype(np.uint8)
+        shown.reshape(-1, 3)[found.open] = (230, 110, 20)
+        axis.imshow(shown)
+        share = 100 * len(found.open) / theta.size
+        axis.set_title(f"weight {strength:g}: {share:.2g} % open (orange)")
+    for axis in axes:
+        for row in range(side, shape[0], side):
+            axis.axhline(row - 0.5, color="tab:blue", lw=0.6)
+        for column in range(side, shape[1], side):
+            axis.axvline(column - 0.5, color="tab:blue", lw=0.6)
+        axis.set_axis_off()
+    figure.savefig(path, dpi=100)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the measurements that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("what", nargs="*", help="speed, slide, cluster, fit, scale; all by default")
+    parser.add_argument("--size", type=int, default=30000, help="side of the slide")
+    parser.add_argument("--speed-size", type=int, default=4096)
+    parser.add_argument("--cluster-size", type=int, default=16384)
+    parser.add_argument("--limit", type=float, default=2e9, help="bytes of memory")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="a page of documentation to write")
+    parser.add_argument("--images", type=int, default=10000, help="files to learn from")
+    parser.add_argument("--picture", type=Path, help="draw tiles to this file, and stop")
+    parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--clean", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", nargs=3, type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.clean:
+        clean(Path(given.clean[0]), float(given.clean[1]))
+        return 0
+    if given.picture:
+        draw_picture(given.picture)
+        return 0
+    if given.fit:
+        fit(given.fit)
+        return 0
+    if given.alone:
+        alone(*given.alone)
+        return 0
+    wanted = given.what or ["speed", "slide", "cluster", "fit", "scale"]
+    tables = []
+    if "speed" in wanted:
+        tables.append(measure_speed(given.speed_size, given.repeat))
+        show(tables[-1:])
+    if "slide" in wanted:
+        tables.append(measure_slide(given.size, given.limit))
+        show(tables[-1:])
+    if "cluster" in wanted:
+        tables.append(measure_cluster(given.cluster_size, 2048, max(1, given.repeat // 2)))
+        show(tables[-1:])
+    if "scale" in wanted:
+        tables.append(measure_scale(given.speed_size))
+        show(tables[-1:])
+    if "fit" in wanted:
+        tables.append(measure_fit(given.images, 128))
+        show(tables[-1:])
+    if given.out:
+        words = sys.argv[1:] if arguments is None else arguments
+        write_page(given.out, "Tiles, measured", "benchmarks.tiles", words, TEXT, tables)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

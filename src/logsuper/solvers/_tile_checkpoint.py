@@ -1,0 +1,80 @@
+"""Files of finished tiles, so that a run that was stopped does not solve them again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from logsuper._base import extent, load_arrays, save_arrays
+from logsuper.solvers._tile_grid import box_field
+from logsuper.solvers._tile_solve import OpenPixels, Solution, Task
+
+_KIND, _VERSION = "tile", 1
+
+
+class Checkpoint:
+    """A folder with one file per finished tile.
+
+    A file is used only if it was made for the same numbers: its name has a checksum of the fields
+    and weights of the tile, and of how the whole image is rounded.
+
+    Parameters
+    ----------
+    folder : str or path
+        Created if it does not exist.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, task: Task) -> Path:
+        """Return the name of the file of a task; reads the fields of the tile."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr((task.shape, task.tile, task.units, task.tie)).encode())
+        digest.update(box_field(task.field).data)
+        shape = extent(task.tile.outer)
+        for k in range(len(task.weights.steps)):
+            digest.update(np.ascontiguousarray(task.weights.of(k, shape)).data)
+        corner = "-".join(str(side.start) for side in task.tile.core)
+        return self.folder / f"{corner}-{digest.hexdigest()}.npz"
+
+    def load(self, path: Path) -> Solution | None:
+        """Return the solution in a file, or None if there is none, or it is damaged."""
+        try:
+            header, arrays = load_arrays(path, _KIND, _VERSION)
+            shape = tuple(int(size) for size in header["shape"])
+            labels = np.unpackbits(arrays["labels"], count=int(np.prod(shape))).reshape(shape)
+            pixels = None
+            if "place" in arrays:
+                pixels = OpenPixels(
+                    arrays["place"], arrays["field"], arrays["weights"], arrays["beside"]
+                )
+        except (FileNotFoundError, KeyError, TypeError, ValueError):
+            return None
+        return Solution(labels, pixels, 0)
+
+    def save(self, path: Path, solution: Solution) -> None:
+        """Write the solution of a tile."""
+        arrays: dict[str, Any] = {"labels": np.packbits(solution.labels)}
+        if solution.pixels is not None:
+            found = solution.pixels
+            names = ("place", "field", "weights", "beside")
+            arrays |= dict(zip(names, found, strict=True))
+        save_arrays(path, _KIND, _VERSION, {"shape": list(solution.labels.shape)}, arrays)
+
+
+def run_saved(task: Task, checkpoint: Checkpoint | None) -> Solution:
+    """Solve the tile of a task, unless a file has its solution."""
+    if checkpoint is None:
+        return task.run()
+    path = checkpoint.path(task)
+    found = checkpoint.load(path)
+    if found is None:
+        found = task.run()
+        checkpoint.save(path, found)
+    return found

@@ -1,0 +1,186 @@
+"""Labels of a dask array by tiles, as a lazy dask array.
+
+Each chunk is solved with its halo, in one task that returns labels, open pixels and faces. One
+task solves the open pixels of all chunks, and one task per chunk puts their labels into place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from logsuper._base import Bits, Box, FloatArray, IntArray, extent, make_tiles
+from logsuper.solvers._native import kernels
+from logsuper.solvers._tile_grid import TileGrid, Units
+from logsuper.solvers._tile_rest import Rest, by_block
+from logsuper.solvers._tile_solve import OpenPixels, Solution, Task
+from logsuper.solvers._tile_units import (
+    choose_units,
+    count_fields,
+    is_enough,
+    possible_units,
+    weight_bounds,
+)
+
+T = TypeVar("T")
+
+
+class Sealed(Generic[T]):
+    """An argument of a task that dask must not look into: it would compute arrays in it."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+
+class Border(NamedTuple):
+    """What other chunks need to know of a chunk.
+
+    Attributes
+    ----------
+    pixels : OpenPixels or None
+    shape : tuple of int
+    faces : list of (ndarray, ndarray)
+        For each axis the labels on the first and on the last plane of the block.
+    """
+
+    pixels: OpenPixels | None
+    shape: tuple[int, ...]
+    faces: list[tuple[Bits, Bits]]
+
+
+def lazy_labels(grid: TileGrid, theta: Any, halo: int, tie: str | None) -> Any:
+    """Return the labels of a whole image as a lazy dask array with the chunks of `theta`."""
+    import dask.array as da
+    from dask import delayed
+    from dask.array.overlap import ensure_minimum_chunksize, overlap
+
+    margin, wanted = halo + 1, theta.chunks
+    theta = theta.rechunk(
+        tuple(ensure_minimum_chunksize(min(margin, sum(each)), each) for each in wanted)
+    )
+    cuts = [[0, *itertools.accumulate(each)] for each in theta.chunks]
+    tiles = make_tiles(grid.shape, cuts, margin, same_size=False)
+    whole: Sealed[Any] = Sealed((grid, theta, [tile.core for tile in tiles], tie))
+    # a single chunk along an axis has no neighbours to take a margin from
+    depth = {axis: margin * (len(each) > 1) for axis, each in enumerate(theta.chunks)}
+    outer = overlap(theta, depth, boundary="none", allow_rechunk=False).to_delayed().ravel()
+
+    bounds = delayed(_bounds, pure=False)(whole)
+    counts = [
+        delayed(_count, pure=False)(block, Sealed((grid, tile.core)), bounds, tie)
+        for block, tile in zip(theta.to_delayed().ravel(), tiles, strict=True)
+    ]
+    units = delayed(_decide, pure=False)(counts, bounds, whole)
+    solutions = [
+        delayed(_solve, pure=False)(
+            block,
+            Sealed((grid.shape, tile, grid.parts(tile.outer), tilt_of(grid, tile.outer))),
+            units,
+            tie,
+        )
+        for block, tile in zip(outer, tiles, strict=True)
+    ]
+    borders = [delayed(_border, pure=False)(found) for found in solutions]
+    labels = delayed(_finish, pure=False)(borders, Sealed((grid, cuts, tie)), units)
+    blocks = np.empty(len(tiles), dtype=object)
+    for number, (found, tile) in enumerate(zip(solutions, tiles, strict=True)):
+        merged = delayed(_merge, pure=False)(found, labels, number)
+        blocks[number] = da.from_delayed(merged, extent(tile.core), dtype=np.uint8)
+    nested = blocks.reshape([len(each) for each in theta.chunks]).tolist()
+    return da.block(nested).rechunk(wanted)
+
+
+def tilt_of(grid: TileGrid, box: Box) -> FloatArray | None:
+    """Return the modular terms in a box."""
+    return None if grid.tilt is None else grid.tilt[box]
+
+
+def _serial(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> Iterable[Any]:
+    return itertools.starmap(function, arguments)
+
+
+def _bounds(whole: Sealed[Any]) -> tuple[float, float]:
+    grid, _, cores, _ = whole.value
+    return weight_bounds(grid, cores, _serial) if kernels() is not None else (0.0, 0.0)
+
+
+def _count(
+    block: FloatArray, where: Sealed[Any], bounds: tuple[float, float], tie: str | None
+) -> IntArray:
+    """Return the counts of a chunk for all integers that depend on the weights alone."""
+    if kernels() is None or bounds[0] == 0:
+        return np.zeros((1, 3), dtype=np.int64)
+    grid, core = where.value
+    tilt = tilt_of(grid, core)
+    corner = [side.start for side in core]
+    return np.array(
+        [count_fields((block, tilt), corner, *each) for each in possible_units(*bounds, tie)]
+    )
+
+
+def _decide(counts: list[IntArray], bounds: tuple[float, float], whole: Sealed[Any]) -> Units:
+    grid, theta, cores, tie = whole.value
+    if kernels() is not None and bounds[0] > 0:
+        total = np.sum(counts, axis=0)
+        for (units, _), count in zip(possible_units(*bounds, tie), total, strict=True):
+            if is_enough(count):
+                return units
+    # rare: weights far larger than the fields
+    return choose_units(grid, theta, cores, tie, _serial)
+
+
+def _solve(block: FloatArray, problem: Sealed[Any], units: Units, tie: str | None) -> Solution:
+    shape, tile, weights, tilt = problem.value
+    return Task(shape, tile, (np.asarray(block), tilt), weights, units, tie).run()
+
+
+def _border(found: Solution) -> Border:
+    faces = [
+        (found.labels.take([0], axis).squeeze(axis), found.labels.take([-1], axis).squeeze(axis))
+        for axis in range(found.labels.ndim)
+    ]
+    return Border(found.pixels, found.labels.shape, faces)
+
+
+def _finish(
+    borders: Sequence[Border], problem: Sealed[Any], units: Units
+) -> dict[int, tuple[tuple[IntArray, ...], Bits]]:
+    """Return for chunks with open pixels their places and labels."""
+    grid, cuts, tie = problem.value
+    some = {k: border.pixels for k, border in enumerate(borders) if border.pixels is not None}
+    if not some:
+        return {}
+    rest = Rest(some.values(), grid.shape, grid.steps, units)
+    labels = rest.solve(
+        np.arange(len(rest.pixels.place)), lambda index: _look(index, borders, grid, cuts), tie
+    )
+    found = {}
+    for number, mine, inside in by_block(rest.pixels.place, grid.shape, cuts):
+        found[number] = inside, labels[mine]
+    return found
+
+
+def _look(
+    index: IntArray, borders: Sequence[Border], grid: TileGrid, cuts: Sequence[Sequence[int]]
+) -> Bits:
+    """Return the proven labels of pixels, all of which are on a face of their chunk."""
+    found = np.empty(len(index), dtype=np.uint8)
+    for number, mine, inside in by_block(index, grid.shape, cuts):
+        _, shape, faces = borders[number]
+        for axis, (first, last) in enumerate(faces):
+            others = tuple(p for a, p in enumerate(inside) if a != axis)
+            for face, place in ((first, 0), (last, shape[axis] - 1)):
+                here = inside[axis] == place
+                found[mine[here]] = face[tuple(p[here] for p in others)]
+    return found
+
+
+def _merge(found: Solution, labels: dict[int, tuple[Any, Bits]], number: int) -> Bits:
+    block = found.labels.copy()
+    if number in labels:
+        places, values = labels[number]
+        block[places] = values
+    return block

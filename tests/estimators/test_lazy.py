@@ -1,0 +1,94 @@
+"""Denoisers on dask arrays, and on images so large that they are solved by tiles."""
+
+import numpy as np
+import pytest
+
+import logsuper as ls
+from logsuper.learning import _decoding
+
+da = pytest.importorskip("dask.array")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    clean = ls.make_silhouettes(8, shape=(40, 44), seed=0)
+    noisy = ls.Flips(0.1).sample(clean, seed=1)
+    options = {"noise": 0.1, "context": 1, "marginals": "exact"}
+    return noisy, {
+        decode: ls.MaskDenoiser(decode=decode, **options).fit(noisy[:6], clean[:6])
+        for decode in ("map", "mean")
+    }
+
+
+def test_most_probable_masks_of_dask_arrays_are_lazy_and_have_the_same_bits(fitted):
+    noisy, denoisers = fitted
+    right = denoisers["map"].predict(noisy[6:])
+    for given, wanted in ((noisy[6], right[0]), (noisy[6:], right)):
+        lazy = denoisers["map"].predict(da.from_array(given, chunks=17))
+        assert isinstance(lazy, da.Array) and lazy.dtype == np.uint8
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), wanted)
+
+
+def test_probabilities_of_dask_arrays(fitted, monkeypatch):
+    noisy, denoisers = fitted
+    mean = denoisers["mean"]
+    right = mean.predict_proba(noisy[6:7])[0]
+    # one chunk is the image itself
+    whole = mean.predict_proba(da.from_array(noisy[6], chunks=-1))
+    np.testing.assert_array_equal(whole.compute(scheduler="synchronous"), right)
+    errors = []
+    for halo in (0, 8):
+        monkeypatch.setattr("logsuper.estimators._lazy.HALO", halo)
+        parts = mean.predict_proba(da.from_array(noisy[6], chunks=11))
+        assert isinstance(parts, da.Array)
+        errors.append(np.abs(parts.compute(scheduler="synchronous") - right).max())
+    assert errors[1] < 0.1 * errors[0]
+    masks = mean.predict(da.from_array(noisy[6], chunks=11)).compute(scheduler="synchronous")
+    assert masks.dtype == np.uint8 and np.mean(masks != (right > 0.5)) < 0.01
+
+
+def test_what_cannot_be_decoded_by_chunks_is_refused(fitted):
+    noisy, denoisers = fitted
+    with pytest.raises(ValueError, match="axes"):
+        denoisers["map"].predict(da.zeros((3, 4, 5, 6)))
+    pixel = ls.MaskDenoiser(noise=0.1, modular="pixel").fit(noisy[:6], noisy[:6])
+    with pytest.raises(ValueError, match="modular='shared'"):
+        pixel.predict(da.from_array(noisy[6], chunks=20))
+
+
+def test_large_images_are_solved_by_tiles(fitted, monkeypatch):
+    noisy, denoisers = fitted
+    right = denoisers["map"].predict(noisy[6:])
+    calls = []
+
+    def spy(*arguments):
+        calls.append(arguments)
+        return modes_by_tiles(*arguments)
+
+    modes_by_tiles = _decoding.modes_by_tiles
+    monkeypatch.setattr(_decoding, "TILED", 100)
+    monkeypatch.setattr(_decoding, "modes_by_tiles", spy)
+    np.testing.assert_array_equal(denoisers["map"].predict(noisy[6:]), right)
+    assert calls
+
+
+def test_large_images_behind_a_classifier_are_solved_by_tiles(monkeypatch):
+    rng = np.random.default_rng(0)
+    masks = ls.make_silhouettes(6, shape=(30, 32), seed=0)
+    images = masks[..., None] + rng.normal(scale=0.8, size=(*masks.shape, 2))
+    crf = ls.MaskCRF("linear", learner="max_margin", tol=0.1).fit(images, masks)
+    right = crf.predict(images)
+    monkeypatch.setattr(_decoding, "TILED", 100)
+    np.testing.assert_array_equal(crf.predict(images), right)
+
+
+def test_learning_from_files_equals_learning_from_arrays(fitted, tmp_path):
+    noisy = fitted[0].astype(np.uint8)
+    for i, image in enumerate(noisy):
+        np.save(tmp_path / f"{i}.npy", image)
+    model = ls.MaskDenoiser(noise=0.1, context=0)
+    right = model.fit(list(noisy)).parameters_
+    found = model.fit(ls.io.ImageFiles(tmp_path)).parameters_
+    np.testing.assert_array_equal(found.alpha, right.alpha)
+    with pytest.raises(TypeError, match="must be an array or a list"):
+        model.fit("images")

@@ -1,0 +1,33 @@
+"""Perturb-and-MAP by tiles: the same bits as on the whole image."""
+
+import numpy as np
+import pytest
+
+import logsuper as ls
+from benchmarks.tile_cases import make_case
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 5, 6, 7, 9])
+def test_counts_equal_those_of_the_whole(number, engine):
+    case = make_case(number + 13)
+    if engine == "scipy" and case.theta.size > 1500:
+        pytest.skip("slow without kernels")
+    factors = case.edge_weights and np.concatenate([w.ravel() for w in case.edge_weights])
+    whole = ls.prepare([case.f]).perturb(
+        case.theta.ravel(), [1.0], 3, seed=5, edge_weights=factors, numbers=[7]
+    )
+    counts = ls.perturb_tiles(
+        case.f, case.theta, 3, seed=5, number=7, edge_weights=case.edge_weights,
+        block=case.block, halo=case.halo,
+    )  # fmt: skip
+    np.testing.assert_array_equal(counts.ravel() / 3, whole.mean[0])
+
+
+def test_counts_go_to_an_array_and_progress_is_reported():
+    f, theta = ls.Sum([(1.0, cut) for cut in ls.grid_cuts((30, 40))]), np.ones((30, 40))
+    out, seen = np.zeros((30, 40), dtype=np.uint32), []
+    found = ls.perturb_tiles(f, theta, 2, seed=0, block=20, out=out, callback=seen.append)
+    assert found is out and out.max() == 2
+    assert [state.done for state in seen] == list(range(1, 9)) and seen[0].total == 8
+    with pytest.raises(ValueError, match="out must be an array"):
+        ls.perturb_tiles(f, theta, 2, seed=0, out=np.zeros(3))

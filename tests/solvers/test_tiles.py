@@ -1,0 +1,224 @@
+"""Tiles equal the whole, bit for bit, whatever the image is and wherever it lies."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import logsuper as ls
+from benchmarks.tile_cases import KINDS, make_case
+from logsuper.solvers import _tile_checkpoint, kernels
+
+
+def problem(shape=(70, 90), strength=1.0, seed=0):
+    """Return a function and the fields of a noisy silhouette."""
+    image = ls.make_silhouettes(1, shape=shape, seed=seed)[0]
+    noisy = ls.datasets.corrupt(image, ls.Flips(0.1), seed=seed)
+    return ls.Sum([(strength, cut) for cut in ls.grid_cuts(shape)]), 2.2 * (2.0 * noisy - 1.0)
+
+
+def whole(f, theta, tie=None):
+    return ls.maximize(f, np.asarray(theta).ravel(), tie=tie).y.reshape(theta.shape)
+
+
+@pytest.mark.parametrize("number", range(3 * len(KINDS)))
+def test_random_cases_equal_the_whole(number):
+    case = make_case(number)
+    found = case.tiles()
+    assert found.proven
+    np.testing.assert_array_equal(found.y, case.whole())
+
+
+def test_both_builds_and_the_fallback_equal_the_whole(engine):
+    for number in range(len(KINDS)):
+        case = make_case(number)
+        if case.theta.size < 1500:
+            np.testing.assert_array_equal(case.tiles().y, case.whole())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_threads_do_not_change_the_result(n_jobs):
+    f, theta = problem()
+    np.testing.assert_array_equal(
+        ls.maximize_tiles(f, theta, block=20, n_jobs=n_jobs).y, whole(f, theta)
+    )
+
+
+def test_a_larger_halo_proves_more():
+    f, theta = problem(strength=4.0)
+    opened = [ls.maximize_tiles(f, theta, block=16, halo=h).reopened for h in (0, 4, 16)]
+    assert opened[0] > opened[1] > opened[2]
+
+
+@pytest.mark.parametrize("tie", ["min", "max"])
+def test_a_budget_says_which_pixels_are_open(tie):
+    f, theta = problem(strength=6.0)
+    right = whole(f, theta, tie)
+    found = ls.maximize_tiles(f, theta, block=16, halo=2, budget=0, tie=tie)
+    assert not found.proven and len(found.open) == found.reopened
+    proven = np.ones(theta.size, dtype=bool)
+    proven[found.open] = False
+    np.testing.assert_array_equal(found.y.ravel()[proven], right.ravel()[proven])
+    # an open pixel may have either label; its stored one is on the side of the tie rule
+    sign = 1 if tie == "min" else -1
+    assert (sign * found.y.astype(int) <= sign * right.astype(int)).all()
+    done = ls.maximize_tiles(f, theta, block=16, halo=2, budget=theta.size, tie=tie)
+    assert done.proven
+    np.testing.assert_array_equal(done.y, right)
+
+
+def test_too_many_open_pixels_get_a_larger_halo(monkeypatch):
+    f, theta = problem(strength=4.0)
+    few = ls.maximize_tiles(f, theta, block=16, halo=1)
+    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
+    found = ls.maximize_tiles(f, theta, block=16, halo=1, memory_limit=1e8)
+    assert found.reopened == few.reopened and found.solved > few.solved
+    np.testing.assert_array_equal(found.y, whole(f, theta))
+
+
+def test_what_does_not_fit_is_an_error_or_listed():
+    f, theta = ls.Sum([(1.0, cut) for cut in ls.grid_cuts((200, 200))]), np.zeros((200, 200))
+    with pytest.raises(MemoryError, match="connected pixels are not proven"):
+        ls.maximize_tiles(f, theta, memory_limit=4e6)
+    found = ls.maximize_tiles(f, theta, memory_limit=4e6, budget=1e9)
+    assert not found.proven
+
+
+@pytest.mark.skipif(kernels() is None, reason="counts the bytes of the kernel")
+def test_memory_limit_chooses_the_block():
+    f, theta = problem((300, 300))
+    few = ls.maximize_tiles(f, theta, memory_limit=3e6)
+    assert few.tiles > ls.maximize_tiles(f, theta, memory_limit=3e7).tiles
+    np.testing.assert_array_equal(few.y, whole(f, theta))
+
+
+# ---- arrays of other kinds -------------------------------------------------------------------
+
+
+def test_memory_mapped_in_and_out(tmp_path):
+    f, theta = problem()
+    np.save(tmp_path / "theta.npy", theta)
+    mapped = np.load(tmp_path / "theta.npy", mmap_mode="r")
+    found = ls.maximize_tiles(f, mapped, block=32, out=tmp_path / "y.npy")
+    assert isinstance(found.y, np.memmap)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), whole(f, theta))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["theta.npy", "y.npy"]
+
+
+def test_zarr_in_and_out(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    f, theta = problem(strength=4.0)
+    stored = zarr.create_array(
+        str(tmp_path / "t.zarr"), shape=theta.shape, chunks=(32, 32), dtype="f8"
+    )
+    stored[:] = theta
+    found = ls.maximize_tiles(f, stored, block=32, halo=2, out=tmp_path / "y.zarr", n_jobs=2)
+    assert found.reopened and isinstance(found.y, zarr.Array)
+    np.testing.assert_array_equal(found.y[:], whole(f, theta))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_dask_is_lazy_and_equal():
+    da = pytest.importorskip("dask.array")
+    for number in (0, 1, 3, 5, 8, 9, 12):
+        case = make_case(number)
+        lazy = da.from_array(case.theta, chunks=case.block)
+        y = ls.maximize_tiles(
+            case.f, lazy, edge_weights=case.edge_weights, halo=case.halo, tie=case.tie
+        )
+        assert isinstance(y, da.Array) and y.chunks == lazy.chunks and y.dtype == np.uint8
+        np.testing.assert_array_equal(y.compute(scheduler="synchronous"), case.whole())
+
+
+def test_an_existing_file_is_not_replaced(tmp_path):
+    f, theta = problem((20, 20))
+    (tmp_path / "y.npy").write_bytes(b"mine")
+    with pytest.raises(ValueError, match="exists already"):
+        ls.maximize_tiles(f, theta, out=tmp_path / "y.npy")
+    with pytest.raises(ValueError, match=r"\.npy or \.zarr"):
+        ls.maximize_tiles(f, theta, out=tmp_path / "y.png")
+
+
+# ---- progress and continuing -----------------------------------------------------------------
+
+
+def test_progress_is_reported():
+    f, theta = problem()
+    seen = []
+    found = ls.maximize_tiles(f, theta, block=30, callback=seen.append)
+    assert [state.done for state in seen] == list(range(1, found.tiles + 1))
+    assert {state.total for state in seen} == {found.tiles} and seen[-1].open == found.reopened
+
+
+def test_finished_tiles_are_not_solved_again(tmp_path):
+    f, theta = problem(strength=4.0)
+    options = {"block": 20, "halo": 2, "checkpoint": tmp_path}
+
+    def stop(state):
+        if state.done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ls.maximize_tiles(f, theta, callback=stop, **options)
+    begun = len(list(tmp_path.iterdir()))
+    assert begun >= 7
+    first = ls.maximize_tiles(f, theta, **options)
+    assert first.solved < ls.maximize_tiles(f, theta, block=20, halo=2).solved
+    np.testing.assert_array_equal(first.y, whole(f, theta))
+    # other fields are another problem: their tiles are solved
+    other = theta + 0.1
+    np.testing.assert_array_equal(ls.maximize_tiles(f, other, **options).y, whole(f, other))
+
+
+def test_a_damaged_checkpoint_is_solved_again(tmp_path):
+    f, theta = problem()
+    ls.maximize_tiles(f, theta, block=40, checkpoint=tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:-20])
+    again = ls.maximize_tiles(f, theta, block=40, checkpoint=tmp_path)
+    assert again.solved > 0
+    np.testing.assert_array_equal(again.y, whole(f, theta))
+    assert _tile_checkpoint.Checkpoint(tmp_path).folder == tmp_path
+
+
+# ---- bad input -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"theta": np.zeros((3, 4))}, "theta has shape"),
+        ({"theta": np.full((20, 20), np.nan)}, r"theta\[0, 0\] is NaN"),
+        ({"f": ls.Cut(400, [(0, 1)])}, "tiles need a sum of the cuts of grid_cuts"),
+        ({"f": ls.Modular(np.zeros(400))}, "f must have cuts of grid_cuts"),
+        ({"edge_weights": [np.ones((20, 19))]}, "edge_weights has 1 arrays"),
+        ({"edge_weights": [np.ones((20, 19)), np.ones(3)]}, r"edge_weights\[1\] has shape"),
+        ({"edge_weights": [-np.ones((20, 19)), np.ones((19, 20))]}, "finite and >= 0"),
+        ({"tie": "both"}, "tie"),
+        ({"block": 0}, "block"),
+        ({"halo": -1}, "halo"),
+        ({"budget": -1}, "budget"),
+        ({"callback": 3}, "callback"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(change, message):
+    f, theta = problem((20, 20))
+    arguments = {"f": f, "theta": theta, **change}
+    with pytest.raises((TypeError, ValueError), match=message):
+        ls.maximize_tiles(arguments.pop("f"), arguments.pop("theta"), **arguments)
+
+
+def test_too_small_a_memory_limit_is_an_error():
+    f, theta = problem((20, 20))
+    with pytest.raises(MemoryError, match="memory_limit is too small"):
+        ls.maximize_tiles(f, theta, memory_limit=1000)
+
+
+def test_dask_is_not_imported_for_arrays():
+    code = (
+        "import numpy as np, logsuper as ls, sys; f, g = ls.grid_cuts((9, 9));"
+        "ls.maximize_tiles(f + g, np.ones((9, 9))); assert 'dask' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
