@@ -31,8 +31,7 @@ from logsuper._base import FloatArray, IntArray, as_keys
 from logsuper.channels import Channel
 from logsuper.learning._examples import Codes, Examples, Group
 from logsuper.learning._make_examples import corrupt_again
-from logsuper.learning._moment_targets import moment_targets
-from logsuper.learning._observed_means import cuts_of, estimate
+from logsuper.learning._moment_targets import cuts_of, estimate, moment_targets
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import units
 

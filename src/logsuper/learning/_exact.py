@@ -17,8 +17,7 @@ from logsuper._base import (
     check_number,
 )
 from logsuper.learning._descent import descend
-from logsuper.learning._engines import Side
-from logsuper.learning._exact_engines import SHARED, WIDTH, Exact, some_of
+from logsuper.learning._engines import SHARED, WIDTH, Exact, Side, some_of
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._objective import Objective

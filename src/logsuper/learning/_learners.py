@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 
 from logsuper.functions import SubmodularFunction
-from logsuper.learning._exact_engines import Exact
+from logsuper.learning._engines import Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Learned

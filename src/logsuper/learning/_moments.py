@@ -34,10 +34,9 @@ from logsuper._base import (
 from logsuper.channels import Channel
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
-from logsuper.learning._engines import FreshNoise
+from logsuper.learning._engines import Exact, FreshNoise
 from logsuper.learning._error_bars import Relaxed, find_error_bars, move_rates
 from logsuper.learning._exact import fit_exactly
-from logsuper.learning._exact_engines import Exact
 from logsuper.learning._examples import Examples, check_observed
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._moment_targets import check_penalty, moment_targets
