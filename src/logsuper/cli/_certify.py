@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
     from logsuper.model import LogSupermodular
 
-__all__ = ["NO_INTERVALS", "is_doubtful", "posterior"]
-
 NO_INTERVALS = (
     "certified intervals are for images with 4 neighbours; leave it out, or clean volumes by "
     "--volume slices"

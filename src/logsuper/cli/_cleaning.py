@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from logsuper.estimators import MaskDenoiser
 
-__all__ = ["Cleaned", "Cleaner"]
-
 # Pixels that are cleaned at once; a larger file is cleaned on its own.
 _BATCH = 1 << 20
 

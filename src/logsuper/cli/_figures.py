@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from logsuper.cli._observed import Observed
     from logsuper.estimators import MaskDenoiser
 
-__all__ = ["measure", "total"]
-
 
 def measure(
     denoiser: MaskDenoiser, seen: Observed, mask: NDArray[Any], chance: NDArray[Any]

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from logsuper.cli._cleaning import Cleaned
     from logsuper.cli._masks import Run
 
-__all__ = ["percent", "print_found", "print_json", "print_summary", "words_of_model"]
-
 
 def percent(share: float) -> str:
     """Return a share in percent, with two digits that count."""

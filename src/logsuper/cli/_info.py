@@ -12,8 +12,6 @@ from logsuper.cli._found import words_of_model
 from logsuper.cli._learning import describe_model
 from logsuper.cli._options import MODEL, needs_model
 
-__all__ = ["info"]
-
 _EXAMPLES = """\b
 Example:
   logsuper info masks.npz

@@ -16,8 +16,6 @@ from typing import Any, BinaryIO
 
 from logsuper.cli._inputs import refusal
 
-__all__ = ["Ledger", "digest_of", "digest_of_open", "key_of"]
-
 _FOLDER, _FILE = ".logsuper", "files.jsonl"
 
 

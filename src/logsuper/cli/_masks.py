@@ -27,11 +27,6 @@ from logsuper.cli._sheets import check_overview, draw_overview
 if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
 
-__all__ = [
-    "Run", "check_model_path", "check_outputs", "clean_and_report", "learn_from_files",
-    "make_lesson", "open_ledger", "save_model", "start",
-]  # fmt: skip
-
 _MODELS = "model-*.npz"
 
 

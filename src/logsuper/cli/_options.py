@@ -10,11 +10,6 @@ import click
 
 from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, TextPath
 
-__all__ = [
-    "MODEL", "check_jobs", "inputs", "learning_options", "needs_model", "output_options",
-    "reading_options", "run_options", "sides",
-]  # fmt: skip
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _RATE = FiniteRange(0.0, 0.5, min_open=True, max_open=True)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
         Suggestion,
     )
 
-__all__ = ["segment"]
-
 _FILE = TextPath(dir_okay=False, path_type=Path)
 _INPUT = TextPath(exists=True, path_type=Path)
 

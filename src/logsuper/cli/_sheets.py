@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from logsuper.cli._observed import Observed
 
-__all__ = ["check_overview", "draw_overview", "draw_sheet"]
-
 # Sheets in the overview; longest side of an image on a sheet.
 _ROWS, _SHOWN = 12, 440
 _KEY = "overview"

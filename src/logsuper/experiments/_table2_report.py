@@ -12,8 +12,6 @@ from logsuper.experiments.table2 import DECODINGS, METHODS, Result
 from logsuper.learning import SAMPLES
 from logsuper.report import Section, Table, Words, least, show
 
-__all__ = ["make_section"]
-
 _WORDS = {True: "known", False: "unknown"}
 
 

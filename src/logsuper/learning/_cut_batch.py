@@ -29,8 +29,6 @@ from logsuper._base import (
 from logsuper.functions import Cut, grid_cuts
 from logsuper.solvers import Prepared, kernels, logistic_noise, prepare
 
-__all__ = ["CutBatch", "Draws"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CutBatch:

@@ -32,19 +32,6 @@ from logsuper.learning._features import Dense
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
 
-__all__ = [
-    "FACTORS",
-    "METHODS",
-    "SAMPLES",
-    "MeanFinder",
-    "best_factor",
-    "check_theta",
-    "make_model",
-    "means",
-    "modes",
-    "samples",
-]
-
 METHODS = ("auto", "logistic", "exact")
 
 SAMPLES = 64

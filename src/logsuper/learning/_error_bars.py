@@ -35,8 +35,6 @@ from logsuper.learning._moment_targets import cuts_of, estimate, moment_targets
 from logsuper.learning._penalty import Penalty
 from logsuper.learning._steps import units
 
-__all__ = ["ErrorBars", "Relaxed", "find_error_bars", "move_rates", "rate_direction"]
-
 # Errors are found from at most _PIXELS pixels. Noise is drawn on _IMAGES images at least, several
 # times on each where they are few, and on at most _MOST pixels; where pixels are missing, _DRAWS
 # times on all.

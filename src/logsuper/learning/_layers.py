@@ -29,8 +29,6 @@ from logsuper.functions import Cut
 from logsuper.learning._cut_batch import CutBatch, Draws
 from logsuper.solvers import Prepared, min_norm_point
 
-__all__ = ["PerturbedLoss", "PerturbedMeans", "perturbed_loss", "perturbed_means"]
-
 
 class PerturbedLoss(NamedTuple):
     """The loss of each problem, and its gradients.
@@ -267,9 +265,6 @@ def _statistics(batch: CutBatch, maximisers: NDArray[np.uint8]) -> tuple[FloatAr
     for s in range(count):
         cut += batch.disagreements(maximisers[:, s])
     return maximisers.mean(axis=1), cut / count
-
-
-__all__ = ["TotalVariation", "total_variation"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

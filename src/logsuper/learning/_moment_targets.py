@@ -27,8 +27,6 @@ from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty
 from logsuper.structures import Structure
 
-__all__ = ["EstimatedMoments", "check_penalty", "moment_targets"]
-
 # Estimates of that many pixels are kept; beyond, they are made anew for each batch.
 _KEPT = 1 << 22
 

@@ -44,9 +44,6 @@ from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._steps import units
 
-__all__ = ["HEAVY", "heaviest", "moments"]
-
-
 HEAVY = 10.0
 """Number of units beyond which weights are impossible: no pixel could feel the difference."""
 

@@ -10,8 +10,6 @@ from logsuper._base import FloatArray, check_number
 from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._layout import LARGEST, Layout
 
-__all__ = ["Penalty", "check_problem"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Penalty:

@@ -53,8 +53,6 @@ from logsuper.learning._score import score_hidden
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import half_a_unit, units
 
-__all__ = ["clean_images", "is_pairwise", "resample"]
-
 # The first weights: steps of the match of moments, its accuracy, and its regulariser, a nat for so
 # many pixels at a weight of about one. In trials (100 horses of 50x50, and windows of large ones) a
 # tenth of it let weights explode, and two rounds undid ten times as well as a tenth of it.

@@ -36,19 +36,6 @@ from logsuper.learning._features import Dense
 from logsuper.learning._make_examples import with_inputs
 from logsuper.learning._smooth import check_start
 
-__all__ = [
-    "PART",
-    "Score",
-    "blind",
-    "check_temperature",
-    "heat",
-    "hidden_means",
-    "log_predictive",
-    "score",
-    "score_hidden",
-    "score_labels",
-]
-
 PART = 16
 """One pixel in so many is hidden at a time: enough others are left to predict it from."""
 

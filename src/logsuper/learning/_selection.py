@@ -16,8 +16,6 @@ from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._learned import Learned
 from logsuper.learning._penalty import Penalty
 
-__all__ = ["SCORES", "Selection", "cross_validate", "path"]
-
 Learner = Callable[..., Learned]
 Score = Callable[[Examples, Learned], float]
 

@@ -33,8 +33,6 @@ from logsuper.learning._score import (
     log_predictive,
 )
 
-__all__ = ["best_temperature", "soften"]
-
 # Temperatures that are looked at: beyond, probabilities would mean nothing, or the data are few.
 _LEAST, _MOST = 0.1, 100.0
 
