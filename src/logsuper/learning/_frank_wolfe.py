@@ -60,13 +60,10 @@ def saa(
     penalty: Penalty,
     *,
     n_samples: int = 10,
-    start: FloatArray | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
-    callback: Callback | None = None,
-    tol: float = 1e-3,
     max_iter: int = 500,
-    blocks: int = 5,
+    **options: Any,
 ) -> Learned:
     r"""Maximise the sample average of the logistic likelihood, to a certified gap.
 
@@ -81,17 +78,20 @@ def saa(
         With a positive weight for every parameter.
     n_samples : int, default 10
         Perturbations of each example.
-    start : ndarray of shape (P,), optional
-        Where to begin.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; the result does not depend on them.
+    max_iter : int, default 500
+        Rounds after which a `ConvergenceWarning` is given.
+
+    Other Parameters
+    ----------------
+    start : ndarray of shape (P,), optional
+        Where to begin.
     callback : callable, optional
         Called with every line of the history.
     tol : float, default 1e-3
         Certified distance to the optimum, relative to the objective.
-    max_iter : int, default 500
-        Rounds after which a `ConvergenceWarning` is given.
     blocks : int, default 5
         Parts of the examples, each with its own planes: more parts need fewer rounds, but more
         memory and time for the quadratic programme.
@@ -123,16 +123,8 @@ def saa(
     refuse_missing_labels(examples, "saa")
     count = check_integer(n_samples, "n_samples", 1, 2**31)
     engine = KeptNoise(count, as_key(seed), n_jobs)
-    return minimize(
-        Objective.supervised(examples, engine),
-        penalty,
-        name="saa",
-        start=start,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-        blocks=blocks,
-    )
+    objective = Objective.supervised(examples, engine)
+    return minimize(objective, penalty, name="saa", max_iter=max_iter, **options)
 
 
 def minimize(
