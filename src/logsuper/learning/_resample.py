@@ -49,7 +49,7 @@ from logsuper.learning._make_examples import corrupt_again
 from logsuper.learning._moments import moments
 from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._score import score_hidden
+from logsuper.learning._score import Hiding
 from logsuper.learning._smooth import check_start
 from logsuper.learning._steps import half_a_unit, units
 
@@ -277,7 +277,8 @@ def _scores(
     """Return how well each of some parameters predicts hidden pixels, on part of the examples."""
     (key,) = as_keys(rng, 1)
     part = examples.some(_SCORED, key)
-    return [score_hidden(part, theta, _PATTERNS, _SCORE_DRAWS, key, n_jobs).value for theta in path]
+    hiding = Hiding(_PATTERNS, _SCORE_DRAWS, key, n_jobs)
+    return [hiding.score(part, theta).value for theta in path]
 
 
 def _moved(examples: Examples, path: list[FloatArray]) -> float:
