@@ -407,13 +407,10 @@ def weighted_cuts(
 
     Before them the number of its function, and where its edges are among those of the function.
     """
-    at, begin = 0, [0] * structure.count
-    for k, factor, cut in structure.cuts:
-        size = len(cut.weights)
+    begin = [0] * structure.count
+    for (k, factor, cut), place in zip(structure.cuts, structure.cut_places, strict=True):
         weights = (factor * cut.weights)[None]
         if factors is not None:
-            place = structure.places[at : at + size]
             weights = weights * (factors[:, k, place] if factors.ndim == 3 else factors[:, place])
-        yield k, slice(begin[k], begin[k] + size), cut, weights
-        at += size
-        begin[k] += size
+        yield k, slice(begin[k], begin[k] + len(place)), cut, weights
+        begin[k] += len(place)

@@ -198,19 +198,18 @@ class Structure:
         """The edges (E, 2) of all cuts in order of first appearance."""
         return self._union[0]
 
-    @property
-    def places(self) -> IntArray:
-        """The indices in `edges` of the concatenated edges of all cuts."""
-        return self._union[1]
+    @cached_property
+    def cut_places(self) -> list[IntArray]:
+        """Return the places of the edges of each of the `cuts` among `edges`."""
+        sizes = [len(cut.weights) for _, _, cut in self.cuts]
+        return np.split(self._union[1], np.cumsum(sizes, dtype=np.int64))[:-1]
 
     @cached_property
     def table(self) -> FloatArray:
         """The weights (K, E) of the cuts of each function on `edges`."""
-        table, at = np.zeros((self.count, len(self.edges))), 0
-        for k, factor, cut in self.cuts:
-            size = len(cut.weights)
-            np.add.at(table[k], self.places[at : at + size], factor * cut.weights)
-            at += size
+        table = np.zeros((self.count, len(self.edges)))
+        for (k, factor, cut), place in zip(self.cuts, self.cut_places, strict=True):
+            np.add.at(table[k], place, factor * cut.weights)
         return table
 
     def combine(
