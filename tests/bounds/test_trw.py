@@ -8,8 +8,7 @@ from variational_oracles import PAIRWISE, exact_marginals, random_tree
 
 from logsuper import Cut, LogDet, Modular, grid_cuts
 from logsuper.bounds import NotApplicable, _bethe, _lfield, _messages, _trw
-from logsuper.bounds._free_energy import FreeEnergy
-from logsuper.bounds._messages import Messages
+from logsuper.bounds._messages import FreeEnergy, Messages
 from logsuper.bounds._spanning_trees import best_forest, edge_probabilities, operations
 from logsuper.bounds._trw import dual, log_partition, marginals
 from logsuper.structures import pairwise_of

@@ -14,11 +14,10 @@ from objective_oracles import long
 import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.bounds._choose import _columns
-from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.learning import Examples, Objective, Penalty, make_examples, minimize
 from logsuper.learning._engines import SHARED, Batch, Engine, Exact, Side, Strips, Sums
-from logsuper.learning._exact import exact
-from logsuper.learning._samples import Samples
+from logsuper.learning._exact import Samples, exact
 from logsuper.sampling import sample
 
 SIDES: tuple[Side, ...] = ("free", "held")
@@ -394,7 +393,7 @@ def test_learns_a_strongly_coupled_prior_by_chains_that_persist(
         walks.append(args)
         return sample(*args, **options)
 
-    monkeypatch.setattr("logsuper.learning._samples.sample", spy)
+    monkeypatch.setattr("logsuper.learning._exact.sample", spy)
     functions, truth = ls.grid_cuts((12, 12), 8), np.array([0.8, 0.8, 0.3, 0.3])
     model = ls.LogSupermodular(sum(a * f for a, f in zip(truth, functions, strict=True)))  # type: ignore[arg-type]
     x = model.sample(200, "swendsen_wang", seed=0, burn_in=300).reshape(-1, 12, 12)
@@ -417,7 +416,7 @@ def test_chains_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
         states.append(sample(*args, **options))
         return states[-1]
 
-    monkeypatch.setattr("logsuper.learning._samples.sample", spy)
+    monkeypatch.setattr("logsuper.learning._exact.sample", spy)
     data = make((3, 4), np.random.default_rng(0))
     objective = Objective.supervised(data, Samples(1, draws=2, max_iter=1))
     theta = data.layout.fill(alpha=2.0)

@@ -19,7 +19,7 @@ from logsuper.bounds._cardinality import count_marginals
 from logsuper.bounds._choose import LARGEST, Choice, as_function, need_pairs
 from logsuper.bounds._elimination import log_partition as eliminate
 from logsuper.bounds._elimination import pair_marginals
-from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.bounds._strips import chain_widths, strips_gradient
 from logsuper.bounds._windows import Stack, is_down
 from logsuper.solvers import Prepared

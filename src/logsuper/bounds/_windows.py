@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from logsuper._base import EPS, FloatArray, IntArray
 from logsuper.bounds import _windows_numpy
-from logsuper.bounds._errors import TooLarge
-from logsuper.bounds._needs import magnitude
+from logsuper.bounds._needs import TooLarge, magnitude
 from logsuper.solvers import kernels
 from logsuper.structures import Image
 

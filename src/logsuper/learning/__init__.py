@@ -57,8 +57,8 @@ from logsuper.learning._score import check_temperature as check_temperature
 from logsuper.learning._score import score_labels as score_labels
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
-from logsuper.learning._steps import make_steps as make_steps
 from logsuper.learning._stochastic import Descent
+from logsuper.learning._stochastic import make_steps as make_steps
 from logsuper.learning._temperature import best_temperature, soften
 
 __all__ = [

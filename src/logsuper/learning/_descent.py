@@ -28,8 +28,17 @@ from logsuper.learning._learned import Callback, Learned, Pulse
 from logsuper.learning._objective import Loss, Objective
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import Function, check_start, minimize
-from logsuper.learning._steps import RULES, half_a_unit, make_steps, units
-from logsuper.learning._stochastic import ESTIMATE, Descent, batch_size, draw_batch, draw_order
+from logsuper.learning._stochastic import (
+    ESTIMATE,
+    RULES,
+    Descent,
+    batch_size,
+    draw_batch,
+    draw_order,
+    half_a_unit,
+    make_steps,
+    units,
+)
 from logsuper.learning._stochastic import Path as Path
 
 # Perturbations of an example per step; pixels for which these are enough; the most per step; and

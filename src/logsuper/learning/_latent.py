@@ -42,8 +42,7 @@ from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._objective import Loss, Objective, refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._smooth import Function, check_start, check_tol, minimize
-from logsuper.learning._steps import half_a_unit, make_steps
-from logsuper.learning._stochastic import Descent, batch_size, converged
+from logsuper.learning._stochastic import Descent, batch_size, converged, half_a_unit, make_steps
 
 # Maximum number of perturbations of the prior that all images share, and of their noise values.
 _PRIOR, _NOISE = 400, 1 << 23

@@ -42,7 +42,7 @@ from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._moment_targets import check_penalty, moment_targets
 from logsuper.learning._objective import Objective
 from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._steps import units
+from logsuper.learning._stochastic import units
 
 HEAVY = 10.0
 """Number of units beyond which weights are impossible: no pixel could feel the difference."""

@@ -51,7 +51,7 @@ from logsuper.learning._objective import refuse_certainty
 from logsuper.learning._penalty import Penalty, check_problem
 from logsuper.learning._score import Hiding
 from logsuper.learning._smooth import check_start
-from logsuper.learning._steps import half_a_unit, units
+from logsuper.learning._stochastic import half_a_unit, units
 
 # The first weights: steps of the match of moments, its accuracy, and its regulariser, a nat for so
 # many pixels at a weight of about one. In trials (100 horses of 50x50, and windows of large ones) a

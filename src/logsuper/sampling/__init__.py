@@ -1,8 +1,8 @@
 """Exact and approximate samplers, and estimators based on samples."""
 
 from logsuper.sampling._budget import Progress as Progress
+from logsuper.sampling._cftp import NotCoalesced as NotCoalesced
 from logsuper.sampling._cftp import sample_fields as sample_fields
-from logsuper.sampling._errors import NotCoalesced as NotCoalesced
 from logsuper.sampling._marginals import coupled_marginals as coupled_marginals
 from logsuper.sampling._marginals import marginals as marginals
 from logsuper.sampling._methods import ESTIMATORS as ESTIMATORS

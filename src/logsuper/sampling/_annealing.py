@@ -21,9 +21,8 @@ from logsuper._base import (
 )
 from logsuper.bounds import Bound, rare, unseen
 from logsuper.functions import SubmodularFunction, check_function, split_modular
-from logsuper.sampling._budget import Meter
+from logsuper.sampling._budget import Meter, check_count
 from logsuper.sampling._cftp import couple
-from logsuper.sampling._inputs import check_count
 from logsuper.sampling._scan import Scan, make_scan
 from logsuper.solvers import logistic_noise
 

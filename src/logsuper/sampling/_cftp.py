@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import Bits, FloatArray, Seed, as_key, count_threads, refuse
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import BUDGET, Callback, Meter
-from logsuper.sampling._errors import NotCoalesced
-from logsuper.sampling._inputs import check_count
+from logsuper.sampling._budget import BUDGET, Callback, Meter, check_count
 from logsuper.sampling._scan import GenericScan, Problems, Scan, make_scan
 from logsuper.solvers import check_theta
 
@@ -190,3 +188,44 @@ def coupled_states(
     times = range(sweeps - 1, -1, -1)
     scan.run(states, field, key, problems, times, threads=threads, meter=meter)
     return states
+
+
+class NotCoalesced(RuntimeError):
+    """Coupling from the past did not finish within its limit; the message says what to do.
+
+    Attributes
+    ----------
+    sweeps : int
+        Number of sweeps that were tried.
+    differing : int
+        Number of elements on which the two chains of the worst sample still differ.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.sampling import NotCoalesced, sample
+    >>> try:
+    ...     sample(ls.Cut(2, [(0, 1)], 40.0), 1, "cftp", seed=0, max_iter=64)
+    ... except NotCoalesced as error:
+    ...     print(error.sweeps, error.differing)
+    64 2
+    """
+
+    def __init__(
+        self, sweeps: int, differing: int, n: int, budget: float | None = None, *, pairwise: bool
+    ) -> None:
+        limit = "max_iter" if budget is None else "budget"
+        cap = f"{sweeps}" if budget is None else f"{budget:.2g} operations, after {sweeps} sweeps"
+        instead = (
+            "the approximate samplers 'swendsen_wang' or 'gibbs', or ask for marginals: by "
+            "'strips' on a grid, or coupled_marginals"
+            if pairwise
+            else "the approximate sampler 'gibbs', or ask for marginals: coupled_marginals"
+        )
+        super().__init__(
+            f"coupling from the past did not coalesce within {limit} = {cap}: {differing} of "
+            f"{n} elements still differ. Raise {limit} and keep the seed (trying other seeds "
+            f"until one succeeds favours easy samples), use {instead}, which needs no coalescence"
+        )
+        self.sweeps = sweeps
+        self.differing = differing

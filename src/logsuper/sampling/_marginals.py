@@ -10,8 +10,8 @@ from scipy.special import betaincinv, expit
 from logsuper._base import Bits, FloatArray, IntArray, Seed, as_key, check_confidence, count_threads
 from logsuper.bounds import Marginals, frequency_error
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import check_count
 from logsuper.sampling._cftp import coupled_states
-from logsuper.sampling._inputs import check_count
 from logsuper.sampling._methods import SAMPLERS, sample
 from logsuper.sampling._scan import make_scan
 

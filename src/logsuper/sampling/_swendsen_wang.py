@@ -21,9 +21,8 @@ from scipy.sparse import coo_array
 from logsuper._base import Bits, FloatArray, Seed, as_generator, as_key, count_threads
 from logsuper.bounds import need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import Meter
+from logsuper.sampling._budget import Meter, check_count
 from logsuper.sampling._chains import run_chains
-from logsuper.sampling._inputs import check_count
 from logsuper.sampling._scan import Problems, make_scan
 from logsuper.solvers import kernels, logistic_noise
 from logsuper.structures import Pairwise

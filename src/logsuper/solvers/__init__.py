@@ -8,7 +8,7 @@ from logsuper.solvers._native import kernels as kernels
 from logsuper.solvers._noise import logistic_noise as logistic_noise
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared, prepare
-from logsuper.solvers._results import Maximized, Perturbed, Solved
+from logsuper.solvers._problems import Maximized, Perturbed, Solved
 from logsuper.solvers._wolfe import one_blas_thread as one_blas_thread
 
 __all__ = [

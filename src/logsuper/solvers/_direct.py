@@ -13,8 +13,7 @@ from logsuper.functions import SubmodularFunction, Sum, split_modular
 from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
 from logsuper.solvers._min_norm import maximize_generic
 from logsuper.solvers._precision import report
-from logsuper.solvers._problems import Noise, Problems, perturb_each
-from logsuper.solvers._results import Perturbed
+from logsuper.solvers._problems import Noise, Perturbed, Problems, perturb_each
 from logsuper.structures import Structure
 
 

@@ -35,8 +35,7 @@ from logsuper.solvers._inputs import (
     check_tie,
     refuse_nan,
 )
-from logsuper.solvers._problems import Noise, Problems
-from logsuper.solvers._results import Perturbed, Solved
+from logsuper.solvers._problems import Noise, Perturbed, Problems, Solved
 from logsuper.solvers._workspace import require_arrays
 from logsuper.structures import find_structure
 

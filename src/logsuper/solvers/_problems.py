@@ -1,7 +1,8 @@
-r"""Batches of problems :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)`, and their noise."""
+r"""Batches of problems :math:`\max_y\theta^\top y-\sum_k\alpha_kf_k(y)`, noise and results."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from logsuper._base import Bits, FloatArray
 from logsuper.solvers._noise import logistic_noise
-from logsuper.solvers._results import Perturbed
 
 
 class Problems(NamedTuple):
@@ -91,3 +91,70 @@ def perturb_each(
 def some_rows(array: Any, rows: Any) -> Any:
     """Return some rows of an array; None or a single row shared by all is returned unchanged."""
     return array if array is None or len(array) == 1 else array[rows]
+
+
+class Maximized(NamedTuple):
+    r"""A maximiser of :math:`\theta^\top y-f(y)`, or those of a batch.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,) or (M, n), uint8
+    value : float or ndarray of shape (M,)
+    """
+
+    y: Bits
+    value: Any
+
+
+class Solved(NamedTuple):
+    r"""A maximiser of :math:`\theta^\top y-\sum_k\alpha_kf_k(y)`, or those of a batch.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,) or (M, n), uint8
+    value : float or ndarray of shape (M,)
+    stats : ndarray of shape (K,) or (M, K)
+        :math:`f_k(y)`.
+    """
+
+    y: Bits
+    value: Any
+    stats: FloatArray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Perturbed:
+    r"""Moments of the maximisers under logistic noise, for M problems and S samples each.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (M, n)
+        Mean of the maximisers :math:`y^*(\theta+z)`.
+    stats : ndarray of shape (M, K)
+        Mean of the functions, :math:`f_k(y^*)`.
+    values : ndarray of shape (M, S)
+        :math:`V=\max_y(\theta+z)^\top y-\sum_k\alpha_kf_k(y)` of each sample; its expectation is
+        the upper bound :math:`A_{\mathrm{logistic}}` on the log-partition function.
+    samples : ndarray of shape (M, S, n), uint8, or None
+        The maximisers, if requested.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> s = ls.prepare([ls.Cut(3, [(0, 1), (1, 2)])])
+    >>> out = s.perturb([1.0, 0.0, -1.0], alpha=[1.0], n_samples=50, seed=3)
+    >>> out.mean.shape, out.stats.shape, out.values.shape, out.samples
+    ((1, 3), (1, 1), (1, 50), None)
+    """
+
+    mean: FloatArray
+    stats: FloatArray
+    values: FloatArray
+    samples: Bits | None = None
+
+
+def finite_dot(theta: FloatArray, y: Bits) -> FloatArray:
+    """Return the sum of the finite entries of theta over the ones of y, row by row."""
+    finite = np.where(np.isfinite(theta), theta, 0.0)
+    with np.errstate(over="ignore"):  # the caller raises an error for an infinite value
+        return np.asarray((finite * y).sum(axis=1))
