@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from logsuper._base import Bits, FloatArray, Seed, as_key, count_threads, refuse
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import BUDGET, Callback, Meter, check_count
-from logsuper.sampling._scan import GenericScan, Problems, Scan, make_scan
+from logsuper.sampling._scan import GenericScan, Problems, Scan, Sweeps, make_scan
 from logsuper.solvers import check_theta
 
 # From this number of sweeps on, one sample is finished first: if it fails, others are not tried.
@@ -158,7 +158,8 @@ def couple(
             if not meter.affords(cost):
                 raise stuck(reached, differing, meter.budget)
             meter.plan(cost)
-            states = coupled_states(scan, theta, key, problems, sweeps, threads, meter)
+            past = Sweeps(key, problems, range(sweeps - 1, -1, -1), threads=threads)
+            states = coupled_states(scan, theta, past, meter)
             apart = (states[:, 0] != states[:, 1]).sum(axis=1)
             out[problems[apart == 0]] = states[apart == 0, 0]
             meter.spend(0.0, samples=int((apart == 0).sum()))
@@ -173,20 +174,12 @@ def couple(
 
 
 def coupled_states(
-    scan: Scan,
-    theta: FloatArray,
-    key: int,
-    problems: Problems,
-    sweeps: int,
-    threads: int,
-    meter: Meter | None = None,
+    scan: Scan, theta: FloatArray, sweeps: Sweeps, meter: Meter | None = None
 ) -> Bits:
     """Return the final states of the chains from all 0 and from all 1, shape (B, 2, n)."""
-    states = np.empty((len(problems), 2, scan.n), dtype=np.uint8)
+    states = np.empty((len(sweeps.problems), 2, scan.n), dtype=np.uint8)
     states[:, 0], states[:, 1] = 0, 1
-    field = theta if len(theta) == 1 else theta[problems]
-    times = range(sweeps - 1, -1, -1)
-    scan.run(states, field, key, problems, times, threads=threads, meter=meter)
+    scan.run(states, theta if len(theta) == 1 else theta[sweeps.problems], sweeps, meter)
     return states
 
 
