@@ -25,8 +25,7 @@ from logsuper.learning._engines import Engine, FixedNoise, FreshNoise, Perturbat
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import LARGEST
 from logsuper.learning._learned import Callback, Learned, Pulse
-from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Loss, Objective, Penalty, check_problem
 from logsuper.learning._smooth import Function, check_start, minimize
 from logsuper.learning._stochastic import (
     ESTIMATE,

@@ -32,7 +32,7 @@ from logsuper.channels import Channel
 from logsuper.learning._examples import Codes, Examples, Group
 from logsuper.learning._make_examples import corrupt_again
 from logsuper.learning._moment_targets import cuts_of, estimate, moment_targets
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._objective import Penalty
 from logsuper.learning._stochastic import units
 
 # Errors are found from at most _PIXELS pixels. Noise is drawn on _IMAGES images at least, several

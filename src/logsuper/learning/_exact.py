@@ -36,8 +36,7 @@ from logsuper.learning._engines import (
 )
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._learned import Callback, Learned, Record
-from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Objective, Penalty, check_problem
 from logsuper.learning._smooth import minimize
 from logsuper.sampling import NotCoalesced, sample, sample_fields
 from logsuper.structures import pairwise_of

@@ -43,8 +43,7 @@ from logsuper._base import (
 from logsuper.learning._engines import KeptNoise
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
-from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Loss, Objective, Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
 from logsuper.solvers import one_blas_thread
 

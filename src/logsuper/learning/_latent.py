@@ -39,8 +39,7 @@ from logsuper.learning._evidence import check_evidence
 from logsuper.learning._exact import keep_references, measure_width
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
-from logsuper.learning._objective import Loss, Objective, refuse_certainty
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Loss, Objective, Penalty, check_problem, refuse_certainty
 from logsuper.learning._smooth import Function, check_start, check_tol, minimize
 from logsuper.learning._stochastic import Descent, batch_size, converged, half_a_unit, make_steps
 

@@ -14,7 +14,7 @@ from logsuper.learning._engines import Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Learned
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._objective import Penalty
 from logsuper.learning._resample import is_pairwise
 
 

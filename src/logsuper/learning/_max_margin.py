@@ -21,8 +21,7 @@ from logsuper.learning._engines import Batch, Partition
 from logsuper.learning._examples import Examples
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
 from logsuper.learning._learned import Learned
-from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Objective, Penalty, check_problem
 
 
 def max_margin(

@@ -23,8 +23,7 @@ from logsuper.bounds import NotApplicable
 from logsuper.functions import Cut
 from logsuper.learning._examples import Examples, Group, Moments, check_observed, in_pieces
 from logsuper.learning._features import Context, Dense
-from logsuper.learning._objective import refuse_certainty
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._objective import Penalty, refuse_certainty
 from logsuper.structures import Structure
 
 # Estimates of that many pixels are kept; beyond, they are made anew for each batch.

@@ -40,8 +40,7 @@ from logsuper.learning._exact import fit_exactly
 from logsuper.learning._examples import Examples, check_observed
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._moment_targets import check_penalty, moment_targets
-from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Objective, Penalty, check_problem
 from logsuper.learning._stochastic import units
 
 HEAVY = 10.0

@@ -47,8 +47,7 @@ from logsuper.learning._examples import Codes, Examples, check_observed
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._make_examples import corrupt_again
 from logsuper.learning._moments import moments
-from logsuper.learning._objective import refuse_certainty
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Penalty, check_problem, refuse_certainty
 from logsuper.learning._score import Hiding
 from logsuper.learning._smooth import check_start
 from logsuper.learning._stochastic import half_a_unit, units

@@ -37,8 +37,7 @@ from logsuper.learning._checkpoint import State, save_state
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense
 from logsuper.learning._learned import Callback, Pulse, Record
-from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._objective import Objective, Penalty
 
 Path = str | os.PathLike[str]
 

@@ -2,7 +2,7 @@
 
 from logsuper.structures._grid import STENCILS as STENCILS
 from logsuper.structures._grid import Grid as Grid
-from logsuper.structures._image import Image as Image
+from logsuper.structures._grid import Image as Image
 from logsuper.structures._pairwise import Free as Free
 from logsuper.structures._pairwise import Pairs as Pairs
 from logsuper.structures._pairwise import Pairwise as Pairwise

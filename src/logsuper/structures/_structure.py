@@ -19,8 +19,7 @@ from logsuper.functions import (
     SubmodularFunction,
     Sum,
 )
-from logsuper.structures._grid import Grid, find_grid
-from logsuper.structures._image import Image
+from logsuper.structures._grid import Grid, Image, find_grid
 from logsuper.structures._pairwise import Pairs, Pairwise, find_pairwise
 
 KINDS = ("modular", "counts", "grid", "pairwise", "graph", "opaque")
