@@ -115,7 +115,7 @@ def _find_methods(models: Models) -> NDArray[np.str_]:
     special, factors = np.isinf(models.theta).any(axis=1), models.factors
     if factors is not None:
         special |= ~(factors > 0).reshape(len(factors), -1).all(axis=1)
-    methods = np.full(len(special), "", dtype="<U6")
+    methods = np.full(len(models.theta), "", dtype="<U6")
     alike = np.flatnonzero(~special)
     for rows in [*np.flatnonzero(special)[:, None], *([alike] if len(alike) else [])]:
         method = marginal_method(_single(models, int(rows[0]))[0])

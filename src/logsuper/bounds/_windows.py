@@ -12,7 +12,7 @@ kernel; their arrays then have a leading axis with one entry per image.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ WIDEST = 24
 MEMORY = 2.0**30
 """Maximum size of all profiles, in bytes."""
 _HALF_ULP = 2.0**-53
+
+_Arrays = TypeVar("_Arrays", bound=tuple[FloatArray, ...])
 
 
 class Stack(NamedTuple):
@@ -123,10 +125,10 @@ def refuse_too_large(method: str, columns: int, profiles: float, operations: flo
         )
 
 
-def _one_by_one(stack: Stack, find: Callable[..., Any], *arrays: Any) -> Any:
+def _one_by_one(stack: Stack, find: Callable[..., _Arrays], *arrays: Any) -> _Arrays:
     """Call a function of an image and of arrays that belong to it for each image of a stack."""
     found = [find(image, *rest) for image, *rest in zip(stack.images(), *arrays, strict=True)]
-    return tuple(map(np.stack, zip(*found, strict=True)))
+    return tuple(map(np.stack, zip(*found, strict=True)))  # type: ignore[return-value]
 
 
 def outside_fields(stack: Stack, window: int, threads: int) -> Pair:
@@ -167,8 +169,8 @@ def chain_odds(stack: Stack, window: int, reference: Bits, fields: Pair, threads
     native = kernels()
     if native is None:
 
-        def find(one: Image, x: Bits, *pair: FloatArray) -> Pair:
-            return _windows_numpy.chain_odds(one, window, x, pair)
+        def find(one: Image, x: Bits, low: FloatArray, high: FloatArray) -> Pair:
+            return _windows_numpy.chain_odds(one, window, x, (low, high))
 
         return _one_by_one(stack, find, reference, *fields)
     low, high = np.zeros((2, *stack.t.shape))
@@ -188,7 +190,7 @@ def chain_gradient(
     native = kernels()
     if native is None:
 
-        def find(one: Image, x: Bits) -> tuple[FloatArray, ...]:
+        def find(one: Image, x: Bits) -> tuple[FloatArray, FloatArray, FloatArray]:
             return _windows_numpy.chain_gradient(one, window, x, upper)
 
         return _one_by_one(stack, find, reference)

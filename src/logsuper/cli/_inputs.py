@@ -78,7 +78,8 @@ def writing(out: Path, hint: str = "--out") -> Iterator[None]:
 @contextlib.contextmanager
 def in_one_line(before: str = "", *others: type[Exception]) -> Iterator[None]:
     """Say in one line what is wrong with an input."""
+    wrong: tuple[type[Exception], ...] = (ValueError, OSError, MemoryError, *others)
     try:
         yield
-    except (ValueError, OSError, MemoryError, *others) as error:
+    except wrong as error:
         raise click.ClickException(f"{before}{error}") from error

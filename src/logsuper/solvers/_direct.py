@@ -1,8 +1,8 @@
 r"""Solvers that do not use a graph: closed forms and the min-norm point.
 
 The closed form is maximisation by sorting, for modular terms plus one concave function of a count
-or weighted sum. For :math:`f(x) = t^\top x + c\,g(w^\top x)` with :math:`g` concave, :math:`c \ge 0` and
-:math:`w \ge 0`, the problem
+or weighted sum. For :math:`f(x) = t^\top x + c\,g(w^\top x)` with :math:`g` concave,
+:math:`c \ge 0` and :math:`w \ge 0`, the problem
 
 .. math:: \max_{y \in \{0, 1\}^n} \; z^\top y - c\,g(w^\top y), \qquad z = \theta - t,
 
