@@ -14,7 +14,7 @@ away from the phase transition, about halves with every column of the window.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from logsuper.bounds import (
     strip_widths,
 )
 from logsuper.learning._examples import UNKNOWN, Examples, Group
+from logsuper.solvers import Prepared
 
 Side = Literal["free", "held"]
 """Which log-partition function of an objective: the model's own, or with what is known held."""
@@ -59,6 +60,16 @@ class Batch(NamedTuple):
     alpha: FloatArray
     fields: FloatArray
     side: Side
+
+    @property
+    def models(self) -> tuple[Prepared, FloatArray, FloatArray, FloatArray | None]:
+        """The models as `bounds.infer` takes them."""
+        return self.group.prepared, self.alpha, self.fields, self.group.factors(self.rows)
+
+    def infer(self, choice: Choice, **options: Any) -> Partition:
+        """Infer all models by one method."""
+        found = infer(*self.models, choice=choice, **options)
+        return Partition(found.values[:, None], found.stats, found.mean)
 
 
 class Partition(NamedTuple):
@@ -198,10 +209,7 @@ class Sums:
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Infer all models of the batch."""
-        group, rows, alpha, fields, _ = batch
-        choice = Choice(self.method)
-        found = infer(group.prepared, alpha, fields, group.factors(rows), choice=choice)
-        return Partition(found.values[:, None], found.stats, found.mean)
+        return batch.infer(Choice(self.method))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -238,26 +246,13 @@ class Strips:
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Bound log Z of each example, several at a time."""
-        group, rows, alpha, fields, side = batch
-        found = infer(
-            group.prepared,
-            alpha,
-            fields,
-            group.factors(rows),
-            choice=Choice("strips", self.window),
-            side="lower" if side == "held" else "upper",
-            references=self._references(batch),
-            n_jobs=self.n_jobs,
-        )
-        return Partition(found.values[:, None], found.stats, found.mean)
+        side = "lower" if batch.side == "held" else "upper"
+        choice, references = Choice("strips", self.window), self._references(batch)
+        return batch.infer(choice, side=side, references=references, n_jobs=self.n_jobs)
 
     def widths(self, batch: Batch) -> FloatArray:
         """Return how far log Z can be from what `evaluate` returns, (B,)."""
-        group, rows, alpha, fields, _ = batch
-        factors, references = group.factors(rows), self._references(batch)
-        return strip_widths(
-            group.prepared, alpha, fields, factors, self.window, references, self.n_jobs
-        )
+        return strip_widths(*batch.models, self.window, self._references(batch), self.n_jobs)
 
     def bounds(self, group: Group) -> bool:
         """Return whether the short side of the images exceeds the window; else all is exact."""
