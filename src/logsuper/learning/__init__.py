@@ -47,7 +47,6 @@ from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
 from logsuper.learning._objective import Loss, Objective, Penalty
 from logsuper.learning._pseudo import pseudo
-from logsuper.learning._resample import is_pairwise as is_pairwise
 from logsuper.learning._resample import resample
 from logsuper.learning._residuals import Residuals, examine_residuals, neighbour_correlation
 from logsuper.learning._score import PART as PART

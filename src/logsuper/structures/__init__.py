@@ -1,6 +1,5 @@
 """Structures of lists of functions (grid, pairwise, ...), recognised once and cached."""
 
-from logsuper.structures._grid import STENCILS as STENCILS
 from logsuper.structures._grid import Grid as Grid
 from logsuper.structures._grid import Image as Image
 from logsuper.structures._pairwise import Free as Free

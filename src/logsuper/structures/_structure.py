@@ -315,8 +315,6 @@ class EdgeLists(NamedTuple):
     n_aux : int
         Number of auxiliary nodes, which follow the n elements.
     edges : ndarray of shape (E, 2)
-    n_cut_edges : int
-        Number of edges that belong to cuts; these come first.
     starts, places, weights : ndarray
         Kernel function k has weight ``weights[t]`` on edge ``places[t]`` for
         ``starts[k] <= t < starts[k + 1]``. The cuts of the K functions come first, then one kernel
@@ -329,7 +327,6 @@ class EdgeLists(NamedTuple):
 
     n_aux: int
     edges: IntArray
-    n_cut_edges: int
     starts: IntArray
     places: IntArray
     weights: FloatArray
@@ -375,7 +372,6 @@ def make_lists(
     return EdgeLists(
         n_aux=n_aux,
         edges=np.ascontiguousarray(np.concatenate(every)),
-        n_cut_edges=len(edges),
         starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         places=np.concatenate(places).astype(np.int64),
         weights=np.concatenate([np.empty(0), *weights]).astype(np.float64),
