@@ -84,9 +84,7 @@ def marginals(
     return Marginals.exactly(mean, slip, "elimination", {"width": plan.width}, absolute)
 
 
-def pair_marginals(
-    f: SubmodularFunction, *, budget: float = BUDGET, memory_limit: float = MEMORY
-) -> tuple[FloatArray, IntArray, FloatArray]:
+def pair_marginals(f: SubmodularFunction) -> tuple[FloatArray, IntArray, FloatArray]:
     r"""Return the marginals, the edges of f's normal form, and their :math:`P(x_i\ne x_j)`.
 
     Examples
@@ -97,7 +95,7 @@ def pair_marginals(
     >>> edges, apart.round(4)
     (array([[0, 1]]), array([0.2689]))
     """
-    pairwise, plan = _prepare(f, budget, memory_limit, keep=True)
+    pairwise, plan = _prepare(f, BUDGET, MEMORY, keep=True)
     mean, joint, _ = _infer(pairwise, plan)
     return mean, pairwise.edges, joint[:, 0, 1] + joint[:, 1, 0]
 
