@@ -1,6 +1,6 @@
 """Exact maximisers of ``theta'y - f(y)`` over ``y`` in ``{0, 1}^n``."""
 
-# for other rooms
+# names imported `as` themselves are for other rooms
 from logsuper.solvers._maximize import maximize
 from logsuper.solvers._min_norm import MinNormPoint
 from logsuper.solvers._native import kernels as kernels
