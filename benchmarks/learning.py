@@ -28,7 +28,7 @@ from benchmarks.workloads import Graph
 from logsuper._base._files import atomic_write
 from logsuper.learning import Descent, FreshNoise, Objective, Penalty, logistic, make_examples
 from logsuper.learning._engines import Batch, Partition, noise_key
-from logsuper.learning._steps import make_steps, units
+from logsuper.learning._stochastic import make_steps, units
 from logsuper.report import Table
 from logsuper.solvers._noise import logistic_noise
 from logsuper.solvers._prepare import Prepared

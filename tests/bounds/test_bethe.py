@@ -12,8 +12,7 @@ from logsuper import Cut, LogDet, Modular, grid_cuts
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.bounds import NotApplicable, _bethe, _mean_field, _messages
 from logsuper.bounds._bethe import log_partition, marginals
-from logsuper.bounds._free_energy import FreeEnergy
-from logsuper.bounds._messages import Messages
+from logsuper.bounds._messages import FreeEnergy, Messages
 from logsuper.solvers._native import kernels
 from logsuper.structures import Pairwise, pairwise_of
 

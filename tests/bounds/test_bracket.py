@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 import logsuper as ls
 from logsuper.bounds import _bethe, _bracket, _mean_field, _trw
-from logsuper.bounds._components import components, restricted, single_elements
+from logsuper.bounds._bracket import components, restricted, single_elements
 from logsuper.structures import pairwise_of
 
 

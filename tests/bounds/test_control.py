@@ -8,15 +8,15 @@ from oracles import FAMILIES
 from scipy import integrate
 from scipy.special import expit
 
-from logsuper.bounds._control import (
+from logsuper.bounds._draws import (
     Controls,
     LogisticSum,
     crowd_mean,
+    logit,
     pair_mean,
     pair_value,
     softplus,
 )
-from logsuper.bounds._draws import logit
 from logsuper.functions import Cut, Modular
 from logsuper.solvers import maximize
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import FAMILIES, brute_log_partition, check_bracket, enumerate_x, random_cut
 
-from logsuper.bounds import NotApplicable, TooLarge, _elimination, _junction, _methods, _series
+from logsuper.bounds import NotApplicable, TooLarge, _elimination, _junction, _methods
 from logsuper.functions import Coverage, Cut, LogDet, Modular, PnPotts, grid_cuts
 from logsuper.structures import Pairwise, pairwise_of
 
@@ -39,7 +39,7 @@ def check(f, tolerance=1e-11):
 @pytest.fixture
 def without_closed_forms(monkeypatch):
     """Send every element through the tables."""
-    monkeypatch.setattr(_series, "_LEAST", 2.0)
+    monkeypatch.setattr(_elimination, "_LEAST", 2.0)
     _elimination._plan.cache_clear()
     yield
     _elimination._plan.cache_clear()
@@ -72,10 +72,10 @@ def test_closed_forms_take_edges_in_any_order(n, seed):
     pairs = np.array([(rng.integers(i), i) for i in range(1, n)])
     edges = rng.permutation(np.sort(rng.permutation(n)[pairs]))
     weights, t = rng.exponential(size=n - 1), rng.normal(size=n)
-    rounds, left, _ = _series.plan(n, edges)
+    rounds, left, _ = _elimination.plan_rounds(n, edges)
     assert left == 0
-    core, constant, steps = _series.collapse(Pairwise(n, edges, weights, t), rounds)
-    mean, joint = _series.expand(steps, core.t, np.empty((0, 2, 2)))
+    core, constant, steps = _elimination.collapse(Pairwise(n, edges, weights, t), rounds)
+    mean, joint = _elimination.expand(steps, core.t, np.empty((0, 2, 2)))
     X = enumerate_x(n)
     f = Cut(n, edges, weights) - Modular(t)
     assert constant == pytest.approx(brute_log_partition(f), rel=1e-12)

@@ -7,9 +7,8 @@ from scipy.special import expit
 
 import logsuper as ls
 from logsuper.bounds import TooLarge
-from logsuper.bounds._concentration import radius
 from logsuper.bounds._draws import logit
-from logsuper.bounds._logistic import log_partition, marginals, without
+from logsuper.bounds._logistic import log_partition, marginals, radius, without
 from logsuper.functions import Cut, LogDet, Modular, PnPotts, grid_cuts
 
 REDUCTIONS = ["auto", "none", "latin_hypercube", "regression"]

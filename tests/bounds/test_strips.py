@@ -22,6 +22,18 @@ from logsuper.structures import image_of
 REGIMES = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.0), (3.0, 0.5), (0.0, 1.0), (40.0, 30.0), (1e3, 1e3)]
 
 
+def alone(function, grid, *arguments, **options):
+    """Call a function of a stack of images with one image."""
+
+    def stacked(argument):
+        if isinstance(argument, list | tuple):
+            return tuple(map(stacked, argument))
+        return argument[None] if isinstance(argument, np.ndarray) else argument
+
+    found = function(_windows.Stack.of(grid), *map(stacked, arguments), **options)
+    return [part[0] for part in found]
+
+
 def interval(f, **options):
     low, high = _strips.log_partition(f, **options).interval
     return low, high
@@ -92,7 +104,7 @@ def test_fields_from_outside_bound_what_the_outside_does(seed):
     x = np.zeros((64, 3, 4), dtype=np.uint8)
     x[:, :, 2:] = inner
     for window in (1, 2):
-        low, high = _windows.outside_fields(grid, window, 1)
+        low, high = alone(_windows.outside_fields, grid, window, 1)
         for column in oracles.enumerate_x(3):
             for r in range(3):
                 sums = []
@@ -148,7 +160,7 @@ def test_without_edges_it_is_exact_at_any_window(seed):
 
 
 def bracket_with_edge_fields(grid, x, window):
-    odds = _windows.chain_odds(grid, window, x, _windows.edge_fields(grid), 1)
+    odds = alone(_windows.chain_odds, grid, window, x, alone(_windows.edge_fields, grid), 1)
     low, high = odds
     assert np.all(low <= high)
     return low, high
@@ -171,10 +183,10 @@ def test_bounding_the_outside_beats_clamping_it(seed):
     grid = image_of(random_grid(rng, (9, 14), 1.2))
     x = rng.integers(0, 2, (9, 14)).astype(np.uint8)
     for window in (1, 3, 6):
-        fields = _windows.outside_fields(grid, window, 1)
-        for mine, clamped in zip(fields, _windows.edge_fields(grid), strict=True):
+        fields = alone(_windows.outside_fields, grid, window, 1)
+        for mine, clamped in zip(fields, alone(_windows.edge_fields, grid), strict=True):
             assert np.all(np.abs(mine) <= np.abs(clamped))
-        low, high = _windows.chain_odds(grid, window, x, fields, 1)
+        low, high = alone(_windows.chain_odds, grid, window, x, fields, 1)
         worst_low, worst_high = bracket_with_edge_fields(grid, x, window)
         # up to rounding: most of a field is clamped where it acts on a pixel that is nearly certain
         assert np.all(low >= worst_low - 1e-12) and np.all(high <= worst_high + 1e-12)
@@ -254,12 +266,14 @@ def test_the_gradient_is_that_of_the_value(monkeypatch, engine, weight, window, 
     rng = np.random.default_rng(seed)
     grid = image_of(random_grid(rng, (5, 7), weight))
     x = rng.integers(0, 2, (5, 7)).astype(np.uint8)
-    _, *gradient = _strips.strips_gradient(grid, x, window)
+    _, *gradient = alone(_strips.strips_gradient, grid, x, window)
     for name, found in zip(("t", "across", "down"), gradient, strict=True):
         part = getattr(grid, name)
         direction = rng.normal(size=part.shape) * (part != 0)
         ends = [
-            _strips.strips_gradient(dataclasses.replace(grid, **{name: part + step}), x, window)[0]
+            alone(
+                _strips.strips_gradient, dataclasses.replace(grid, **{name: part + step}), x, window
+            )[0]
             for step in (1e-5 * direction, -1e-5 * direction)
         ]
         slope = (found * direction).sum()
@@ -269,7 +283,7 @@ def test_the_gradient_is_that_of_the_value(monkeypatch, engine, weight, window, 
 def test_the_gradient_is_exact_with_a_wide_window(seed):
     f = random_grid(np.random.default_rng(seed), (6, 8), 1.2)
     x = ls.maximize(f, np.zeros(48))[0].reshape(6, 8)
-    value, dt, dacross, _ = _strips.strips_gradient(image_of(f), x, 8)
+    value, dt, dacross, _ = alone(_strips.strips_gradient, image_of(f), x, 8)
     assert value == pytest.approx(_transfer.log_partition(f).value, rel=1e-11)
     np.testing.assert_allclose(dt.ravel(), _transfer.marginals(f), atol=1e-10)
     assert np.all((-1 - 1e-12 <= dacross) & (dacross <= 1e-12))  # minus the chance to differ
@@ -279,7 +293,7 @@ def test_the_value_is_a_lower_bound(seed):
     f = posterior(silhouette()[:12, 8:30], 0.2, seed)
     grid = image_of(f)
     x = ls.maximize(f, np.zeros(f.n))[0].reshape(grid.shape)
-    one, two = (_strips.strips_gradient(grid, x, 5, n_jobs=jobs) for jobs in (1, 2))
+    one, two = (alone(_strips.strips_gradient, grid, x, 5, n_jobs=jobs) for jobs in (1, 2))
     assert one[0] <= _transfer.log_partition(f).value
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -303,10 +317,10 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
         for module in modules:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(_windows, "kernels", lambda module=module: module)
-                fields = _windows.outside_fields(grid, window, 1)
-                chain = _windows.chain_odds(grid, window, x, fields, 1)
-                inside = _windows.marginal_odds(grid, window, 3, min(window, 2), 1)
-                gradient = _windows.chain_gradient(grid, window, x, 1)
+                fields = alone(_windows.outside_fields, grid, window, 1)
+                chain = alone(_windows.chain_odds, grid, window, x, fields, 1)
+                inside = alone(_windows.marginal_odds, grid, window, 3, min(window, 2), 1)
+                gradient = alone(_windows.chain_gradient, grid, window, x, 1)
                 results.append([*fields, *chain, *inside, *gradient])
         for one, other in zip(results[0], results[-1], strict=True):
             np.testing.assert_array_equal(one, other)
@@ -322,7 +336,7 @@ def test_the_builds_and_numpy_agree(weight, field, seed):
 def test_numpy_goes_in_pieces_where_memory_is_short(monkeypatch, seed):
     grid = image_of(random_grid(np.random.default_rng(seed), (6, 9)))
     x = np.zeros((6, 9), dtype=np.uint8)
-    fields = _windows.edge_fields(grid)
+    fields = alone(_windows.edge_fields, grid)
     starts = np.arange(6, dtype=np.int64)
     whole = _windows_numpy.chain_odds(grid, 4, x, fields)
     inside = _windows_numpy.window_odds(grid, 4, starts, fields, fields)
@@ -538,9 +552,9 @@ def test_gradient_of_the_upper_bound(seed):
     grid = image_of(0.9 * across + 0.6 * down)
     grid = dataclasses.replace(grid, t=rng.normal(size=(5, 6)))
     x = rng.integers(0, 2, (5, 6)).astype(np.uint8)
-    exactly = _strips.strips_gradient(grid, x, 6)[0]
-    assert _strips.strips_gradient(grid, x, 2)[0] < exactly
-    value, *gradient = _strips.strips_gradient(grid, x, 2, side="upper")
+    exactly = alone(_strips.strips_gradient, grid, x, 6)[0]
+    assert alone(_strips.strips_gradient, grid, x, 2)[0] < exactly
+    value, *gradient = alone(_strips.strips_gradient, grid, x, 2, side="upper")
     assert value > exactly
     for name, found in zip(("t", "across", "down"), gradient, strict=True):
         part = getattr(grid, name)
@@ -548,13 +562,17 @@ def test_gradient_of_the_upper_bound(seed):
             step = np.zeros_like(part)
             step[at] = 1e-5
             ahead, behind = (
-                _strips.strips_gradient(
-                    dataclasses.replace(grid, **{name: part + sign * step}), x, 2, side="upper"
+                alone(
+                    _strips.strips_gradient,
+                    dataclasses.replace(grid, **{name: part + sign * step}),
+                    x,
+                    2,
+                    side="upper",
                 )[0]
                 for sign in (1, -1)
             )
             assert found[at] == pytest.approx((ahead - behind) / 2e-5, abs=1e-6)
     slow = _windows_numpy.chain_gradient(grid, 2, x, upper=True)
-    fast = _windows.chain_gradient(grid, 2, x, 1, upper=True)
+    fast = alone(_windows.chain_gradient, grid, 2, x, 1, upper=True)
     for one, other in zip(slow, fast, strict=True):
         assert one == pytest.approx(other, abs=1e-11)

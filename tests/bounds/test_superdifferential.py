@@ -7,35 +7,29 @@ from variational_oracles import PAIRWISE
 
 from logsuper import Cut, Modular
 from logsuper.bounds import _mean_field
-from logsuper.bounds._margins import extreme_gains
 from logsuper.bounds._superdifferential import (
     KINDS,
-    _flips,
-    _local_flips,
-    _supergradients,
-    _values,
+    Supergradients,
     log_partition,
     marginals,
     search,
 )
-from logsuper.structures import pairwise_of
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_supergradients_lie_above_f_and_touch_it(name, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[name](rng, 6)
-    top, bottom = extreme_gains(f)
     Y = enumerate_x(6).astype(float)
     X = rng.integers(0, 2, (8, 6)).astype(float)
     tol = 1e-11 * (1 + np.abs(f(Y)).max())
     for kind in KINDS:
-        G = _supergradients(f, kind, X, top, bottom)
+        G = Supergradients(f).gradients(kind, X)
         above = f(X)[:, None] + G @ Y.T - (G * X).sum(axis=1)[:, None]
         assert (above >= f(Y) - tol).all()
         # hence log sum exp of minus the modular function is the value that is reported
         expected = np.logaddexp.reduce(-above, axis=1)
-        np.testing.assert_allclose(_values(f, kind, X, top, bottom), expected, atol=10 * tol)
+        np.testing.assert_allclose(Supergradients(f).values(kind, X), expected, atol=10 * tol)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -45,9 +39,8 @@ def test_bounds_log_z_and_finds_the_best_bar(name, seed):
     assert bound.target == "lower"
     assert bound.certified
     assert bound.value <= brute_log_partition(f)  # with no tolerance at all
-    top, bottom = extreme_gains(f)
     X = enumerate_x(7).astype(float)
-    exhaustive = {kind: _values(f, kind, X, top, bottom).max() for kind in KINDS}
+    exhaustive = {kind: Supergradients(f).values(kind, X).max() for kind in KINDS}
     tol = 1e-9 * (1 + np.abs(f(X)).max())
     found = {kind: bound.details[kind] for kind in KINDS}
     assert found["bar"] == pytest.approx(exhaustive["bar"], abs=tol)
@@ -64,10 +57,9 @@ def test_flips_find_most_of_what_there_is(seed):
     for _ in range(10):
         f = FAMILIES["grid"](rng, 8)
         values = {kind: found.value for kind, found in search(f)[0].items()}
-        top, bottom = extreme_gains(f)
         X = enumerate_x(8).astype(float)
         for kind in ("grow", "shrink"):
-            short.append(_values(f, kind, X, top, bottom).max() - values[kind])
+            short.append(Supergradients(f).values(kind, X).max() - values[kind])
     assert np.mean(np.array(short) > 1e-9) <= 0.2
 
 
@@ -76,19 +68,17 @@ def test_flips_find_most_of_what_there_is(seed):
 def test_local_flips_are_differences_of_values(name, kind, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[name](rng, 7)
-    top, bottom = extreme_gains(f)
     for x in rng.integers(0, 2, (5, 7)).astype(float):
-        found = _local_flips(pairwise_of(f), kind, x, top, bottom)
+        found = Supergradients(f).flips(kind, x)
         flipped = np.abs(x - np.eye(7))
-        values = _values(f, kind, np.vstack([x, flipped]), top, bottom)
+        values = Supergradients(f).values(kind, np.vstack([x, flipped]))
         np.testing.assert_allclose(found, values[1:] - values[0], atol=1e-9 * np.abs(values).max())
 
 
 def test_flips_where_a_flip_is_not_local(seed):
     f = FAMILIES["log-det"](np.random.default_rng(seed), 6)
-    top, bottom = extreme_gains(f)
-    change = _flips(f, top, bottom)("grow", np.zeros(6))
-    values = _values(f, "grow", np.vstack([np.zeros(6), np.eye(6)]), top, bottom)
+    change = Supergradients(f).flips("grow", np.zeros(6))
+    values = Supergradients(f).values("grow", np.vstack([np.zeros(6), np.eye(6)]))
     np.testing.assert_allclose(change, values[1:] - values[0])
 
 
@@ -124,5 +114,5 @@ def test_large_functions_without_locality_skip_the_flips():
     n = 6000
     rng = np.random.default_rng(0)
     f = ConcaveOfModular(np.sqrt, rng.random(n)) - Modular(rng.normal(size=n))
-    assert _flips(f, *extreme_gains(f)) is None
+    assert Supergradients(f).flips("grow", np.zeros(f.n)) is None
     assert np.isfinite(log_partition(f).value)

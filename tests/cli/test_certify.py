@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from logsuper.cli._certify import is_doubtful, posterior
+from logsuper.cli._cleaning import is_doubtful, posterior
 
 
 @pytest.fixture(scope="module", params=["shared", "pixel"])

@@ -3,9 +3,8 @@ import pytest
 import scipy
 
 from logsuper._base._files import save_arrays
-from logsuper.experiments import Job, _partial
-from logsuper.experiments._job import Part
-from logsuper.experiments._partial import Partial
+from logsuper.experiments import Job, _job
+from logsuper.experiments._job import Part, Partial
 
 ARGUMENTS = {"decays": (1.0, 3.0), "points": 50}
 
@@ -27,12 +26,12 @@ def test_other_arguments_do_not_find_it(tmp_path, other):
 
 def test_other_source_does_not_find_it(tmp_path, monkeypatch):
     Partial(tmp_path, ARGUMENTS).store("part", np.zeros(3))
-    monkeypatch.setattr(_partial, "source", lambda: "another")
+    monkeypatch.setattr(_job, "source", lambda: "another")
     assert Partial(tmp_path, ARGUMENTS).load("part", (3,)) is None
 
 
 def test_the_origin_is_all_code_that_numbers_depend_on(tmp_path, monkeypatch):
-    source = _partial.source.__wrapped__  # without what it remembers
+    source = _job.source.__wrapped__  # without what it remembers
     package = tmp_path / "logsuper"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -40,13 +39,13 @@ def test_the_origin_is_all_code_that_numbers_depend_on(tmp_path, monkeypatch):
     kernel.write_bytes(b"compiled")
     module = type(np)("logsuper._kernels")
     module.__file__ = str(kernel)
-    monkeypatch.setattr(_partial.logsuper, "__file__", str(package / "__init__.py"))
-    monkeypatch.setattr(_partial, "kernels", lambda: module)
+    monkeypatch.setattr(_job.logsuper, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(_job, "kernels", lambda: module)
     found = [source(), source()]
     assert found[0] == found[1]
     kernel.write_bytes(b"Compiled")
     found.append(source())
-    monkeypatch.setattr(_partial, "kernels", lambda: None)
+    monkeypatch.setattr(_job, "kernels", lambda: None)
     found.append(source())
     for library in (np, scipy):
         monkeypatch.setattr(library, "__version__", "0.0")

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from logsuper.estimators import _blind_spot
 from logsuper.experiments import Job, load_setting, table2
 from logsuper.experiments._setting import NOISES
-from logsuper.experiments._table2_report import make_section
+from logsuper.experiments.table2 import make_section
 from logsuper.solvers._native import kernels
 
 SETTING = load_setting(train=20, test=5, shape=(18, 18))

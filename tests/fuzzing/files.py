@@ -22,7 +22,7 @@ import logsuper as ls
 from logsuper import learning
 from logsuper._base._files import load_arrays, save_arrays
 from logsuper.datasets import load_weizmann
-from logsuper.experiments._partial import Partial
+from logsuper.experiments._job import Partial
 from logsuper.io import inspect_image, read_image, write_image
 from tests.fuzzing import checks, mutations
 from tests.fuzzing.calls import has_nan

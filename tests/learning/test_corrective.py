@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logsuper.learning._corrective import FREE, maximize
+from logsuper.learning._frank_wolfe import FREE, maximize
 
 
 def check(Q: np.ndarray, b: np.ndarray, owner: np.ndarray, z: np.ndarray) -> None:

@@ -22,8 +22,7 @@ from logsuper.learning import (
 from logsuper.learning import _descent as descent_module
 from logsuper.learning import _smooth as smooth
 from logsuper.learning._descent import descend, logistic
-from logsuper.learning._steps import RULES, make_steps, units
-from logsuper.learning._stochastic import Descent, converged
+from logsuper.learning._stochastic import RULES, Descent, converged, make_steps, units
 
 SHAPE = (6, 7)
 

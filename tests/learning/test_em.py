@@ -10,9 +10,8 @@ import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.functions import ConcaveCardinality
 from logsuper.learning import FixedNoise, Objective, Penalty, log_evidence, make_examples
-from logsuper.learning._exact_engines import Elimination, Enumeration, Exact
-from logsuper.learning._latent import latent
-from logsuper.learning._latent_fits import Problem, expectation_maximization
+from logsuper.learning._engines import Exact, Sums
+from logsuper.learning._latent import Problem, expectation_maximization, latent
 
 CASES = [("flips", "fixed"), *((name, "learned") for name in CHANNELS)]
 
@@ -112,7 +111,7 @@ def test_exact_em_equals_em_by_elimination_on_larger_grids():
     start = data.layout.fill(alpha=0.5)
     found = latent(data, penalty, engine="exact", start=start, tol=1e-4)
     problem = Problem(penalty, start, data.channel, False, None, tol=1e-4, max_iter=200)
-    exactly = Objective(data, Elimination(), latent=True)
+    exactly = Objective(data, Sums("elimination"), latent=True)
     best = expectation_maximization(exactly, problem, steps=5)
     assert found.converged and best.converged
     np.testing.assert_allclose(found.theta, best.theta, atol=1e-5)
@@ -130,7 +129,7 @@ def test_a_prior_that_all_images_share_is_summed_whole():
     fit = {"engine": "exact", "start": theta, "max_iter": 0}
     shared = make_examples(f, modular="shared", **options)
     found = latent(shared, Penalty.of(shared.layout), **fit)
-    truth = -log_evidence(shared, theta, Elimination()).mean()
+    truth = -log_evidence(shared, theta, Sums("elimination")).mean()
     assert found.details["width"] < 1e-2
     assert 0.0 <= found.history[0].objective - truth <= found.details["width"]
     own = make_examples(f, modular="shared", edge_weights=np.ones((3, 364)), **options)
@@ -192,7 +191,7 @@ def test_references_that_stay_go_on_where_those_that_follow_make_it_worse(monkey
 
 
 def test_refuses_a_start_that_is_not_finite():
-    class Broken(Enumeration):
+    class Broken(Sums):
         def evaluate(self, *args):
             part = super().evaluate(*args)
             return part._replace(values=part.values * np.nan)
@@ -200,7 +199,7 @@ def test_refuses_a_start_that_is_not_finite():
     data = random_data(np.random.default_rng(0), ls.Flips(0.2))
     with pytest.raises(ValueError, match="objective is nan at the start; start from smaller"):
         expectation_maximization(
-            Objective(data, Enumeration(), latent=True, posterior=Broken()),
+            Objective(data, Sums("enumeration"), latent=True, posterior=Broken("enumeration")),
             Problem(
                 Penalty.of(data.layout),
                 data.layout.fill(alpha=0.5),

@@ -8,8 +8,8 @@ from objective_oracles import long
 
 import logsuper as ls
 from logsuper.learning import Objective, Penalty, make_examples, moment_targets
+from logsuper.learning._engines import Sums
 from logsuper.learning._error_bars import Relaxed, find_error_bars, move_rates, rate_direction
-from logsuper.learning._exact_engines import Enumeration
 from logsuper.learning._moments import HEAVY, heaviest, moments
 
 RATE = 0.1
@@ -155,7 +155,7 @@ def test_moments_of_the_result_are_within_the_error_bars(error, seed):
     )
     assert found.converged
     bars = found.details["bars"]
-    gradient = Objective(data, Enumeration(), moment_targets(data)).loss(found.theta).gradient
+    gradient = Objective(data, Sums("enumeration"), moment_targets(data)).loss(found.theta).gradient
     # E phi - mu = delta v with |delta| <= the error of the rate, up to the error of each
     along = gradient @ bars.direction / max(bars.direction @ bars.direction, 1.0)
     shifts = np.linspace(-error, error, 2001) if error else [0.0]

@@ -7,8 +7,8 @@ from objective_oracles import long
 import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.learning import Objective, bracket_log_evidence, log_evidence, make_examples
+from logsuper.learning._engines import Exact, Strips, Sums
 from logsuper.learning._exact import keep_references, measure_width
-from logsuper.learning._exact_engines import Elimination, Exact, Strips
 
 pytestmark = long
 
@@ -28,7 +28,7 @@ def noise(shape, count=3, rate=0.1, **options):
 def test_exact_log_evidence_equals_elimination(shape, alpha):
     data = noise(shape)
     theta = [alpha, 0.9 * alpha, 0.05]
-    truth = log_evidence(data, theta, Elimination())
+    truth = log_evidence(data, theta, Sums("elimination"))
     np.testing.assert_allclose(log_evidence(data, theta, Exact()), truth, rtol=0, atol=1e-9)
 
 
@@ -70,7 +70,7 @@ def test_strips_bound_the_objective_within_their_width(anchored, factors, alpha)
     weights = np.random.default_rng(1).uniform(0.5, 1.5, size) if factors else None
     data = noise((13, 13), rate=0.45, edge_weights=weights)
     theta = np.array([alpha, 1.1 * alpha, 0.1])
-    truth = -log_evidence(data, theta, Elimination()).mean()
+    truth = -log_evidence(data, theta, Sums("elimination")).mean()
     errors = []
     for window in (2, 5):
         evidence = Objective(data, Exact(window), latent=True, posterior=Exact(window))

@@ -14,12 +14,10 @@ from objective_oracles import long
 import logsuper as ls
 from logsuper._base._warnings import ConvergenceWarning
 from logsuper.bounds._choose import _columns
-from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.learning import Examples, Objective, Penalty, make_examples, minimize
-from logsuper.learning._engines import Batch, Engine, Side
-from logsuper.learning._exact import exact
-from logsuper.learning._exact_engines import SHARED, Elimination, Enumeration, Exact, Strips
-from logsuper.learning._samples import Samples
+from logsuper.learning._engines import SHARED, Batch, Engine, Exact, Side, Strips, Sums
+from logsuper.learning._exact import Samples, exact
 from logsuper.sampling import sample
 
 SIDES: tuple[Side, ...] = ("free", "held")
@@ -99,7 +97,15 @@ def enumerated(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("engine", [Enumeration, Elimination, lambda: Strips(4), Exact])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        lambda: Sums("enumeration"),
+        lambda: Sums("elimination"),
+        lambda: Strips(4),
+        Exact,
+    ],
+)
 @pytest.mark.parametrize("known", [1.0, 0.6, 0.0])
 def test_engines_equal_enumeration(shape: tuple[int, ...], engine: object, known: float) -> None:
     for factors in ("none", "edge", "function"):
@@ -181,7 +187,7 @@ def test_exact_equals_elimination_on_larger_grids(shape: tuple[int, int], alpha:
     rows, weights = np.arange(3), np.array([alpha, 1.1 * alpha])
     fields = np.stack([rng.normal(size=group.prepared.n) * scale for scale in (0.0, 0.1, 1.0)])
     batch = Batch(group, rows, weights, fields, "free")
-    truth = Elimination().evaluate(batch)
+    truth = Sums("elimination").evaluate(batch)
     for engine in (Exact(), Exact().anchor(3)):
         for side in SIDES:
             found = engine.evaluate(batch._replace(side=side))
@@ -212,7 +218,7 @@ def test_windows_that_a_budget_affords(monkeypatch: pytest.MonkeyPatch) -> None:
         engine = chosen(Exact(budget=SHARED), shape)
         assert isinstance(engine, Strips) and engine.window == window
     monkeypatch.setattr("logsuper.bounds._choose.kernels", lambda: None)
-    assert isinstance(chosen(Exact(), (8, 30)), Elimination)
+    assert chosen(Exact(), (8, 30)) == Sums("elimination")
     assert isinstance(chosen(Exact(), (6, 30)), Strips)
     assert isinstance(chosen(Exact(), (13, 13)), Strips)
 
@@ -222,19 +228,19 @@ def test_choice_of_the_engine() -> None:
         data = make_examples(functions, labels=np.zeros((1, *shape)))
         return Exact().choose(data.groups[0])
 
-    assert isinstance(chosen((3, 3), list(ls.grid_cuts((3, 3)))), Enumeration)
+    assert chosen((3, 3), list(ls.grid_cuts((3, 3)))) == Sums("enumeration")
     assert isinstance(chosen((30, 30), list(ls.grid_cuts((30, 30)))), Strips)
     assert isinstance(chosen((900,), list(ls.grid_cuts((30, 30)))), Strips)
-    assert isinstance(chosen((15,), [ls.LogDet(np.eye(15) + 0.1)]), Enumeration)
+    assert chosen((15,), [ls.LogDet(np.eye(15) + 0.1)]) == Sums("enumeration")
     ring = ls.Cut(40, [(i, (i + 1) % 40) for i in range(40)])
-    assert isinstance(chosen((40,), [ring]), Elimination)
+    assert chosen((40,), [ring]) == Sums("elimination")
     with pytest.raises(NotApplicable, match="LogDet"):
         chosen((40,), [ls.LogDet(np.eye(40))])
     with pytest.raises(TooLarge, match="operations"):
         chosen((30, 30), list(ls.grid_cuts((30, 30), neighbors=8)))
     with pytest.raises(TooLarge, match="16 elements"):
         data = make_examples([ls.Modular(np.zeros(20))], labels=np.zeros((1, 20)))
-        Objective.supervised(data, Enumeration()).loss(data.layout.fill())
+        Objective.supervised(data, Sums("enumeration")).loss(data.layout.fill())
 
 
 # --------------------------------------------------------------------------------------- learners
@@ -253,7 +259,7 @@ def test_moments_match_at_the_optimum(family: str, seed: int) -> None:
     (group,) = data.groups
     field = data.fields(found.theta, group, np.array([0]))
     p = found.parameters
-    expected = Enumeration().evaluate(Batch(group, np.array([0]), p.alpha, field, "free"))
+    expected = Sums("enumeration").evaluate(Batch(group, np.array([0]), p.alpha, field, "free"))
     pull = penalty.gradient(found.theta)
     apart = expected.mean[0] - x.mean(axis=0).ravel() + pull[1:]
     assert apart == pytest.approx(np.zeros(8), abs=3e-6)
@@ -287,7 +293,9 @@ def test_labels_alone_on_grids_that_are_summed_whole(shape: tuple[int, int]) -> 
     data = make_examples(f, labels=x.reshape(-1, *shape), modular="shared")
     penalty = Penalty.of(data.layout)
     found = exact(data, penalty, tol=1e-5)
-    best = minimize(Objective.supervised(data, Elimination()), penalty, start=found.theta, tol=1e-5)
+    best = minimize(
+        Objective.supervised(data, Sums("elimination")), penalty, start=found.theta, tol=1e-5
+    )
     assert found.converged
     assert found.theta == pytest.approx(best.theta, abs=1e-5)
     assert found.history[-1].objective == pytest.approx(best.history[0].objective, abs=1e-9)
@@ -305,7 +313,7 @@ def test_a_wide_bound_warns() -> None:
         found = exact(data, penalty, window=3)
     assert found.converged  # which is about the optimiser
     assert found.details["window"] == 3
-    truth = Objective.supervised(data, Elimination()).loss(found.theta).value
+    truth = Objective.supervised(data, Sums("elimination")).loss(found.theta).value
     bound = found.history[-1].objective - penalty.value(found.theta)
     assert 0.1 < bound - truth <= found.details["width"]
     # windows that hold the short side leave nothing to warn of
@@ -336,7 +344,7 @@ def test_partial_labels_and_threads() -> None:
     one, two = (exact(data, penalty, n_jobs=jobs, tol=1e-5) for jobs in (1, 2))
     assert np.array_equal(one.theta, two.theta)
     assert one.converged
-    loss = Objective.supervised(data, Elimination()).loss(one.theta)
+    loss = Objective.supervised(data, Sums("elimination")).loss(one.theta)
     gradient = loss.gradient + penalty.gradient(one.theta)
     assert np.all(np.abs(gradient[one.theta > data.layout.lower]) < 1e-3)
     assert [record.step for record in one.history] == list(range(len(one.history)))
@@ -350,7 +358,7 @@ def test_samples_have_the_right_moments(known: float, factors: str, max_iter: in
     rng = np.random.default_rng(3)
     data = make((2, 3), rng, known=known, factors=factors)
     theta = some_theta(data, rng)
-    truth = Objective.supervised(data, Enumeration()).loss(theta)
+    truth = Objective.supervised(data, Sums("enumeration")).loss(theta)
     draws = 1500
     engine = Samples(5, draws, max_iter=max_iter)
     loss = Objective.supervised(data, engine).loss(theta)
@@ -385,7 +393,7 @@ def test_learns_a_strongly_coupled_prior_by_chains_that_persist(
         walks.append(args)
         return sample(*args, **options)
 
-    monkeypatch.setattr("logsuper.learning._samples.sample", spy)
+    monkeypatch.setattr("logsuper.learning._exact.sample", spy)
     functions, truth = ls.grid_cuts((12, 12), 8), np.array([0.8, 0.8, 0.3, 0.3])
     model = ls.LogSupermodular(sum(a * f for a, f in zip(truth, functions, strict=True)))  # type: ignore[arg-type]
     x = model.sample(200, "swendsen_wang", seed=0, burn_in=300).reshape(-1, 12, 12)
@@ -408,7 +416,7 @@ def test_chains_go_on_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
         states.append(sample(*args, **options))
         return states[-1]
 
-    monkeypatch.setattr("logsuper.learning._samples.sample", spy)
+    monkeypatch.setattr("logsuper.learning._exact.sample", spy)
     data = make((3, 4), np.random.default_rng(0))
     objective = Objective.supervised(data, Samples(1, draws=2, max_iter=1))
     theta = data.layout.fill(alpha=2.0)

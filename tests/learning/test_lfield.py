@@ -8,7 +8,7 @@ import pytest
 
 import logsuper as ls
 from logsuper.learning import Examples, Objective, Penalty, make_examples
-from logsuper.learning._exact_engines import Enumeration
+from logsuper.learning._engines import Sums
 from logsuper.learning._lfield import LField, lfield
 
 
@@ -47,7 +47,8 @@ def test_bounds_the_loss_from_above(family: str) -> None:
     theta = data.layout.fill(alpha=0.5) + 0.3 * rng.normal(size=data.layout.size)
     theta[0] = 0.5
     exactly, bound = (
-        Objective.supervised(data, engine).loss(theta).value for engine in (Enumeration(), LField())
+        Objective.supervised(data, engine).loss(theta).value
+        for engine in (Sums("enumeration"), LField())
     )
     assert exactly <= bound + 1e-7 * (1 + abs(bound))
 
@@ -61,7 +62,8 @@ def test_difference_of_two_bounds_is_none(label: float) -> None:
     theta = data.layout.fill(alpha=1.0)
     theta[1:] = [6.0, 1.0, 1.0]
     exactly, difference = (
-        Objective.supervised(data, engine).loss(theta).value for engine in (Enumeration(), LField())
+        Objective.supervised(data, engine).loss(theta).value
+        for engine in (Sums("enumeration"), LField())
     )
     assert (difference < exactly - 0.1) == (label == 0.0)
     assert (difference > exactly + 0.01) == (label == 1.0)

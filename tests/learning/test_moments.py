@@ -12,7 +12,7 @@ from logsuper.learning import FixedNoise, Objective, Penalty, make_examples
 from logsuper.learning import _moment_targets as module
 from logsuper.learning._decoding import means
 from logsuper.learning._descent import descend, logistic
-from logsuper.learning._exact_engines import Enumeration
+from logsuper.learning._engines import Sums
 from logsuper.learning._examples import Moments
 from logsuper.learning._moment_targets import check_penalty, moment_targets
 from logsuper.learning._moments import moments
@@ -347,7 +347,7 @@ def test_parameters_are_recovered_from_noisy_samples(seed):
         [f], observed=channel.sample(x, seed + 1), channel=channel, modular="shared"
     )
     # conditional on the noisy x, where the likelihood has the same parameters
-    objective = Objective(data, Enumeration(), moment_targets(data))
+    objective = Objective(data, Sums("enumeration"), moment_targets(data))
     fit = minimize(objective, Penalty.of(data.layout), start=data.layout.fill(alpha=0.5))
     assert fit.parameters.alpha[0] == pytest.approx(1.5, abs=0.3)
     assert fit.parameters.modular[0] == pytest.approx(0.4, abs=0.15)
@@ -362,7 +362,7 @@ def test_outside_of_the_polytope_a_penalty_keeps_the_fit_finite():
         fit = moments(data, penalty, tol=1e-3, relax=0.0)
     assert not fit.converged and np.abs(fit.theta).max() < 10
     # the optimum is where the penalty balances what no model can match
-    objective = Objective(data, Enumeration(), moment_targets(data))
+    objective = Objective(data, Sums("enumeration"), moment_targets(data))
     optimum = minimize(objective, penalty)
     assert optimum.converged and np.abs(optimum.theta).max() < 10
     # and goes away with the penalty
@@ -381,7 +381,7 @@ def test_exact_likelihood_of_a_chain_equals_enumeration(seed):
     # sorted pixels are smoother than flips leave any; the penalty alone keeps the fit finite
     with pytest.warns(ls.ConvergenceWarning, match="those of no distribution"):
         found = moments(data, penalty, method="exact", tol=1e-6, relax=0.0)
-    exact = minimize(Objective(data, Enumeration(), moment_targets(data)), penalty, tol=1e-6)
+    exact = minimize(Objective(data, Sums("enumeration"), moment_targets(data)), penalty, tol=1e-6)
     assert exact.converged
     np.testing.assert_allclose(found.theta, exact.theta, atol=1e-4)
 

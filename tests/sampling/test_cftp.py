@@ -9,7 +9,7 @@ from sampling_oracles import p_value
 
 import logsuper as ls
 from logsuper.sampling import NotCoalesced, _cftp, sample, sample_fields
-from logsuper.sampling._scan import make_scan
+from logsuper.sampling._scan import Sweeps, make_scan
 
 N = 4
 
@@ -53,7 +53,9 @@ def test_going_further_back_changes_nothing(family: str, seed: int) -> None:
     key = int(np.random.default_rng(5).integers(2**64, dtype=np.uint64))
     problems = np.arange(20, dtype=np.uint64)
     for sweeps in (256, 300):
-        states = _cftp.coupled_states(scan, scan.modular[None], key, problems, sweeps, 1)
+        states = _cftp.coupled_states(
+            scan, scan.modular[None], Sweeps(key, problems, range(sweeps - 1, -1, -1))
+        )
         assert np.array_equal(states, np.repeat(X[:, None], 2, axis=1))
 
 
@@ -66,7 +68,7 @@ def test_chains_stay_ordered(family: str, seed: int) -> None:
     problems = np.arange(10, dtype=np.uint64)
     strong = 3.0
     for time in range(12):
-        scan.run(states, scan.modular[None], 3, problems, range(time, time + 1), scale=strong)
+        scan.run(states, scan.modular[None], Sweeps(3, problems, range(time, time + 1), strong))
         assert (states[:, 0] <= states[:, 1]).all()
 
 

@@ -17,6 +17,7 @@ from logsuper.sampling._scan import (
     GenericScan,
     PairwiseScan,
     Scan,
+    Sweeps,
     checkerboard,
     from_image,
     make_scan,
@@ -33,7 +34,7 @@ def swept(
     theta = scan.modular + rng.normal(size=(5, scan.n))
     times = range(40, 40 + sweeps * step, step)
     problems = np.arange(7, 12, dtype=np.uint64)
-    scan.run(states, theta, 99, problems, times, scale=scale, threads=threads)
+    scan.run(states, theta, Sweeps(99, problems, times, scale, threads))
     return states
 
 
@@ -114,7 +115,7 @@ def test_chains_move_alone_as_they_move_together(family: str) -> None:
     problems = np.arange(7, 12, dtype=np.uint64)
     for chain in (0, 1):
         alone = np.ascontiguousarray(starts[:, chain : chain + 1])
-        scan.run(alone, theta, 99, problems, range(40, 47))
+        scan.run(alone, theta, Sweeps(99, problems, range(40, 47)))
         assert np.array_equal(alone[:, 0], both[:, chain])
 
 
@@ -128,9 +129,9 @@ def test_sweeps_can_be_cut_anywhere(n: int, seed: int, at: int) -> None:
     parts = whole.copy()
     problems = np.arange(3, dtype=np.uint64)
     theta = scan.modular[None]
-    scan.run(whole, theta, seed, problems, range(6, -1, -1))
-    scan.run(parts, theta, seed, problems, range(6, at - 1, -1))
-    scan.run(parts, theta, seed, problems, range(at - 1, -1, -1), threads=2)
+    scan.run(whole, theta, Sweeps(seed, problems, range(6, -1, -1)))
+    scan.run(parts, theta, Sweeps(seed, problems, range(6, at - 1, -1)))
+    scan.run(parts, theta, Sweeps(seed, problems, range(at - 1, -1, -1), threads=2))
     assert np.array_equal(whole, parts)
 
 
@@ -149,7 +150,7 @@ def test_scale_is_that_of_all_but_the_modular_terms(seed: int) -> None:
         scan = make_scan(f)
         states = np.ascontiguousarray(sample(0.4 * g - ls.Modular(t), 3000, seed=seed)[:, None])
         problems = np.arange(3000, dtype=np.uint64)
-        scan.run(states, scan.modular[None], 1, problems, range(2), scale=0.4)
+        scan.run(states, scan.modular[None], Sweeps(1, problems, range(2), 0.4))
         assert p_value(states[:, 0], 0.4 * g - ls.Modular(t)) > 1e-4
 
 

@@ -13,7 +13,7 @@ from logsuper.functions._sum import split_modular
 from logsuper.sampling import sample
 from logsuper.sampling._budget import Meter
 from logsuper.sampling._cftp import couple
-from logsuper.sampling._scan import GenericScan
+from logsuper.sampling._scan import GenericScan, Sweeps
 from logsuper.solvers import logistic_noise
 
 NARROW = [name for name in FAMILIES if name != "cut, wide weights"]
@@ -39,7 +39,7 @@ def test_a_sweep_goes_where_the_gains_of_f_send_it(family: str, seed: int, engin
         slip = 1e-9 * (1.0 + np.abs(gain))
         theta[:, d] = noise[:, d] + gain + np.where(chosen[:, d], slip, -slip)
         X[:, d] = chosen[:, d]
-    scan.run(states, theta, key, problems, range(3, 4), scale=scale)
+    scan.run(states, theta, Sweeps(key, problems, range(3, 4), scale))
     assert np.array_equal(states[:, 0], chosen)
 
 
@@ -61,7 +61,7 @@ def test_long_runs_are_those_of_slow_sweeps(family: str, engine: str) -> None:
     for scan in (quick_scan(f), slow_scan(f)):
         states = np.zeros((2, 2, 16), dtype=np.uint8)
         states[:, 1] = 1
-        scan.run(states, scan.modular[None], 7, np.arange(2, dtype=np.uint64), range(100))
+        scan.run(states, scan.modular[None], Sweeps(7, np.arange(2, dtype=np.uint64), range(100)))
         found.append(states)
     assert np.array_equal(*found)
 
@@ -74,7 +74,7 @@ def test_coupled_chains_stay_ordered(family: str, seed: int, engine: str) -> Non
     states[:, 1] = 1
     problems = np.arange(8, dtype=np.uint64)
     for time in range(25):
-        scan.run(states, scan.modular[None], 3, problems, range(time, time + 1))
+        scan.run(states, scan.modular[None], Sweeps(3, problems, range(time, time + 1)))
         assert (states[:, 0] <= states[:, 1]).all()
 
 
@@ -87,7 +87,7 @@ def test_chains_that_have_met_go_on_as_one(family: str, engine: str) -> None:
     both[:, 1] = 1
     alone = both[:, :1].copy()
     for states in (both, alone):
-        scan.run(states, scan.modular[None], 3, problems, range(80))
+        scan.run(states, scan.modular[None], Sweeps(3, problems, range(80)))
     assert np.array_equal(both[:, 0], both[:, 1])
     assert np.array_equal(both[:, :1], alone)
 

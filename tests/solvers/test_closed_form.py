@@ -13,7 +13,7 @@ from logsuper.functions import (
     Modular,
     Sum,
 )
-from logsuper.solvers._closed_form import closed_form_kind, maximize_closed_form
+from logsuper.solvers._direct import closed_form_kind, maximize_closed_form
 
 KINDS = {
     "modular": "modular",
@@ -119,7 +119,7 @@ def test_batch_rows_do_not_depend_on_each_other(monkeypatch):
     f = FAMILIES["concave of modular + modular"](rng, 9)
     theta = rng.normal(size=(23, 9))
     y, values = maximize_closed_form(f, theta)
-    monkeypatch.setattr("logsuper.solvers._closed_form._BLOCK", 20)
+    monkeypatch.setattr("logsuper.solvers._direct._BLOCK", 20)
     y_small, values_small = maximize_closed_form(f, theta)
     np.testing.assert_array_equal(y, y_small)
     np.testing.assert_allclose(values, values_small, rtol=1e-14)

@@ -25,7 +25,7 @@ from logsuper.functions import (
     SubmodularFunction,
     grid_cuts,
 )
-from logsuper.solvers._closed_form import maximize_closed_form
+from logsuper.solvers._direct import maximize_closed_form
 from logsuper.solvers._fallback import solve_pairwise
 from logsuper.solvers._min_norm import MinNormPoint, maximize_generic, min_norm_point_wolfe
 

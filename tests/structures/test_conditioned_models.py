@@ -15,7 +15,7 @@ import logsuper as ls
 from logsuper.bounds import _strips, _transfer
 from logsuper.functions import SubmodularFunction, split_modular
 from logsuper.sampling import sample, sample_fields
-from logsuper.sampling._scan import HoledScan, PairwiseScan, make_scan
+from logsuper.sampling._scan import HoledScan, PairwiseScan, Sweeps, make_scan
 from logsuper.structures import image_of, structure_of
 
 SHAPES = [(4, 4), (3, 5), (5, 3), (2, 7), (7, 2), (8, 8)]
@@ -190,13 +190,13 @@ def test_sweeps_over_holes_do_not_see_them(
     pair = np.sort(rng.integers(0, 2, (6, 2, 20), dtype=np.uint8), axis=1)
     alone = np.ascontiguousarray(pair[:, :1])
     problems = np.arange(6, dtype=np.uint64)
-    scan.run(pair, t[None], 3, problems, range(4))
-    scan.run(alone, t[None], 3, problems, range(4))
+    scan.run(pair, t[None], Sweeps(3, problems, range(4)))
+    scan.run(alone, t[None], Sweeps(3, problems, range(4)))
     assert np.array_equal(pair[:, 0], alone[:, 0])
     assert np.all(pair[:, 0] <= pair[:, 1])
     # strong fields decide, pixel by pixel
     strong = 1e6 * np.where(rng.random((6, 20)) < 0.5, -1.0, 1.0)
-    scan.run(pair, strong, 3, problems, range(1))
+    scan.run(pair, strong, Sweeps(3, problems, range(1)))
     assert np.array_equal(pair, np.repeat(strong[:, None] > 0, 2, axis=1))
 
 

@@ -18,7 +18,6 @@ from logsuper.bounds._draws import latin_hypercube as latin_hypercube
 from logsuper.bounds._draws import logit as logit
 from logsuper.bounds._draws import rare as rare
 from logsuper.bounds._draws import unseen as unseen
-from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._infer import infer as infer
 from logsuper.bounds._infer import strip_widths as strip_widths
 from logsuper.bounds._infer_marginals import infer_marginals as infer_marginals
@@ -28,6 +27,7 @@ from logsuper.bounds._methods import as_function_of_model
 from logsuper.bounds._methods import check_options as check_options
 from logsuper.bounds._methods import log_partition as log_partition
 from logsuper.bounds._methods import marginals as marginals
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.bounds._needs import need_pairwise as need_pairwise
 from logsuper.bounds._phases import Widths as Widths
 from logsuper.bounds._results import Bound, Bracket, Marginals

@@ -16,8 +16,7 @@ from scipy.special import expit
 from logsuper._base import FloatArray, IntArray
 from logsuper.bounds import _mean_field
 from logsuper.bounds._dominant import contracted
-from logsuper.bounds._free_energy import LARGEST_LOGIT, FreeEnergy
-from logsuper.bounds._messages import Effort, Messages
+from logsuper.bounds._messages import LARGEST_LOGIT, Effort, FreeEnergy, Messages
 from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from logsuper._base import EPS, FloatArray, IntArray, check_number
 from logsuper.bounds import _large_counts
-from logsuper.bounds._errors import NotApplicable, TooLarge
 from logsuper.bounds._margins import refuse_overflow
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.structures import structure_of

@@ -14,7 +14,7 @@ import numpy as np
 from logsuper._base import FloatArray
 from logsuper.bounds import _elimination, _exact
 from logsuper.bounds._cardinality import count_cost
-from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.bounds._windows import MEMORY, WIDEST, size_of
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.solvers import Prepared, kernels

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from logsuper._base import EPS, FloatArray, check_natural
-from logsuper.bounds._errors import TooLarge
+from logsuper.bounds._needs import TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 

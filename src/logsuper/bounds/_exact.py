@@ -9,7 +9,7 @@ from typing import Any
 
 from logsuper._base import check_budget
 from logsuper.bounds import _cardinality, _elimination, _enumeration, _transfer
-from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 

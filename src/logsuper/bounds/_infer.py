@@ -13,25 +13,18 @@ from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logsuper._base import FloatArray, IntArray, check_choice
+from logsuper._base import Bits, FloatArray, IntArray, check_choice
 from logsuper.bounds._cardinality import count_marginals
-from logsuper.bounds._choose import (
-    LARGEST,
-    Choice,
-    as_function,
-    need_pairs,
-)
+from logsuper.bounds._choose import LARGEST, Choice, as_function, need_pairs
 from logsuper.bounds._elimination import log_partition as eliminate
 from logsuper.bounds._elimination import pair_marginals
-from logsuper.bounds._errors import NotApplicable, TooLarge
+from logsuper.bounds._needs import NotApplicable, TooLarge
 from logsuper.bounds._strips import chain_widths, strips_gradient
 from logsuper.bounds._windows import Stack, is_down
 from logsuper.solvers import Prepared
 from logsuper.structures import Free, Pairs
 
-Bits = NDArray[np.uint8]
 Side = Literal["lower", "upper"]
 Row = tuple[float, FloatArray, FloatArray]
 """Of one model: log Z, the expected functions and the expected x."""
@@ -40,6 +33,41 @@ Row = tuple[float, FloatArray, FloatArray]
 _HELD = 1 << 22
 # A weight too small to change a result, in place of 0.
 _LEAST = 1e-300
+
+
+class Models(NamedTuple):
+    """A batch of M models: weights (K,), fields (M, n), and factors (M, E) or (M, K, E) if any."""
+
+    prepared: Prepared
+    alpha: FloatArray
+    theta: FloatArray
+    factors: FloatArray | None = None
+
+    def some(self, rows: IntArray) -> Models:
+        """Return some of the models."""
+        factors = None if self.factors is None else self.factors[rows]
+        return self._replace(theta=self.theta[rows], factors=factors)
+
+    def factors_of(self, m: int) -> FloatArray | None:
+        """Return the factors of one model, if there are any."""
+        return None if self.factors is None else self.factors[m]
+
+    def need_pairs(self, method: str) -> Pairs:
+        """Return the functions on common edges; raise an error if they are not pairwise."""
+        return need_pairs(self.prepared, self.factors is not None, method)
+
+    def free_parts(self, pairs: Pairs) -> tuple[list[Free], Stack]:
+        """Return the free part of each model, and all of them as images."""
+        shape = self.prepared.structure.image_shape
+        assert shape is not None
+        frees = [
+            pairs.free(pairs.scaled(self.factors_of(m)), self.alpha, field)
+            for m, field in enumerate(self.theta)
+        ]
+        common = self.factors is None and not np.isinf(self.theta).any()
+        weights = np.stack([free.weights for free in (frees[:1] if common else frees)])
+        fields = np.stack([free.field for free in frees])
+        return frees, Stack.lay(shape, pairs.edges, weights, fields)
 
 
 class Inferred(NamedTuple):
@@ -101,9 +129,10 @@ def infer(
     method = check_choice(choice.method, "method", _METHODS)
     if not len(theta):
         return Inferred(np.empty(0), np.empty((0, len(alpha))), np.empty(theta.shape))
+    models = Models(prepared, alpha, theta, factors)
     if method == "strips":
-        return _strips(prepared, alpha, theta, factors, choice.window, side, references, n_jobs)
-    return _METHODS[method](prepared, alpha, theta, factors)
+        return _strips(models, choice.window, side, references, n_jobs)
+    return _METHODS[method](models)
 
 
 def strip_widths(
@@ -116,8 +145,8 @@ def strip_widths(
     n_jobs: int | None = None,
 ) -> FloatArray:
     """Return the distance (M,) between the two bounds on log Z by strips of so many columns."""
-    pairs = _pairs_of_image(prepared, factors)
-    _, stack = free_parts(prepared, pairs, alpha, theta, factors)
+    models = Models(prepared, alpha, theta, factors)
+    _, stack = models.free_parts(_pairs_of_image(models))
     widths = np.empty(len(theta))
     for rows, part, x, _ in _by_direction(stack, references, window):
         widths[rows] = chain_widths(part, x, window, n_jobs)
@@ -145,10 +174,9 @@ def _values_of(prepared: Prepared, X: Bits, factors: FloatArray | None = None) -
     return prepared.maximize(fixed, none, edge_weights=factors)[2]
 
 
-def _enumeration(
-    prepared: Prepared, alpha: FloatArray, theta: FloatArray, factors: FloatArray | None
-) -> Inferred:
+def _enumeration(models: Models) -> Inferred:
     """Sum over the states, for some models at a time."""
+    prepared, alpha, theta, factors = models
     n = prepared.n
     if n > LARGEST:
         raise TooLarge(f"enumeration takes up to {LARGEST} elements, got n = {n}", 2.0**n)
@@ -178,15 +206,13 @@ def _sum_states(
     return (top + np.log(total))[:, 0], p @ F, p @ states
 
 
-def _elimination(
-    prepared: Prepared, alpha: FloatArray, theta: FloatArray, factors: FloatArray | None
-) -> Inferred:
+def _elimination(models: Models) -> Inferred:
     """Sum out the elements, one model after the other."""
-    pairs = need_pairs(prepared, factors is not None, "elimination")
+    pairs = models.need_pairs("elimination")
     rows: list[Row] = []
-    for m, field in enumerate(theta):
-        weights = pairs.scaled(row_of(factors, m))
-        free = pairs.free(weights, alpha, field)
+    for m, field in enumerate(models.theta):
+        weights = pairs.scaled(models.factors_of(m))
+        free = pairs.free(weights, models.alpha, field)
         # edges without weight are kept, so that all models have the same plan
         f = as_function(pairs, np.maximum(free.weights, _LEAST), free.field)
         value = eliminate(f).value - float(free.fixed.sum()) * math.log(2.0) + free.constant
@@ -195,10 +221,9 @@ def _elimination(
     return _stack(rows)
 
 
-def _cardinality(
-    prepared: Prepared, alpha: FloatArray, theta: FloatArray, factors: FloatArray | None
-) -> Inferred:
+def _cardinality(models: Models) -> Inferred:
     """Sum over counts, one model after the other."""
+    prepared, alpha, theta, _ = models
     structure = prepared.structure
     if structure.counts is None:
         raise NotApplicable(
@@ -242,20 +267,14 @@ def _sum_out(
 
 
 def _strips(
-    prepared: Prepared,
-    alpha: FloatArray,
-    theta: FloatArray,
-    factors: FloatArray | None,
-    window: int,
-    side: Side,
-    references: Bits | None,
-    n_jobs: int | None,
+    models: Models, window: int, side: Side, references: Bits | None, n_jobs: int | None
 ) -> Inferred:
     """Bound log Z of all images by windows, with its derivatives."""
-    pairs = _pairs_of_image(prepared, factors)
+    prepared, alpha, theta, factors = models
+    pairs = _pairs_of_image(models)
     if references is None:
         references = prepared.maximize(theta, alpha, edge_weights=factors, n_jobs=n_jobs)[0]
-    frees, stack = free_parts(prepared, pairs, alpha, theta, factors)
+    frees, stack = models.free_parts(pairs)
     found: list[Row] = [(0.0, alpha, alpha)] * len(theta)
     for rows, part, x, transposed in _by_direction(stack, references, window):
         values, *gradient = strips_gradient(part, x, window, n_jobs, side)
@@ -263,7 +282,7 @@ def _strips(
         for m, value, mean, slope in zip(rows, values, means, by_weight, strict=True):
             free = frees[m]
             value += free.constant - float(free.fixed.sum()) * math.log(2.0)
-            weights = pairs.scaled(row_of(factors, m))
+            weights = pairs.scaled(models.factors_of(m))
             found[m] = (value, *pairs.expect(weights, free, mean, -slope))
     return _stack(found)
 
@@ -278,9 +297,9 @@ _METHODS: dict[str, Callable[..., Inferred]] = {
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
+def _pairs_of_image(models: Models) -> Pairs:
     """Return the functions on common edges; raise an error if they are not on a whole image."""
-    pairs = need_pairs(prepared, factors is not None, "strips")
+    pairs, prepared = models.need_pairs("strips"), models.prepared
     if prepared.structure.image_shape is None or not prepared.structure.is_whole:
         raise NotApplicable(
             "strips needs 4-neighbour cuts of one image (grid_cuts) without fixed pixels, got "
@@ -289,33 +308,9 @@ def _pairs_of_image(prepared: Prepared, factors: FloatArray | None) -> Pairs:
     return pairs
 
 
-def row_of(factors: FloatArray | None, m: int) -> FloatArray | None:
-    """Return the factors of one model, if there are any."""
-    return None if factors is None else factors[m]
-
-
 def _stack(rows: list[Row]) -> Inferred:
     values, stats, means = zip(*rows, strict=True)
     return Inferred(np.array(values), np.array(stats), np.array(means))
-
-
-def free_parts(
-    prepared: Prepared,
-    pairs: Pairs,
-    alpha: FloatArray,
-    theta: FloatArray,
-    factors: FloatArray | None,
-) -> tuple[list[Free], Stack]:
-    """Return the free part of each model, and all of them as images."""
-    shape = prepared.structure.image_shape
-    assert shape is not None
-    frees = [
-        pairs.free(pairs.scaled(row_of(factors, m)), alpha, field) for m, field in enumerate(theta)
-    ]
-    common = factors is None and not np.isinf(theta).any()
-    weights = np.stack([free.weights for free in (frees[:1] if common else frees)])
-    fields = np.stack([free.field for free in frees])
-    return frees, Stack.lay(shape, pairs.edges, weights, fields)
 
 
 def _by_direction(

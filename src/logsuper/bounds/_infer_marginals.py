@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from logsuper._base import FloatArray, IntArray, beat
 from logsuper.bounds import _heavy, _methods
 from logsuper.bounds._choose import covering_window, marginal_method, pairs_of
-from logsuper.bounds._infer import free_parts, row_of
+from logsuper.bounds._infer import Models
 from logsuper.bounds._phases import is_wide, settle
 from logsuper.bounds._results import Marginals
 from logsuper.bounds._strips import marginal_brackets, marginal_operations
@@ -92,52 +92,45 @@ def infer_marginals(
     >>> found.methods.tolist(), bool((found.upper - found.lower).max() < 1e-4)
     (['strips', 'strips', 'strips'], True)
     """
-    methods = _find_methods(prepared, alpha, theta, factors)
+    models = Models(prepared, alpha, theta, factors)
+    methods = _find_methods(models)
     values, lower, upper = np.full((3, *theta.shape), np.nan)
     found = BatchMarginals(values, lower, upper, methods)
     chosen = np.flatnonzero(methods != "")
-    for m in chosen[~_sum_images(prepared, alpha, theta, factors, chosen, found, n_jobs)]:
+    for m in chosen[~_sum_images(models, chosen, found, n_jobs)]:
         beat()
-        f, fixed = _single(prepared, alpha, theta[m], row_of(factors, m))
+        f, fixed = _single(models, m)
         options = {"n_jobs": n_jobs} if methods[m] == "strips" else {}
         one = settle(f, _methods.marginals(f, methods[m], **options))
         found._set(m, one, fixed, np.where(theta[m] == np.inf, 1.0, 0.0))
     return found
 
 
-def _find_methods(
-    prepared: Prepared, alpha: FloatArray, theta: FloatArray, factors: FloatArray | None
-) -> NDArray[np.str_]:
+def _find_methods(models: Models) -> NDArray[np.str_]:
     """Return the method for each model, "" if it has none.
 
     The costs depend on the elements that are fixed and on edges of weight 0, if there are any.
     Otherwise all models are alike.
     """
-    special = np.isinf(theta).any(axis=1)
+    special, factors = np.isinf(models.theta).any(axis=1), models.factors
     if factors is not None:
         special |= ~(factors > 0).reshape(len(factors), -1).all(axis=1)
-    methods = np.full(len(theta), "", dtype="<U6")
+    methods = np.full(len(models.theta), "", dtype="<U6")
     alike = np.flatnonzero(~special)
     for rows in [*np.flatnonzero(special)[:, None], *([alike] if len(alike) else [])]:
-        m = int(rows[0])
-        method = marginal_method(_single(prepared, alpha, theta[m], row_of(factors, m))[0])
+        method = marginal_method(_single(models, int(rows[0]))[0])
         methods[rows] = method if method in ("exact", "strips") else ""
     return methods
 
 
 def _sum_images(
-    prepared: Prepared,
-    alpha: FloatArray,
-    theta: FloatArray,
-    factors: FloatArray | None,
-    rows: IntArray,
-    found: BatchMarginals,
-    n_jobs: int | None,
+    models: Models, rows: IntArray, found: BatchMarginals, n_jobs: int | None
 ) -> NDArray[np.bool_]:
     """Find the marginals of the images among some models; return which of them are done."""
     done = np.zeros(len(rows), dtype=bool)
-    shape, pairs = prepared.structure.image_shape, pairs_of(prepared, factors is not None)
-    if shape is None or not prepared.structure.is_whole or pairs is None:
+    structure = models.prepared.structure
+    shape, pairs = structure.image_shape, pairs_of(models.prepared, models.factors is not None)
+    if shape is None or not structure.is_whole or pairs is None:
         return done
     window = covering_window(shape)
     # if a window covers the image, strips are exact
@@ -149,8 +142,7 @@ def _sum_images(
             continue
         beat()
         some = rows[places]
-        given = None if factors is None else factors[some]
-        frees, stack = free_parts(prepared, pairs, alpha, theta[some], given)
+        frees, stack = models.some(some).free_parts(pairs)
         # huge numbers are replaced by harmless ones first, one function at a time
         light = stack.largest() <= _heavy._LIGHT
         done[places] = light
@@ -163,7 +155,7 @@ def _sum_images(
             low, high = (end.ravel()[~free.fixed] for end in ends)
             one = Marginals(low + (high - low) / 2, "strips", low, high)
             if is_wide(one):
-                one = settle(_single(prepared, alpha, theta[m], row_of(factors, m))[0], one)
+                one = settle(_single(models, m)[0], one)
             found._set(m, one, free.fixed, free.point)
     return done
 
@@ -175,16 +167,13 @@ def weighted_sum(
     functions = prepared.functions
     if factors is None:
         return Sum(zip(alpha.tolist(), functions, strict=True))
-    code = np.array([prepared.n, 1])  # an edge as one number, to find it among all
-    codes = prepared.edges @ code
-    order = np.argsort(codes)
+    places = iter(prepared.structure.cut_places)
     given = np.atleast_2d(factors)  # one row for all functions, or one for each
 
     def weigh(atom: SubmodularFunction, k: int) -> SubmodularFunction:
         if not isinstance(atom, Cut):
             return atom
-        place = order[np.searchsorted(codes, atom.edges @ code, sorter=order)]
-        return atom.with_weights(atom.weights * given[k % len(given), place])
+        return atom.with_weights(atom.weights * given[k % len(given), next(places)])
 
     return Sum(
         (weight * own, weigh(atom, k))
@@ -193,12 +182,12 @@ def weighted_sum(
     )
 
 
-def _single(
-    prepared: Prepared, alpha: FloatArray, field: FloatArray, factors: FloatArray | None
-) -> tuple[SubmodularFunction, NDArray[np.bool_]]:
+def _single(models: Models, m: int) -> tuple[SubmodularFunction, NDArray[np.bool_]]:
     """Return the function of one model on its free elements, and which elements are fixed."""
+    field = models.theta[m]
     fixed = np.isinf(field)
-    f = weighted_sum(prepared, alpha, factors) - Modular(np.where(fixed, 0.0, field))
+    whole = weighted_sum(models.prepared, models.alpha, models.factors_of(m))
+    f = whole - Modular(np.where(fixed, 0.0, field))
     if fixed.any():
         f = f.condition({int(d): int(field[d] > 0) for d in np.flatnonzero(fixed)})[0]
     return f, fixed

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from logsuper._base import FloatArray, IntArray, Seed, as_key, check_choice, check_confidence
-from logsuper.bounds._concentration import radius
-from logsuper.bounds._control import Controls
 from logsuper.bounds._draws import (
     Batch,
+    Controls,
     Design,
     Draws,
     block_means,
@@ -32,7 +32,7 @@ from logsuper.bounds._draws import (
     t_interval,
     unseen,
 )
-from logsuper.bounds._errors import TooLarge
+from logsuper.bounds._needs import TooLarge
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers import prepare
@@ -143,7 +143,7 @@ def log_partition(
 def _certified(
     f: SubmodularFunction, samples: int, confidence: float, seed: Seed, n_jobs: int | None
 ) -> Bound:
-    """Return the mean over independent draws plus the radius of `_concentration`."""
+    """Return the mean over independent draws plus their `radius`."""
     draws = Draws(f, seed, n_jobs)
     # one draw per block: the draws are independent, and any number of them fits in memory
     units = np.ones(samples, dtype=np.int64)
@@ -308,3 +308,30 @@ def _differences(draws: Draws, batch: Batch) -> FloatArray:
         theta[np.arange(len(m)), d] = np.where(on[m, d], -np.inf, np.inf)
         other[m, d] = draws.prepared.maximize(theta, [1.0], n_jobs=draws.n_jobs)[1]
     return np.where(on, best - z - other, other - best)
+
+
+def radius(n: int, samples: int, confidence: float) -> float:
+    r"""Return r such that the mean of F over iid draws plus r exceeds its expectation.
+
+    :math:`F(z)=V(z)-\mathbf 1^\top z/2` changes by at most half the change of a coordinate, and for
+    logistic z
+
+    .. math:: \mathbb E\,e^{\lambda(\mathbb EF-F)}
+              \le\Bigl(\frac{\pi\lambda/2}{\sin(\pi\lambda/2)}\Bigr)^n,\qquad 0<\lambda<2,
+
+    one coordinate after the other: the right side is the moment generating function of z/2. By
+    Chernoff :math:`r=\min_\lambda(n\psi(\lambda)+\log(1/\delta)/M)/\lambda` with the logarithm
+    :math:`n\psi` of the right side, M draws and :math:`\delta=1-` confidence. Any :math:`\lambda`
+    gives a valid radius, so the minimisation need not be accurate.
+    """
+    spare = -math.log1p(-confidence) / samples
+
+    def bound(scale: float) -> float:
+        angle = math.pi * scale / 2.0
+        return (n * math.log(angle / math.sin(angle)) + spare) / scale
+
+    # psi is at least pi^2 lambda^2 / 24, so the minimum lies below this (or 1e-6, for a confidence
+    # close to 0)
+    most = max(1e-6, min(2.0 - 1e-9, math.sqrt(24.0 * spare / (n * math.pi**2))))
+    best = minimize_scalar(bound, bounds=(most / 1e3, most), method="bounded")
+    return float(bound(float(best.x)))

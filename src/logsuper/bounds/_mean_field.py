@@ -17,8 +17,8 @@ from logsuper._base import (
     check_probabilities,
 )
 from logsuper.bounds import _lfield, _superdifferential
-from logsuper.bounds._errors import NotApplicable
 from logsuper.bounds._margins import at_most, extreme_gains, margin
+from logsuper.bounds._needs import NotApplicable
 from logsuper.bounds._results import Bound, Marginals
 from logsuper.functions import SubmodularFunction, combine
 from logsuper.solvers import kernels, maximize

@@ -21,8 +21,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from logsuper._base import FloatArray
-from logsuper.bounds._free_energy import FreeEnergy
-from logsuper.bounds._messages import Messages
+from logsuper.bounds._messages import FreeEnergy, Messages
 from logsuper.bounds._needs import need_pairwise
 from logsuper.bounds._results import Marginals
 from logsuper.functions import SubmodularFunction

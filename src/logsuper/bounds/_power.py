@@ -28,7 +28,6 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from logsuper._base import Bits, FloatArray, IntArray, Seed, check_confidence, check_number
-from logsuper.bounds._control import softplus
 from logsuper.bounds._draws import (
     Draws,
     block_means,
@@ -39,6 +38,7 @@ from logsuper.bounds._draws import (
     mean_of_blocks,
     rare,
     seldom,
+    softplus,
     t_interval,
     unseen,
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from scipy.special import expit
 
 from logsuper._base import (
     EPS,
+    Bits,
     FloatArray,
     check_choice,
     check_integer,
@@ -95,9 +96,9 @@ class _Plan:
         most = int(MEMORY // size_of(self.profiles, self.window))
         return dataclasses.replace(self, threads=min(self.threads, most))
 
-    def fields(self, grid: Image | Stack) -> Pair:
+    def fields(self, stack: Stack) -> Pair:
         """Bound the fields on windows from their right."""
-        return edge_fields(grid) if self.exact else outside_fields(grid, self.reach, self.threads)
+        return edge_fields(stack) if self.exact else outside_fields(stack, self.reach, self.threads)
 
 
 def _check_window(window: int | None) -> int:
@@ -128,7 +129,7 @@ def _lay(
     return grid, _Plan.of(grid.shape, size, n_jobs), transposed
 
 
-def _score(grid: Image, x: NDArray[np.uint8], surprise: FloatArray) -> float:
+def _score(grid: Image, x: Bits, surprise: FloatArray) -> float:
     """Return -f(x) + sum(surprise), rounded once, without the share of fixed pixels."""
     point = x.astype(np.float64)
     broken = (np.abs(np.diff(point)) * grid.across, np.abs(np.diff(point, axis=0)) * grid.down)
@@ -137,14 +138,16 @@ def _score(grid: Image, x: NDArray[np.uint8], surprise: FloatArray) -> float:
     return math.fsum(itertools.chain.from_iterable(term.ravel().tolist() for term in terms))
 
 
-def _surprise(x: NDArray[np.uint8], of_zero: FloatArray, of_one: FloatArray) -> FloatArray:
+def _surprise(x: Bits, of_zero: FloatArray, of_one: FloatArray) -> FloatArray:
     """Return -log p(x_d), given log-odds for the pixels that are 0 and for those that are 1."""
     return np.logaddexp(0.0, np.where(x, -of_one, of_zero))
 
 
-def _sandwich(plan: _Plan, grid: Image, reference: NDArray[np.uint8]) -> tuple[float, float]:
+def _sandwich(plan: _Plan, grid: Image, reference: Bits) -> tuple[float, float]:
     """Return the lower and the upper bound on log Z."""
-    low, high = chain_odds(grid, plan.window, reference, plan.fields(grid), plan.threads)
+    stack = Stack.of(grid)
+    fields = plan.fields(stack)
+    (low,), (high,) = chain_odds(stack, plan.window, reference[None], fields, plan.threads)
     lower = _score(grid, reference, _surprise(reference, low, high))
     upper = _score(grid, reference, _surprise(reference, high, low))
     # weights and fields are rounded sums; log Z changes by at most as much as they do
@@ -304,59 +307,50 @@ def affordable(f: SubmodularFunction, window: int, budget: float) -> bool:
 
 
 def strips_gradient(
-    grid: Image | Stack,
-    reference: NDArray[np.uint8],
-    window: int,
-    n_jobs: int | None = None,
-    side: Literal["lower", "upper"] = "lower",
-) -> tuple[Any, FloatArray, FloatArray, FloatArray]:
-    """Return a strip bound on log Z and its gradient, for learners.
+    stack: Stack, reference: Bits, window: int, n_jobs: int | None = None, side: Side = "lower"
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return strip bounds on log Z of some images and their gradients, for learners.
 
     In this bound the columns beyond a window are clamped at all 0 or all 1. It is a little wider
     than that of `log_partition`, and a smooth function of the weights for a fixed reference.
 
     Parameters
     ----------
-    grid : Image or Stack
-    reference : ndarray of shape (..., rows, columns), uint8
-        Any image of 0 and 1; the mode gives the best bound.
+    stack : Stack
+    reference : ndarray of shape (M, rows, columns), uint8
+        Any images of 0 and 1; the mode gives the best bound.
     window : int
     n_jobs : int, optional
     side : {"lower", "upper"}
 
     Returns
     -------
-    value : float or ndarray of shape (M,)
+    values : ndarray of shape (M,)
     dt, dacross, ddown : ndarray
         Derivatives in the parts of the grids, with their shapes.
     """
-    size = min(check_integer(window, "window", 1, 2**31), grid.shape[1])
-    plan = _Plan(grid.shape, size, size, count_threads(n_jobs)).fitting()
-    odds = chain_odds(grid, size, reference, edge_fields(grid), plan.threads)
+    check_integer(window, "window", 1, 2**31)
+    plan, odds = _by_edges(stack, reference, window, n_jobs)
     upper = side == "upper"
     surprise = _surprise(reference, *(odds[::-1] if upper else odds))
-    value: Any
-    if isinstance(grid, Image):
-        value = _score(grid, reference, surprise)
-    else:
-        rows = zip(grid.images(), reference, surprise, strict=True)
-        value = np.array([_score(*row) for row in rows])
-    dt, dacross, ddown = chain_gradient(grid, size, reference, plan.threads, upper)
+    rows = zip(stack.images(), reference, surprise, strict=True)
+    values = np.array([_score(*row) for row in rows])
+    dt, dacross, ddown = chain_gradient(stack, plan.window, reference, plan.threads, upper)
     x = reference.astype(np.float64)
-    return (
-        value,
-        dt + x,
-        dacross - np.abs(np.diff(x)),
-        ddown - np.abs(np.diff(x, axis=-2)),
-    )
+    return values, dt + x, dacross - np.abs(np.diff(x)), ddown - np.abs(np.diff(x, axis=-2))
 
 
 def chain_widths(
-    grid: Image | Stack, reference: NDArray[np.uint8], window: int, n_jobs: int | None = None
+    stack: Stack, reference: Bits, window: int, n_jobs: int | None = None
 ) -> FloatArray:
-    """Return the width of the bracket of log Z whose ends are the values of `strips_gradient`."""
-    size = min(window, grid.shape[1])
-    plan = _Plan(grid.shape, size, size, count_threads(n_jobs)).fitting()
-    low, high = chain_odds(grid, size, reference, edge_fields(grid), plan.threads)
+    """Return the widths of the brackets of log Z whose ends are those of `strips_gradient`."""
+    _, (low, high) = _by_edges(stack, reference, window, n_jobs)
     widths = _surprise(reference, high, low) - _surprise(reference, low, high)
     return np.asarray(widths.sum(axis=(-2, -1)))
+
+
+def _by_edges(stack: Stack, reference: Bits, window: int, n_jobs: int | None) -> tuple[_Plan, Pair]:
+    """Bound the log-odds of each pixel with the columns beyond its window at all 0 or all 1."""
+    size = min(window, stack.shape[1])
+    plan = _Plan(stack.shape, size, size, count_threads(n_jobs)).fitting()
+    return plan, chain_odds(stack, size, reference, edge_fields(stack), plan.threads)

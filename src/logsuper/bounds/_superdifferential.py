@@ -7,7 +7,6 @@ submodular function optimization", ICML 2013.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -114,107 +113,85 @@ def marginals(f: SubmodularFunction, *, n_jobs: int | None = None) -> Marginals:
 
 def search(f: SubmodularFunction, n_jobs: int | None = None) -> tuple[dict[str, _Found], int]:
     """Return the best point found for each kind, and the number of solves."""
-    top, bottom = extreme_gains(f)
+    bounds = Supergradients(f)
     solver = Prepared([f])
     # -f(X) + sum_X softplus(bottom) + sum_notX softplus(-top) is maximal for this field
-    field = np.logaddexp(0.0, bottom) - np.logaddexp(0.0, -top)
+    field = np.logaddexp(0.0, bounds.bottom) - np.logaddexp(0.0, -bounds.top)
     least = solver.maximize(np.stack([field, np.zeros(f.n)]), [1.0], n_jobs=n_jobs, tie="min")[0]
     largest = solver.maximize(np.zeros(f.n), [1.0], n_jobs=n_jobs, tie="max")[0]
     # the smallest mode is also where the L-field marginals exceed one half
     vertices = np.stack([*least, largest, np.zeros(f.n), np.ones(f.n)]).astype(np.float64)
     starts = np.stack([vertices[0], *{x.tobytes(): x for x in vertices[1:]}.values()])
-    flips = _flips(f, top, bottom)
 
     best: dict[str, _Found] = {}
     for kind in KINDS:
-        found = _values(f, kind, starts, top, bottom)
+        found = bounds.values(kind, starts)
         x, value = starts[0], float(found[0])
         if kind != "bar":
-            x = starts[int(found.argmax())]
-            x, value = _climb(f, kind, x, float(found.max()), top, bottom, flips)
-        best[kind] = _Found(value, _supergradients(f, kind, x[None], top, bottom)[0], x)
+            x, value = bounds.climb(kind, starts[int(found.argmax())], float(found.max()))
+        best[kind] = _Found(value, bounds.gradients(kind, x[None])[0], x)
     return best, len(least) + 1
 
 
-def _supergradients(
-    f: SubmodularFunction, kind: str, X: FloatArray, top: FloatArray, bottom: FloatArray
-) -> FloatArray:
-    """Return the supergradient of one kind at each row of X."""
-    gains = f.gains(X) if kind != "bar" else X
-    inside = gains if kind == "shrink" else bottom
-    outside = gains if kind == "grow" else top
-    return np.where(X == 1, inside, outside)
+class Supergradients:
+    """The supergradients of a function, by kind, and the bounds on log Z by them."""
 
+    def __init__(self, f: SubmodularFunction) -> None:
+        self.f = f
+        self.top, self.bottom = extreme_gains(f)
 
-def _values(
-    f: SubmodularFunction, kind: str, X: FloatArray, top: FloatArray, bottom: FloatArray
-) -> FloatArray:
-    """Return the bound of one kind at each row of X."""
-    g = _supergradients(f, kind, X, top, bottom)
-    return np.asarray(np.logaddexp(0.0, np.where(X == 1, g, -g)).sum(axis=1) - f(X))
+    def gradients(self, kind: str, X: FloatArray) -> FloatArray:
+        """Return the supergradient of one kind at each row of X."""
+        gains = self.f.gains(X) if kind != "bar" else X
+        inside = gains if kind == "shrink" else self.bottom
+        outside = gains if kind == "grow" else self.top
+        return np.where(X == 1, inside, outside)
 
+    def values(self, kind: str, X: FloatArray) -> FloatArray:
+        """Return the bound of one kind at each row of X."""
+        g = self.gradients(kind, X)
+        return np.asarray(np.logaddexp(0.0, np.where(X == 1, g, -g)).sum(axis=1) - self.f(X))
 
-# The change of the bound of a kind by each single flip of x.
-_Flips = Callable[[str, FloatArray], FloatArray]
+    def flips(self, kind: str, x: FloatArray) -> FloatArray | None:
+        """Return the change of the bound by each single flip of x, None if that is expensive."""
+        f, pairwise = self.f, pairwise_of(self.f)
+        if pairwise is not None:
+            return self._local_flips(pairwise, kind, x)
+        if f.n * max(f.n, f._row_size()) > _AFFORDABLE:
+            return None
+        return self.values(kind, np.abs(x - np.eye(f.n))) - self.values(kind, x[None])
 
+    def _local_flips(self, f: Pairwise, kind: str, x: FloatArray) -> FloatArray:
+        """Return them for a pairwise function; a flip changes the gains of neighbours only."""
+        i, j = np.concatenate([f.edges, f.edges[:, ::-1]]).T
+        w = np.tile(f.weights, 2)
+        gains = add_up(i, w * (1.0 - 2.0 * x[j]), f.n) - f.t
+        on = np.logaddexp(0.0, gains if kind == "shrink" else self.bottom)
+        off = np.logaddexp(0.0, -(gains if kind == "grow" else self.top))
+        turn = 1.0 - 2.0 * x
+        change = turn * (on - off - gains)
+        # when i flips, the gain of j moves by -2 w turn_i; it counts for j outside (grow) or inside
+        sign = 1.0 if kind == "shrink" else -1.0
+        counts = x[j] == (1.0 if kind == "shrink" else 0.0)
+        moved = gains[j] - 2.0 * w * turn[i]
+        effect = np.logaddexp(0.0, sign * moved) - np.logaddexp(0.0, sign * gains[j])
+        return change + add_up(i, effect * counts, f.n)
 
-def _flips(f: SubmodularFunction, top: FloatArray, bottom: FloatArray) -> _Flips | None:
-    """Choose how to try all single flips; None if that is too expensive."""
-    pairwise = pairwise_of(f)
-    if pairwise is not None:
-        return lambda kind, x: _local_flips(pairwise, kind, x, top, bottom)
-    if f.n * max(f.n, f._row_size()) > _AFFORDABLE:
-        return None
-
-    def one_by_one(kind: str, x: FloatArray) -> FloatArray:
-        flipped = np.abs(x - np.eye(f.n))
-        return _values(f, kind, flipped, top, bottom) - _values(f, kind, x[None], top, bottom)
-
-    return one_by_one
-
-
-def _local_flips(
-    f: Pairwise, kind: str, x: FloatArray, top: FloatArray, bottom: FloatArray
-) -> FloatArray:
-    """Return the changes for a pairwise function; a flip changes the gains of neighbours only."""
-    i, j = np.concatenate([f.edges, f.edges[:, ::-1]]).T
-    w = np.tile(f.weights, 2)
-    gains = add_up(i, w * (1.0 - 2.0 * x[j]), f.n) - f.t
-    on = np.logaddexp(0.0, gains if kind == "shrink" else bottom)
-    off = np.logaddexp(0.0, -(gains if kind == "grow" else top))
-    turn = 1.0 - 2.0 * x
-    change = turn * (on - off - gains)
-    # when i flips, the gain of j moves by -2 w turn_i; it counts for j outside (grow) or inside
-    sign = 1.0 if kind == "shrink" else -1.0
-    counts = x[j] == (1.0 if kind == "shrink" else 0.0)
-    moved = gains[j] - 2.0 * w * turn[i]
-    effect = np.logaddexp(0.0, sign * moved) - np.logaddexp(0.0, sign * gains[j])
-    return change + add_up(i, effect * counts, f.n)
-
-
-def _climb(
-    f: SubmodularFunction,
-    kind: str,
-    x: FloatArray,
-    value: float,
-    top: FloatArray,
-    bottom: FloatArray,
-    flips: _Flips | None,
-) -> tuple[FloatArray, float]:
-    """Improve x by flips that help on their own: all of them, or the best half, or quarter, ..."""
-    if flips is None:
+    def climb(self, kind: str, x: FloatArray, value: float) -> tuple[FloatArray, float]:
+        """Improve x by flips that help on their own: all, or the best half, or quarter, ..."""
+        for _ in range(min(_ROUNDS, 1 + _LOOKS // self.f.n)):
+            change = self.flips(kind, x)
+            if change is None:
+                break
+            order = np.argsort(-change, kind="stable")[: int((change > 0).sum())]
+            before = value
+            while len(order) and value == before:
+                trial = x.copy()
+                trial[order] = 1.0 - trial[order]
+                found = float(self.values(kind, trial[None])[0])
+                if found > value:
+                    x, value = trial, found
+                order = order[: len(order) // 2]
+            if value <= before + 1e-7 * abs(before):
+                break
         return x, value
-    for _ in range(min(_ROUNDS, 1 + _LOOKS // f.n)):
-        change = flips(kind, x)
-        order = np.argsort(-change, kind="stable")[: int((change > 0).sum())]
-        before = value
-        while len(order) and value == before:
-            trial = x.copy()
-            trial[order] = 1.0 - trial[order]
-            found = float(_values(f, kind, trial[None], top, bottom)[0])
-            if found > value:
-                x, value = trial, found
-            order = order[: len(order) // 2]
-        if value <= before + 1e-7 * abs(before):
-            break
-    return x, value

@@ -28,7 +28,7 @@ from logsuper._base import (
     make_tiles,
     on_frame,
 )
-from logsuper.bounds._errors import NotApplicable
+from logsuper.bounds._needs import NotApplicable
 from logsuper.bounds._results import Marginals
 from logsuper.bounds._strips import WINDOW, marginal_brackets
 from logsuper.bounds._windows import Stack

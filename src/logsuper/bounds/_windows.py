@@ -12,15 +12,14 @@ kernel; their arrays then have a leading axis with one entry per image.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logsuper._base import EPS, FloatArray, IntArray
+from logsuper._base import EPS, Bits, FloatArray, IntArray
 from logsuper.bounds import _windows_numpy
-from logsuper.bounds._errors import TooLarge
-from logsuper.bounds._needs import magnitude
+from logsuper.bounds._needs import TooLarge, magnitude
 from logsuper.solvers import kernels
 from logsuper.structures import Image
 
@@ -32,6 +31,8 @@ WIDEST = 24
 MEMORY = 2.0**30
 """Maximum size of all profiles, in bytes."""
 _HALF_ULP = 2.0**-53
+
+_Arrays = TypeVar("_Arrays", bound=tuple[FloatArray, ...])
 
 
 class Stack(NamedTuple):
@@ -51,10 +52,8 @@ class Stack(NamedTuple):
     down: FloatArray
 
     @classmethod
-    def of(cls, grid: Image | Stack) -> Stack:
+    def of(cls, grid: Image) -> Stack:
         """Return an image as a stack of one."""
-        if isinstance(grid, Stack):
-            return grid
         return cls(grid.t[None], grid.across[None], grid.down[None])
 
     @classmethod
@@ -126,24 +125,13 @@ def refuse_too_large(method: str, columns: int, profiles: float, operations: flo
         )
 
 
-def _like(grid: Image | Stack) -> tuple[Pair, Pair]:
-    """Return two arrays of zeros with one entry per pixel, and views with a leading axis."""
-    low, high = np.zeros(grid.t.shape), np.zeros(grid.t.shape)
-    shape = (-1, *grid.t.shape[-2:])
-    return (low, high), (low.reshape(shape), high.reshape(shape))
-
-
-def _one_by_one(
-    grid: Image | Stack, find: Callable[..., tuple[FloatArray, ...]], *arrays: Any
-) -> tuple[FloatArray, ...]:
+def _one_by_one(stack: Stack, find: Callable[..., _Arrays], *arrays: Any) -> _Arrays:
     """Call a function of an image and of arrays that belong to it for each image of a stack."""
-    if isinstance(grid, Image):
-        return find(grid, *arrays)
-    found = [find(image, *rest) for image, *rest in zip(grid.images(), *arrays, strict=True)]
-    return tuple(map(np.stack, zip(*found, strict=True)))
+    found = [find(image, *rest) for image, *rest in zip(stack.images(), *arrays, strict=True)]
+    return tuple(map(np.stack, zip(*found, strict=True)))  # type: ignore[return-value]
 
 
-def outside_fields(grid: Image | Stack, window: int, threads: int) -> Pair:
+def outside_fields(stack: Stack, window: int, threads: int) -> Pair:
     r"""Bound the field with which column c and those beyond it act on the pixels of column c - 1.
 
     Integrating out the columns from c on leaves a supermodular function of column c - 1. The log of
@@ -160,27 +148,20 @@ def outside_fields(grid: Image | Stack, window: int, threads: int) -> Pair:
     """
     native = kernels()
     if native is None:
-        low, high = _one_by_one(grid, lambda one: _windows_numpy.outside_fields(one, window))
-        return low, high
-    fields, views = _like(grid)
-    native.strip_fields(*Stack.of(grid), window, threads, *views)
-    return fields
+        return _one_by_one(stack, lambda one: _windows_numpy.outside_fields(one, window))
+    low, high = np.zeros((2, *stack.t.shape))
+    native.strip_fields(*stack, window, threads, low, high)
+    return low, high
 
 
-def edge_fields(grid: Image | Stack) -> Pair:
+def edge_fields(stack: Stack) -> Pair:
     """Return the widest bounds on the same fields: those of a column c of all 0, and of all 1."""
-    high = np.zeros(grid.t.shape)
-    high[..., 1:] = grid.across
+    high = np.zeros(stack.t.shape)
+    high[..., 1:] = stack.across
     return -high, high
 
 
-def chain_odds(
-    grid: Image | Stack,
-    window: int,
-    reference: NDArray[np.uint8],
-    fields: Pair,
-    threads: int,
-) -> Pair:
+def chain_odds(stack: Stack, window: int, reference: Bits, fields: Pair, threads: int) -> Pair:
     """Bound the log-odds of each pixel, given the reference at all pixels before it.
 
     These are the pixels of the columns to its left and those above it in its own column.
@@ -188,24 +169,17 @@ def chain_odds(
     native = kernels()
     if native is None:
 
-        def find(one: Image, x: NDArray[np.uint8], low: FloatArray, high: FloatArray) -> Pair:
+        def find(one: Image, x: Bits, low: FloatArray, high: FloatArray) -> Pair:
             return _windows_numpy.chain_odds(one, window, x, (low, high))
 
-        low, high = _one_by_one(grid, find, reference, *fields)
-        return low, high
-    odds, views = _like(grid)
-    shape = views[0].shape
-    arrays = (part.reshape(shape) for part in (reference, *fields))
-    native.strip_chain(*Stack.of(grid), window, *arrays, threads, *views)
-    return odds
+        return _one_by_one(stack, find, reference, *fields)
+    low, high = np.zeros((2, *stack.t.shape))
+    native.strip_chain(*stack, window, reference, *fields, threads, low, high)
+    return low, high
 
 
 def chain_gradient(
-    grid: Image | Stack,
-    window: int,
-    reference: NDArray[np.uint8],
-    threads: int,
-    upper: bool = False,
+    stack: Stack, window: int, reference: Bits, threads: int, upper: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Differentiate :math:`-\sum_d\log p(\hat x_d\mid\hat x_{<d})` in t, across and down.
 
@@ -216,27 +190,21 @@ def chain_gradient(
     native = kernels()
     if native is None:
 
-        def find(one: Image, x: NDArray[np.uint8]) -> tuple[FloatArray, ...]:
+        def find(one: Image, x: Bits) -> tuple[FloatArray, FloatArray, FloatArray]:
             return _windows_numpy.chain_gradient(one, window, x, upper)
 
-        dt, dacross, ddown = _one_by_one(grid, find, reference)
-        return dt, dacross, ddown
-    stack = Stack.of(grid)
-    count = len(stack.t)
-    views = [np.zeros((count, *part.shape[1:])) for part in stack]
-    x = reference.reshape(stack.t.shape)
-    native.strip_gradient(*stack, window, x, threads, *views, upper)
-    lead = grid.t.shape[:-2]
-    dt, dacross, ddown = (view.reshape(*lead, *view.shape[1:]) for view in views)
+        return _one_by_one(stack, find, reference)
+    dt, dacross, ddown = (np.zeros((len(stack.t), *part.shape[1:])) for part in stack)
+    native.strip_gradient(*stack, window, reference, threads, dt, dacross, ddown, upper)
     return dt, dacross, ddown
 
 
-def marginal_odds(grid: Image | Stack, window: int, reach: int, step: int, threads: int) -> Pair:
+def marginal_odds(stack: Stack, window: int, reach: int, step: int, threads: int) -> Pair:
     """Bound the log-odds of all pixels, by the best of overlapping windows.
 
     Parameters
     ----------
-    grid : Image or Stack
+    stack : Stack
     window : int
         Columns per window, at most those of the grid.
     reach : int
@@ -248,13 +216,12 @@ def marginal_odds(grid: Image | Stack, window: int, reach: int, step: int, threa
     """
     native = kernels()
     if native is None:
-        low, high = _one_by_one(
-            grid, lambda one: _windows_numpy.marginal_odds(one, window, reach, step)
+        return _one_by_one(
+            stack, lambda one: _windows_numpy.marginal_odds(one, window, reach, step)
         )
-        return low, high
-    odds, views = _like(grid)
-    native.strip_marginals(*Stack.of(grid), window, reach, step, threads, *views)
-    return odds
+    low, high = np.zeros((2, *stack.t.shape))
+    native.strip_marginals(*stack, window, reach, step, threads, low, high)
+    return low, high
 
 
 def transfer(grid: Image, odds: bool) -> tuple[float, FloatArray | None]:

@@ -10,8 +10,6 @@ import click
 from logsuper.cli import _masks, _options
 from logsuper.cli._observed import Reading
 
-__all__ = ["apply"]
-
 _EXAMPLES = """\b
 Example:
   logsuper apply --model masks.npz more/ --out clean/

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from logsuper.cli._console import console, one_line, print_table
-from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, TextPath, check_folder, refusal
+from logsuper.cli._console import one_line, print_table, say
+from logsuper.cli._inputs import (
+    FOLDER,
+    SEED,
+    FiniteRange,
+    TextPath,
+    check_folder,
+    in_one_line,
+    writing,
+)
 
 if TYPE_CHECKING:
     from logsuper.bounds import Bound, Bracket
@@ -142,10 +150,8 @@ def _read(file: Path, evidence: Path | None) -> LogSupermodular:
     """Return the model; what is wrong with a file becomes one line."""
     from logsuper.io import read_uai
 
-    try:
+    with in_one_line():
         return read_uai(file, evidence)
-    except (ValueError, OSError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float) -> _Row:
@@ -220,12 +226,10 @@ def _write(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of wide brackets, which the table shows
         marginals = model.marginals().values
-    try:
+    with writing(start.parent, "--write"):
         return write_uai_results(
             start, log_partition=value, marginals=marginals, mode=mode.x, force=force
         )
-    except OSError as error:
-        raise refusal(start.parent, error, "--write") from error
 
 
 def _sides(bound: Bound) -> list[Bound]:
@@ -302,10 +306,9 @@ def _print(file: Path, model: LogSupermodular, rows: list[_Row], bracket: Bracke
     _print_reasons(rows)
     if bracket is not None:
         methods = " and ".join(dict.fromkeys([bracket.below.method, bracket.above.method]))
-        console().print(
+        say(
             f"Certified: ln Z in [{bracket.lower:.6f}, {bracket.upper:.6f}], log10 Z in "
-            f"[{_decimal(bracket.lower):.6f}, {_decimal(bracket.upper):.6f}], by {methods}",
-            soft_wrap=True,
+            f"[{_decimal(bracket.lower):.6f}, {_decimal(bracket.upper):.6f}], by {methods}"
         )
 
 
@@ -313,10 +316,7 @@ def _print_mode(mode: _Mode) -> None:
     """Print the most probable state; a long one is in the file that --write makes."""
     state = "".join(map(str, mode.x))
     shown = state if len(state) <= _LONG else f"{state[:_LONG]}... ({len(state)} variables)"
-    console().print(
-        f"Mode: ln weight {mode.value:.6f}, log10 {_decimal(mode.value):.6f}, x = {shown}",
-        soft_wrap=True,
-    )
+    say(f"Mode: ln weight {mode.value:.6f}, log10 {_decimal(mode.value):.6f}, x = {shown}")
 
 
 def _print_marginals(model: LogSupermodular, rows: list[_Row]) -> None:
@@ -333,4 +333,4 @@ def _print_reasons(rows: list[_Row], what: str = "") -> None:
     """Say which methods were left out, and why."""
     for row in rows:
         if row.found is None:
-            console().print(f"{what}{row.method}: left out, {row.reason}", soft_wrap=True)
+            say(f"{what}{row.method}: left out, {row.reason}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["completion"]
-
 _EXAMPLES = """\b
 Examples:
   eval "$(logsuper completion bash)"      # in ~/.bashrc

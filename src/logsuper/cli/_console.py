@@ -20,6 +20,11 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
+def say(text: str) -> None:
+    """Print a text as it is, with no line broken."""
+    console().print(text, soft_wrap=True)
+
+
 def print_table(table: Table) -> None:
     """Print a table; if the terminal is too narrow, say where it is, or break its cells."""
     from rich import table as rich

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from logsuper.cli._console import console, print_table
-from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, check_folder, refusal
+from logsuper.cli._console import console, print_table, say
+from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, check_folder, writing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,16 +72,14 @@ def demo(out: Path, count: int, size: int, noise: float, seed: int, as_json: boo
     page = _page(command, denoiser, images, figures)
     result = page.sections[0]
     contents = (page.html().encode(), result.pictures[0].png)
-    try:
+    with writing(out):
         paths = write_files(dict(zip(_FILES.values(), contents, strict=True)), out)
-    except OSError as error:
-        raise refusal(out, error) from error
     if as_json:
         click.echo(json.dumps({**dict(zip(_FILES, map(str, paths), strict=True)), **figures}))
     else:
         print_table(result.tables[0])
         for name, path in zip(("Report", "Picture"), paths, strict=True):
-            console().print(f"{name}: {path}", soft_wrap=True)
+            say(f"{name}: {path}")
 
 
 def _run(

@@ -11,8 +11,6 @@ from logsuper.cli import _masks, _options
 from logsuper.cli._found import print_found, print_json
 from logsuper.cli._observed import Reading
 
-__all__ = ["fit"]
-
 _EXAMPLES = """\b
 Examples:
   logsuper fit masks/ --save-model masks.npz

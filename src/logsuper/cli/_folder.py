@@ -13,8 +13,6 @@ import click
 if TYPE_CHECKING:
     from logsuper.io import ImageInfo
 
-__all__ = ["OVERVIEW", "Failure", "Job", "Plan", "find_inputs", "pair_with", "plan_outputs"]
-
 _SUFFIX = {"PNG": ".png", "BMP": ".bmp", "PPM": ".pgm", "TIFF": ".tif", "NPY": ".npy"}
 _SAME = {
     "PNG": (".png",),

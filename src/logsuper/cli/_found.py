@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logsuper.cli._console import console, one_line, print_table
-from logsuper.cli._figures import total
+from logsuper.cli._cleaning import total
+from logsuper.cli._console import one_line, print_table, say
 
 if TYPE_CHECKING:
     from logsuper.cli._cleaning import Cleaned
     from logsuper.cli._masks import Run
-
-__all__ = ["percent", "print_found", "print_json", "print_summary", "words_of_model"]
 
 
 def percent(share: float) -> str:
@@ -60,48 +58,44 @@ def _smoothness(found: dict[str, Any]) -> str:
 
 def print_found(run: Run) -> None:
     """Print what was learned."""
-    found, screen = run.found, console()
+    found = run.found
     if "images" in found:
         images = f"{found['images']} image{'s' * (found['images'] != 1)}"
         labels = "no clean ones" if not found["labelled"] else "with their clean masks"
         rest = "" if found["converged"] else "; learning has not converged"
         pixels = f"{found['pixels']:,} pixels"
-        screen.print(f"Learned from {images} ({pixels}), {labels}{rest}.", soft_wrap=True)
+        say(f"Learned from {images} ({pixels}), {labels}{rest}.")
     for line in words_of_model(found):
-        screen.print(line, soft_wrap=True)
+        say(line)
 
 
 def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: float) -> None:
     """Print the shares in words, and a table of what was done."""
     from logsuper.report import Table, duration
 
-    screen, shares = console(), total([one.figures for one in cleaned])
+    shares = total([one.figures for one in cleaned])
     if shares:
         differ = shares["neighbours_differ_before"], shares["neighbours_differ_after"]
-        screen.print(
+        say(
             f"Neighbouring pixels differ in {percent(differ[0])} of the cases before, in "
-            f"{percent(differ[1])} after.",
-            soft_wrap=True,
+            f"{percent(differ[1])} after."
         )
-        screen.print(
+        say(
             f"Wrong pixels, as the model expects: {percent(shares['wrong_before'])} before, "
-            f"{percent(shares['wrong_after'])} after.",
-            soft_wrap=True,
+            f"{percent(shares['wrong_after'])} after."
         )
     soft = sum(bool(one.figures.get("cut")) for one in cleaned)
     if soft:
-        screen.print(
+        say(
             f"{soft} mask{'s' * (soft > 1)} with soft or compressed borders were cut at one half "
-            "(--threshold sets another level).",
-            soft_wrap=True,
+            "(--threshold sets another level)."
         )
     renamed = [one for one in cleaned if one.output.suffix.lower() != one.source.suffix.lower()]
     if renamed:
         one = renamed[0]
-        screen.print(
+        say(
             f"{len(renamed)} written in a lossless format: "
-            f"{one_line(one.source.name)} as {one_line(one.output.name)}.",
-            soft_wrap=True,
+            f"{one_line(one.source.name)} as {one_line(one.output.name)}."
         )
     before = sum(one.before for one in cleaned)
     rows = [("images cleaned", str(len(cleaned) - before))]
@@ -118,7 +112,7 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
             rows.append(("uncertain", percent(shares["uncertain"])))
     rows.append(("time", duration(seconds)))
     print_table(Table("Summary", ["what", "result"], rows))
-    screen.print(f"Written to: {out}", soft_wrap=True)
+    say(f"Written to: {out}")
 
 
 def print_json(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) -> None:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import click
 
-from logsuper.cli._console import console, print_table
+from logsuper.cli._console import print_table, say
 from logsuper.cli._found import words_of_model
 from logsuper.cli._learning import describe_model
 from logsuper.cli._options import MODEL, needs_model
-
-__all__ = ["info"]
 
 _EXAMPLES = """\b
 Example:
@@ -31,12 +29,9 @@ def info(model: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"file": str(model), **found}, allow_nan=False))
         return
-    screen = console()
-    screen.print(
-        f"{model}: cleans {'volumes' if found['axes'] == 3 else 'images'}.", soft_wrap=True
-    )
+    say(f"{model}: cleans {'volumes' if found['axes'] == 3 else 'images'}.")
     for line in words_of_model(found):
-        screen.print(line, soft_wrap=True)
+        say(line)
     shape = "x".join(map(str, found["shape"])) if found["modular"] == "per pixel" else "any"
     radius, modular = found["filter_radius"], found["modular"]
     rows = [

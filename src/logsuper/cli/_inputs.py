@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +56,30 @@ def check_folder(out: Path, names: Iterable[str] = (), hint: str = "--out") -> N
     hint : str
         The option that named the folder.
     """
-    try:
+    with writing(out, hint):
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):  # the reliable test of the permission to write
             pass
         for name in names:
             if (out / name).is_dir():
                 raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
+
+
+@contextlib.contextmanager
+def writing(out: Path, hint: str = "--out") -> Iterator[None]:
+    """Say in one line that a path cannot be written to, and which option named it."""
+    try:
+        yield
     except OSError as error:
-        raise refusal(out, error, hint) from error
+        message = f"{hint}: cannot write to {out}: {error.strerror or error}"
+        raise click.ClickException(message) from error
 
 
-def refusal(out: Path, error: OSError, hint: str = "--out") -> click.ClickException:
-    """Return the line for a folder that cannot be written to."""
-    return click.ClickException(f"{hint}: cannot write to {out}: {error.strerror or error}")
+@contextlib.contextmanager
+def in_one_line(before: str = "", *others: type[Exception]) -> Iterator[None]:
+    """Say in one line what is wrong with an input."""
+    wrong: tuple[type[Exception], ...] = (ValueError, OSError, MemoryError, *others)
+    try:
+        yield
+    except wrong as error:
+        raise click.ClickException(f"{before}{error}") from error

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 
     from logsuper.estimators import MaskDenoiser
 
-__all__ = [
-    "Lesson",
-    "Sample",
-    "choose_files",
-    "describe_model",
-    "in_shell_words",
-    "learn",
-    "take_sample",
-]
-
 SAMPLE = 1 << 21
 """Pixels to learn from."""
 

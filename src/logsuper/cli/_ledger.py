@@ -14,9 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from logsuper.cli._inputs import refusal
-
-__all__ = ["Ledger", "digest_of", "digest_of_open", "key_of"]
+from logsuper.cli._inputs import writing
 
 _FOLDER, _FILE = ".logsuper", "files.jsonl"
 
@@ -87,13 +85,10 @@ class Ledger:
         """
         from logsuper._base import atomic_write
 
-        try:
-            with atomic_write(self.out / name) as file:
-                encode(file)
-                file.flush()
-                self._add(name, key, digest_of_open(file), figures)
-        except OSError as error:
-            raise refusal(self.out, error) from error
+        with writing(self.out), atomic_write(self.out / name) as file:
+            encode(file)
+            file.flush()
+            self._add(name, key, digest_of_open(file), figures)
 
     def _add(self, name: str, key: str, sha256: str, figures: dict[str, Any]) -> None:
         entry = {"file": name, "key": key, "sha256": sha256, **figures}
@@ -116,9 +111,6 @@ class Ledger:
 
         if not self._lines:
             return
-        try:
-            with atomic_write(self.folder / _FILE) as file:
-                for name in sorted(self._lines):
-                    file.write((json.dumps(self._lines[name]) + "\n").encode())
-        except OSError as error:
-            raise refusal(self.out, error) from error
+        with writing(self.out), atomic_write(self.folder / _FILE) as file:
+            for name in sorted(self._lines):
+                file.write((json.dumps(self._lines[name]) + "\n").encode())

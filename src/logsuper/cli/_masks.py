@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
@@ -13,11 +14,11 @@ import click
 
 from logsuper import __version__
 from logsuper.cli import _cleaning, _learning
-from logsuper.cli._certify import NO_INTERVALS
+from logsuper.cli._cleaning import NO_INTERVALS
 from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Plan, find_inputs, pair_with, plan_outputs
 from logsuper.cli._found import print_found, print_json, print_summary
-from logsuper.cli._inputs import check_folder, refusal
+from logsuper.cli._inputs import check_folder, writing
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Reading
 from logsuper.cli._options import needs_model
@@ -26,11 +27,6 @@ from logsuper.cli._sheets import check_overview, draw_overview
 
 if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
-
-__all__ = [
-    "Run", "check_model_path", "check_outputs", "clean_and_report", "learn_from_files",
-    "make_lesson", "open_ledger", "save_model", "start",
-]  # fmt: skip
 
 _MODELS = "model-*.npz"
 
@@ -112,10 +108,8 @@ def start(
 def open_ledger(out: Path) -> Ledger:
     """Make the folder for results, and read what was written there before."""
     check_folder(out)
-    try:
+    with writing(out):
         return Ledger(out)
-    except OSError as error:
-        raise refusal(out, error) from error
 
 
 # ----------------------------------------------------------------------------------------- learning
@@ -176,13 +170,11 @@ def _load_stored(path: Path) -> MaskDenoiser | None:
 
 def _store(denoiser: MaskDenoiser, path: Path, ledger: Ledger) -> None:
     """Keep a model for a second run, in the place of older ones."""
-    try:
+    with writing(ledger.out):
         denoiser.save(path)
         for old in path.parent.glob(_MODELS):
             if old != path:
                 old.unlink(missing_ok=True)
-    except OSError as error:
-        raise refusal(ledger.out, error) from error
 
 
 def _lesson_key(run: Run, lesson: _learning.Lesson) -> str:
@@ -207,23 +199,19 @@ def save_model(denoiser: MaskDenoiser, path: Path, force: bool) -> None:
     if os.path.exists(path) and not force:
         check_model_path(path, denoiser, force)
         return
-    try:
+    with writing(path, "--save-model"):
         denoiser.save(path)
-    except OSError as error:
-        raise refusal(path, error, "--save-model") from error
 
 
 def check_model_path(path: Path, denoiser: MaskDenoiser | None, force: bool) -> None:
     """Refuse a file that cannot be written, or replaced, unless it holds this model."""
-    try:
+    with writing(path, "--save-model"), contextlib.suppress(FileNotFoundError):
         path.stat()
-    except FileNotFoundError:
-        check_folder(path.parent, hint="--save-model")
-    except OSError as error:
-        raise refusal(path, error, "--save-model") from error
+    if not os.path.exists(path):
+        return check_folder(path.parent, hint="--save-model")
     if os.path.isdir(path):
         raise click.ClickException(f"--save-model: {path} is a folder")
-    if not os.path.exists(path) or force:
+    if force:
         return
     if denoiser is not None:
         try:

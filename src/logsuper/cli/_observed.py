@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from logsuper.io import ImageInfo
 
-__all__ = ["Observed", "Reading", "read_observed"]
-
 # Levels of an image that is neither a mask nor grey: labels, or a mask with a mark for "missing".
 _FEW = 4
 # A grey image is a mask with soft borders if this share of its pixels is within an eighth of black

@@ -10,11 +10,6 @@ import click
 
 from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, TextPath
 
-__all__ = [
-    "MODEL", "check_jobs", "inputs", "learning_options", "needs_model", "output_options",
-    "reading_options", "run_options", "sides",
-]  # fmt: skip
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _RATE = FiniteRange(0.0, 0.5, min_open=True, max_open=True)
@@ -68,13 +63,17 @@ class _Missing(click.ParamType):  # type: ignore[type-arg]
             )
 
 
-def check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
-    """Return the number of threads."""
-    from logsuper._base import count_threads
+def check_jobs(what: str) -> Callable[[click.Context, click.Parameter, int], int]:
+    """Return what counts processors for --jobs, of threads or processes."""
 
-    if jobs == 0:
-        raise click.BadParameter("0 is not a number of threads; try -1", param_hint="--jobs")
-    return count_threads(jobs)
+    def check(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
+        from logsuper._base import count_threads
+
+        if jobs == 0:
+            raise click.BadParameter(f"0 is not a number of {what}; try -1", param_hint="--jobs")
+        return count_threads(jobs)
+
+    return check
 
 
 def _stack(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -170,7 +169,7 @@ run_options = _stack(
         metavar="N",
         default=-1,
         show_default=True,
-        callback=check_jobs,
+        callback=check_jobs("threads"),
         help="Threads; -1 is one per processor. The results do not depend on it.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from logsuper.cli._console import print_table
-from logsuper.cli._inputs import FOLDER, TextPath, check_folder, refusal
+from logsuper.cli._inputs import FOLDER, TextPath, check_folder, writing
+from logsuper.cli._options import check_jobs
 from logsuper.cli._progress import bars
 
 if TYPE_CHECKING:
@@ -55,14 +54,6 @@ def reproduce(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _check_jobs(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
-    from logsuper._base import count_threads
-
-    if jobs == 0:
-        raise click.BadParameter("0 is not a number of processes; try -1", param_hint="--jobs")
-    return count_threads(jobs)
-
-
 def _options(seeds: int, quick_seeds: int) -> list[click.Parameter]:
     """Return the options of a command with these default numbers of seeds."""
     return [
@@ -79,7 +70,7 @@ def _options(seeds: int, quick_seeds: int) -> list[click.Parameter]:
             type=click.IntRange(-1024, 1024),
             default=-1,
             show_default=True,
-            callback=_check_jobs,
+            callback=check_jobs("processes"),
             help="Processes; -1 is one per processor. The results do not depend on it.",
         ),
     ]
@@ -98,7 +89,8 @@ def _report(
     count = seeds or _SEEDS.get(name, _USUAL)[quick]
     names = EXPERIMENTS if name == "all" else (name,)
     setting = _load(data)
-    with _writing(out):
+    _check_out(out)
+    with writing(out):
         with bars(names) as shows:
             sections = [
                 run_experiment(
@@ -116,21 +108,17 @@ def _report(
         click.echo(file)
 
 
-@contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    """Refuse before any work what cannot be drawn or written, and say so in one line."""
+def _check_out(out: Path) -> None:
+    """Refuse before any work what cannot be drawn or written."""
     from logsuper.report import chart
 
     try:
         chart.require()
-        check_folder(out, ("report.html", "report.md"))
-        if (out / "partial").exists():
-            check_folder(out / "partial")
-        yield
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise refusal(out, error) from error
+    check_folder(out, ("report.html", "report.md"))
+    if (out / "partial").exists():
+        check_folder(out / "partial")
 
 
 def _load(data: Path | None) -> Setting:

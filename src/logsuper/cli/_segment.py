@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logsuper.cli._console import console
-from logsuper.cli._inputs import SEED, TextPath
+from logsuper.cli._console import say
+from logsuper.cli._inputs import SEED, TextPath, in_one_line
 from logsuper.cli._progress import stages
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
         Segmentation,
         Suggestion,
     )
-
-__all__ = ["segment"]
 
 _FILE = TextPath(dir_okay=False, path_type=Path)
 _INPUT = TextPath(exists=True, path_type=Path)
@@ -79,10 +77,8 @@ def segment(
     image = _read(photo)
     labels = as_labels(_read(scribbles, "indices"), str(scribbles))
     _check_targets(targets, (photo, scribbles, model), labels.shape, force)
-    try:
+    with in_one_line("", TypeError):
         found = _run(chosen, image, labels)
-    except (ValueError, TypeError, MemoryError) as error:
-        raise click.ClickException(str(error)) from error
     regions = found.suggest(_REGIONS)
     _write(targets, image, found, regions, force)
     result = _describe(targets, found, regions)
@@ -120,20 +116,16 @@ def as_labels(values: NDArray[Any], name: str) -> NDArray[Any]:
 def _load(model: Path | None, seed: int) -> ScribbleSegmenter:
     from logsuper.estimators import ScribbleSegmenter
 
-    try:
+    with in_one_line("--model: "):
         chosen = ScribbleSegmenter() if model is None else ScribbleSegmenter.load(model)
-    except (ValueError, OSError) as error:
-        raise click.ClickException(f"--model: {error}") from error
     return chosen.set_params(random_state=seed)  # type: ignore[no-any-return]
 
 
 def _read(path: Path, palette: str = "colors") -> NDArray[Any]:
     from logsuper.io import read_image
 
-    try:
+    with in_one_line():
         return read_image(path, color=True, palette=palette)
-    except (ValueError, OSError, MemoryError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _check_targets(
@@ -156,11 +148,9 @@ def _check_targets(
         color = option == "--suggest"
         if color and len(shape) != 2:
             raise click.UsageError("--suggest draws a picture; leave it out for volumes")
-        try:
+        with in_one_line(f"{option}: "):
             size = (*shape, 3) if color else shape
             check_writable(path, size, np.dtype(kinds[option]), color)
-        except ValueError as error:
-            raise click.ClickException(f"{option}: {error}") from error
         if path.resolve() in read:
             raise click.UsageError(f"{option}: {path} is an input of this command")
         if path.resolve() in seen:
@@ -195,14 +185,12 @@ def _write(
         "--out": np.where(found.mask, 255, 0).astype(np.uint8),
         "--probabilities": np.round(65535.0 * found.probability).astype(np.uint16),
     }
-    try:
+    with in_one_line():
         for option, path in targets.items():
             if path is not None and option in pictures:
                 write_image(path, pictures[option], force=force)
         if (path := targets["--suggest"]) is not None:
             write_image(path, _draw(image, regions), color=True, force=force)
-    except (ValueError, OSError) as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _draw(image: NDArray[Any], regions: list[Suggestion]) -> NDArray[Any]:
@@ -263,4 +251,4 @@ def _print(result: dict[str, Any]) -> None:
     times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result["seconds"].items())
     lines.append(f"Wrote {', '.join(result['files'].values())}. Time: {times}.")
     for line in lines:
-        console().print(line, soft_wrap=True)
+        say(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from logsuper.cli._observed import Observed
-
-__all__ = ["check_overview", "draw_overview", "draw_sheet"]
 
 # Sheets in the overview; longest side of an image on a sheet.
 _ROWS, _SHOWN = 12, 440
@@ -64,6 +61,8 @@ def draw_overview(jobs: Sequence[Job], ledger: Ledger) -> None:
     """Put the sheets of the first images below each other: OUT/compare/overview.png."""
     from PIL import Image
 
+    from logsuper.report import sheet
+
     paths = [ledger.out / job.outputs["compare"] for job in jobs]
     sheets = []
     for path in [path for path in paths if path.is_file()][:_ROWS]:
@@ -71,12 +70,5 @@ def draw_overview(jobs: Sequence[Job], ledger: Ledger) -> None:
             sheets.append(picture.convert("RGB"))
     if not sheets:
         return
-    width = max(sheet.width for sheet in sheets)
-    page = Image.new("RGB", (width, sum(sheet.height for sheet in sheets)), "#e4e8ec")
-    top = 0
-    for sheet in sheets:
-        page.paste(sheet, (0, top))
-        top += sheet.height
-    buffer = io.BytesIO()
-    page.save(buffer, format="PNG", optimize=True)
-    ledger.write(OVERVIEW, _KEY, lambda file: file.write(buffer.getvalue()), {})
+    png = sheet.stack(sheets)
+    ledger.write(OVERVIEW, _KEY, lambda file: file.write(png), {})

@@ -13,15 +13,22 @@ from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
 from logsuper.learning._decoding import make_model as make_model
 from logsuper.learning._descent import descend, logistic
-from logsuper.learning._engines import Engine, FixedNoise, FreshNoise
+from logsuper.learning._engines import Engine, Exact, FixedNoise, FreshNoise, Strips
 from logsuper.learning._evidence import bracket_log_evidence, log_evidence
 from logsuper.learning._exact import exact
-from logsuper.learning._exact_engines import Exact, Strips
 from logsuper.learning._examples import Examples
 from logsuper.learning._features import Context
 from logsuper.learning._features import Judge as Judge
 from logsuper.learning._frank_wolfe import saa
 from logsuper.learning._latent import latent
+from logsuper.learning._layers import (
+    PerturbedLoss,
+    PerturbedMeans,
+    TotalVariation,
+    perturbed_loss,
+    perturbed_means,
+    total_variation,
+)
 from logsuper.learning._layout import Layout, Parameters
 from logsuper.learning._learned import Callback as Callback
 from logsuper.learning._learned import Learned, Record
@@ -39,16 +46,8 @@ from logsuper.learning._moments import moments
 from logsuper.learning._noise_level import CLUMPED as CLUMPED
 from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
-from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty
-from logsuper.learning._perturbed_loss import (
-    PerturbedLoss,
-    PerturbedMeans,
-    perturbed_loss,
-    perturbed_means,
-)
+from logsuper.learning._objective import Loss, Objective, Penalty
 from logsuper.learning._pseudo import pseudo
-from logsuper.learning._resample import is_pairwise as is_pairwise
 from logsuper.learning._resample import resample
 from logsuper.learning._residuals import Residuals, examine_residuals, neighbour_correlation
 from logsuper.learning._score import PART as PART
@@ -57,10 +56,8 @@ from logsuper.learning._score import check_temperature as check_temperature
 from logsuper.learning._score import score_labels as score_labels
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
-from logsuper.learning._steps import make_steps
-from logsuper.learning._stochastic import Descent
+from logsuper.learning._stochastic import Descent, make_steps
 from logsuper.learning._temperature import best_temperature, soften
-from logsuper.learning._total_variation import TotalVariation, total_variation
 
 __all__ = [
     "LEARNERS",

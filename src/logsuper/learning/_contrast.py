@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import FloatArray, IntArray, as_float, as_indices, as_vector, refuse
 
-__all__ = ["contrast_weights"]
-
 # Edges worked on at a time, so that differences of images with many channels stay small.
 _PIECE = 1 << 18
 

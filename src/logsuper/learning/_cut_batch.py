@@ -29,8 +29,6 @@ from logsuper._base import (
 from logsuper.functions import Cut, grid_cuts
 from logsuper.solvers import Prepared, kernels, logistic_noise, prepare
 
-__all__ = ["CutBatch", "Draws"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CutBatch:
@@ -223,19 +221,13 @@ atexit.register(_prepare_grid.cache_clear)
 
 def _base_weights(prepared: Prepared) -> FloatArray:
     """Return the weight of each edge in the sum of all cuts."""
-    code = np.array([prepared.n, 1])  # an edge as one number, to find it among all
-    codes = prepared.edges @ code
-    order = np.argsort(codes)
-    total = np.zeros(len(codes))
     for k, f in enumerate(prepared.functions):
         if not isinstance(f, Cut):
             raise TypeError(
                 f"structure.functions[{k}] is a {type(f).__name__}; a layer takes cuts alone: its "
                 "modular term is theta"
             )
-        place = order[np.searchsorted(codes, f.edges @ code, sorter=order)]
-        np.add.at(total, place, f.weights)
-    return total
+    return np.asarray(prepared.structure.table.sum(axis=0))
 
 
 def _unmasked(y: Any) -> Any:

@@ -27,24 +27,11 @@ from logsuper._base import (
 )
 from logsuper.bounds import Widths, infer_marginals, weighted_sum
 from logsuper.functions import Modular, SubmodularFunction
-from logsuper.learning._examples import Examples, Group, check_examples
+from logsuper.learning._examples import Examples, Group, Images, check_examples
 from logsuper.learning._features import Dense
 from logsuper.learning._tiled import TILED, can_be_tiled, modes_by_tiles
 from logsuper.model import LogSupermodular
 from logsuper.sampling import sample_fields
-
-__all__ = [
-    "FACTORS",
-    "METHODS",
-    "SAMPLES",
-    "MeanFinder",
-    "best_factor",
-    "check_theta",
-    "make_model",
-    "means",
-    "modes",
-    "samples",
-]
 
 METHODS = ("auto", "logistic", "exact")
 
@@ -54,7 +41,6 @@ SAMPLES = 64
 FACTORS = tuple(round(0.05 * k, 2) for k in range(8, 27))
 """Factors that `best_factor` tries: .4, .45, ..., 1.3."""
 
-Images = NDArray[Any] | list[NDArray[Any]]
 """An array with one entry per example, in the user's order; a list if shapes differ."""
 
 
@@ -359,20 +345,15 @@ def _collect(
     copies: int = 1,
 ) -> Images:
     """Decode all pieces (B, n) or (B, copies, n), and return the images in the user's order."""
-    single = len(examples.groups) == 1
-    found: list[NDArray[Any]] = [np.empty(0)] * (0 if single else examples.count)
+    stacks = []
     for group in examples.groups:
         parts = [
             decode(group, rows, examples.fields(theta, group, rows))
             for rows in group.pieces(copies)
         ]
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        images = flat.reshape(*flat.shape[:-1], *group.shape)
-        if single:
-            return images
-        for i, image in zip(group.index, images, strict=True):
-            found[i] = image
-    return found
+        stacks.append(flat.reshape(*flat.shape[:-1], *group.shape))
+    return examples.in_order(stacks)
 
 
 def _checksums(group: Group, rows: IntArray) -> IntArray:

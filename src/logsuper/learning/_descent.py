@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +25,19 @@ from logsuper.learning._engines import Engine, FixedNoise, FreshNoise, Perturbat
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import LARGEST
 from logsuper.learning._learned import Callback, Learned, Pulse
-from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Loss, Objective, Penalty, check_problem
 from logsuper.learning._smooth import Function, check_start, minimize
-from logsuper.learning._steps import RULES, half_a_unit, make_steps, units
-from logsuper.learning._stochastic import ESTIMATE, Descent, batch_size, draw_batch, draw_order
+from logsuper.learning._stochastic import (
+    ESTIMATE,
+    RULES,
+    Descent,
+    batch_size,
+    draw_batch,
+    draw_order,
+    half_a_unit,
+    make_steps,
+    units,
+)
 from logsuper.learning._stochastic import Path as Path
 
 # Perturbations of an example per step; pixels for which these are enough; the most per step; and
@@ -170,20 +179,13 @@ def logistic(
     examples: Examples,
     penalty: Penalty,
     *,
-    start: FloatArray | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
-    callback: Callback | None = None,
-    tol: float = 1e-3,
     max_iter: int = 10_000,
     n_samples: int | None = None,
-    batch: int | None = None,
     noise: str = "fresh",
-    steps: str = "adaptive",
-    rate: float = 1.0,
-    average: bool | None = None,
     checkpoint: Path | None = None,
-    warm: bool | None = None,
+    **options: Any,
 ) -> Learned:
     """Learn from labels by the logistic bound: the paper's maximum likelihood (4.2, 4.3).
 
@@ -192,17 +194,19 @@ def logistic(
     examples : Examples
         With labels, all or some; conditional where there are observations.
     penalty : Penalty
-    start, callback, tol, max_iter, batch, steps, rate, average, checkpoint, warm
-        As in `descend`.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; it never changes the result.
+    max_iter, checkpoint
+        As in `descend`.
     n_samples : int, optional
         Perturbations of each example of a step; by default five, and more where all examples
         share them.
     noise : {"fresh", "fixed"}
         New perturbations at every step, or a Latin hypercube of `n_samples` for each example, the
         same at all steps: then the objective is a fixed convex function.
+    **options
+        start, callback, tol, batch, steps, rate, average and warm, as in `descend`.
 
     Returns
     -------
@@ -233,22 +237,9 @@ def logistic(
     estimate: Engine = FreshNoise(_DRAWS if objective.together else 2, keys[1], n_jobs)
     if check_choice(noise, "noise", ("fresh", "fixed")) == "fixed":
         engine = estimate = FixedNoise(count, keys[0], n_jobs)
-    return descend(
-        dataclasses.replace(objective, engine=engine),
-        penalty,
-        start=start,
-        seed=rng,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-        batch=batch,
-        steps=steps,
-        rate=rate,
-        average=average,
-        estimate=estimate,
-        checkpoint=checkpoint,
-        warm=warm,
-    )
+    posed = dataclasses.replace(objective, engine=engine)
+    options = {"max_iter": max_iter, "checkpoint": checkpoint, **options}
+    return descend(posed, penalty, seed=rng, estimate=estimate, **options)
 
 
 # ------------------------------------------------------------------------------------------ inside

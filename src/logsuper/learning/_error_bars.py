@@ -33,12 +33,9 @@ from logsuper.channels import Channel
 from logsuper.learning._examples import Codes, Examples, Group
 from logsuper.learning._features import Judged
 from logsuper.learning._make_examples import corrupt_again
-from logsuper.learning._moment_targets import moment_targets
-from logsuper.learning._observed_means import cuts_of, estimate
-from logsuper.learning._penalty import Penalty
-from logsuper.learning._steps import units
-
-__all__ = ["ErrorBars", "Relaxed", "find_error_bars", "move_rates", "rate_direction"]
+from logsuper.learning._moment_targets import cuts_of, estimate, moment_targets
+from logsuper.learning._objective import Penalty
+from logsuper.learning._stochastic import units
 
 # Errors are found from at most _PIXELS pixels. Noise is drawn on _IMAGES images at least, several
 # times on each where they are few, and on at most _MOST pixels; where pixels are missing, _DRAWS

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.channels import Channel
 from logsuper.learning._decoding import check_theta, make_model
-from logsuper.learning._engines import Engine
-from logsuper.learning._exact_engines import WIDTH, Exact, Strips
+from logsuper.learning._engines import WIDTH, Engine, Exact, Strips
 from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._objective import Objective, refuse_context
 

@@ -19,6 +19,7 @@ from logsuper.learning._layout import LARGEST, Layout
 from logsuper.solvers import Prepared
 
 Codes = NDArray[np.uint8]
+Images = NDArray[Any] | list[NDArray[Any]]
 
 UNKNOWN = 2
 """The code of a pixel without a label, or of one that was not observed."""
@@ -200,6 +201,18 @@ class Examples:
             for i, labels in zip(group.index, group.labels, strict=True):
                 known = labels != UNKNOWN
                 yield labels[known], found[i].ravel()[known]
+
+    def in_order(self, stacks: Sequence[NDArray[Any]]) -> Images:
+        """Return images of all groups in the user's order: an array if all have one shape."""
+        if len(stacks) == 1:
+            return stacks[0]
+        pairs = zip(self.groups, stacks, strict=True)
+        found = {
+            i: image
+            for group, stack in pairs
+            for i, image in zip(group.index.tolist(), stack, strict=True)
+        }
+        return [found[i] for i in range(self.count)]
 
     def with_channel(self, channel: Channel | None) -> Examples:
         """Return the same data as seen through another channel."""

@@ -13,6 +13,15 @@ of their block, and the dual is solved over their hull, as in T. Joachims, T. Fi
 "Cutting-plane training of structural SVMs", 2009. The best point and the dual value certify each
 other; the optimal weights of the planes are the convex combination of maximisers whose moments
 match those of the data.
+
+The corrective step is a small quadratic programme over a product of simplices and an orthant,
+
+.. math:: \max_{z\ge0} b^\top z-\tfrac12z^\top Qz\quad\text{with}\quad
+    \sum_{m\in g}z_m=1\ \text{for every group }g,
+
+by an active-set method in the manner of P. Wolfe, "Finding the nearest point in a polytope",
+Mathematical Programming 11, 1976: it keeps a support on which the optimum is known, adds the
+variable that gains most, and drops those that reach zero.
 """
 
 from __future__ import annotations
@@ -25,17 +34,16 @@ import numpy as np
 from logsuper._base import (
     ConvergenceWarning,
     FloatArray,
+    IntArray,
     Seed,
     as_key,
     check_callback,
     check_integer,
 )
-from logsuper.learning import _corrective
 from logsuper.learning._engines import KeptNoise
 from logsuper.learning._examples import Examples
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
-from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Loss, Objective, Penalty, check_problem
 from logsuper.learning._smooth import check_start, check_tol
 from logsuper.solvers import one_blas_thread
 
@@ -51,13 +59,10 @@ def saa(
     penalty: Penalty,
     *,
     n_samples: int = 10,
-    start: FloatArray | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
-    callback: Callback | None = None,
-    tol: float = 1e-3,
     max_iter: int = 500,
-    blocks: int = 5,
+    **options: Any,
 ) -> Learned:
     r"""Maximise the sample average of the logistic likelihood, to a certified gap.
 
@@ -72,17 +77,20 @@ def saa(
         With a positive weight for every parameter.
     n_samples : int, default 10
         Perturbations of each example.
-    start : ndarray of shape (P,), optional
-        Where to begin.
     seed : int, Generator or None
     n_jobs : int, optional
         Threads; the result does not depend on them.
+    max_iter : int, default 500
+        Rounds after which a `ConvergenceWarning` is given.
+
+    Other Parameters
+    ----------------
+    start : ndarray of shape (P,), optional
+        Where to begin.
     callback : callable, optional
         Called with every line of the history.
     tol : float, default 1e-3
         Certified distance to the optimum, relative to the objective.
-    max_iter : int, default 500
-        Rounds after which a `ConvergenceWarning` is given.
     blocks : int, default 5
         Parts of the examples, each with its own planes: more parts need fewer rounds, but more
         memory and time for the quadratic programme.
@@ -114,16 +122,8 @@ def saa(
     refuse_missing_labels(examples, "saa")
     count = check_integer(n_samples, "n_samples", 1, 2**31)
     engine = KeptNoise(count, as_key(seed), n_jobs)
-    return minimize(
-        Objective.supervised(examples, engine),
-        penalty,
-        name="saa",
-        start=start,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-        blocks=blocks,
-    )
+    objective = Objective.supervised(examples, engine)
+    return minimize(objective, penalty, name="saa", max_iter=max_iter, **options)
 
 
 def minimize(
@@ -229,7 +229,7 @@ class _Planes:
         self.rows = np.zeros((len(bounds), len(lower)))  # d / sqrt(lambda)
         self.rows[np.arange(len(bounds)), bounds] = -1.0 / self.root[bounds]
         self.offsets = np.zeros(len(bounds))  # a
-        self.owner = np.full(len(bounds), _corrective.FREE)
+        self.owner = np.full(len(bounds), FREE)
         self.weights = np.zeros(len(bounds))
         self.idle = np.zeros(len(bounds), dtype=np.int64)
         self.gram = self.rows @ self.rows.T
@@ -244,7 +244,7 @@ class _Planes:
         rows = slopes / self.root
         corner = self.rows @ rows.T
         self.gram = np.block([[self.gram, corner], [corner.T, rows @ rows.T]])
-        first = len(self.offsets) == np.count_nonzero(self.owner == _corrective.FREE)
+        first = len(self.offsets) == np.count_nonzero(self.owner == FREE)
         self.rows = np.concatenate([self.rows, rows])
         self.offsets = np.append(self.offsets, values - slopes @ theta)
         self.owner = np.append(self.owner, np.arange(self.blocks))
@@ -254,8 +254,8 @@ class _Planes:
     def solve(self) -> None:
         """Find the optimal weights, and drop planes that have been idle for long."""
         heights = self.offsets + self.rows @ (self.root * self.penalty.center)
-        self.weights = _corrective.maximize(self.gram, heights, self.owner, self.weights)
-        planes = self.owner != _corrective.FREE
+        self.weights = maximize(self.gram, heights, self.owner, self.weights)
+        planes = self.owner != FREE
         moments = self.root * (self.weights[planes] @ self.rows[planes])
         offset = float(self.weights[planes] @ self.offsets[planes])
         shift = moments / self.penalty.weights
@@ -281,5 +281,76 @@ class _Planes:
             "moments": moments,
             "residual": float(np.abs(balance).max(initial=0.0)),
             "slack": loss - offset - float(moments @ theta),
-            "planes": int(np.count_nonzero(self.owner != _corrective.FREE)),
+            "planes": int(np.count_nonzero(self.owner != FREE)),
         }
+
+
+FREE = -1
+"""The group of variables that are in no simplex, only nonnegative."""
+
+# Added to the diagonal, relative to the largest entry: supports may be affinely dependent.
+_RIDGE = 1e-13
+# A variable enters the support if it gains more than this, relative to the value.
+_TOL = 1e-12
+
+
+def maximize(Q: FloatArray, b: FloatArray, owner: IntArray, z: FloatArray) -> FloatArray:
+    """Return the maximiser, starting from a feasible z.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (m, m)
+        Symmetric and positive semidefinite.
+    b : ndarray of shape (m,)
+    owner : ndarray of shape (m,)
+        The group 0, 1, ... of each variable, or `FREE`.
+    z : ndarray of shape (m,)
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Feasible also where rounding, or the limit of 20 m + 100 rounds, ends the search early.
+    """
+    groups = int(owner.max()) + 1
+    members = (owner[:, None] == np.arange(groups)).astype(np.float64)
+    support = z > 0
+    for _ in range(20 * len(b) + 100):
+        target, level = _stationary(Q, b, members, support)
+        if (target[support] > 0).all():
+            z = target
+            gain = b - Q @ z - members @ level
+            gain[support] = -np.inf
+            best = int(gain.argmax())
+            if gain[best] <= _TOL * max(1.0, abs(float(b @ z))):
+                break
+            support = support.copy()
+            support[best] = True
+        else:  # go as far as all stay nonnegative, and drop those that become 0
+            falling = np.flatnonzero(support & (target <= 0))
+            if (z[falling] == 0).any():  # the new variable decreases: rounding, not ascent
+                break
+            reach = z[falling] / (z[falling] - target[falling])
+            z = np.maximum(z + reach.min() * (target - z), 0.0)
+            z[falling[reach == reach.min()]] = 0.0
+            support = z > 0
+    total = members.T @ z
+    return z / np.where(owner == FREE, 1.0, (members @ total))
+
+
+def _stationary(
+    Q: FloatArray, b: FloatArray, members: FloatArray, support: np.ndarray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the optimum without signs on a support, and the multiplier of each group."""
+    index = np.flatnonzero(support)
+    size, groups = len(index), members.shape[1]
+    scale = float(np.diagonal(Q).max()) or float(np.abs(b).max()) or 1.0
+    kkt = np.zeros((size + groups, size + groups))
+    kkt[:size, :size] = Q[np.ix_(index, index)]
+    kkt[np.arange(size), np.arange(size)] += _RIDGE * scale
+    # multipliers in units of Q, to keep the condition number small
+    kkt[:size, size:] = scale * members[index]
+    kkt[size:, :size] = scale * members[index].T
+    found = np.linalg.solve(kkt, np.concatenate([b[index], np.full(groups, scale)]))
+    z = np.zeros(len(b))
+    z[index] = found[:size]
+    return z, scale * found[size:]

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 
 from logsuper.functions import SubmodularFunction
-from logsuper.learning._exact_engines import Exact
+from logsuper.learning._engines import Exact
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Learned
-from logsuper.learning._penalty import Penalty
+from logsuper.learning._objective import Penalty
 from logsuper.learning._resample import is_pairwise
 
 

@@ -23,8 +23,7 @@ from logsuper.learning._decoding import make_function
 from logsuper.learning._engines import Batch, Partition
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._learned import Callback, Learned
-from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Objective, Penalty, check_problem
 from logsuper.learning._smooth import minimize
 from logsuper.solvers import min_norm_point
 

@@ -20,9 +20,8 @@ from logsuper._base import FloatArray, Seed, as_float, refuse_negative
 from logsuper.learning._engines import Batch, Partition
 from logsuper.learning._examples import Examples
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
-from logsuper.learning._learned import Callback, Learned
-from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._learned import Learned
+from logsuper.learning._objective import Objective, Penalty, check_problem
 
 
 def max_margin(
@@ -30,13 +29,10 @@ def max_margin(
     penalty: Penalty,
     *,
     loss: str | ArrayLike = "hamming",
-    start: FloatArray | None = None,
     seed: Seed = 0,
     n_jobs: int | None = None,
-    callback: Callback | None = None,
-    tol: float = 1e-3,
     max_iter: int = 500,
-    blocks: int = 5,
+    **options: Any,
 ) -> Learned:
     r"""Train a structured support vector machine, to a certified gap.
 
@@ -51,20 +47,14 @@ def max_margin(
     loss : "hamming" or array-like
         One per wrong pixel; or the weight of each pixel, in the shape of an image, or of all
         images; a list with an array for each image where their shapes differ.
-    start : ndarray of shape (P,), optional
-        Where to begin.
     seed : int, Generator or None
         Not used: nothing is random.
     n_jobs : int, optional
         Threads; the result does not depend on them.
-    callback : callable, optional
-        Called with every line of the history.
-    tol : float, default 1e-3
-        Certified distance to the optimum, relative to the objective.
     max_iter : int, default 500
         Rounds after which a `ConvergenceWarning` is given.
-    blocks : int, default 5
-        Parts of the examples with planes of their own; see `saa`.
+    **options
+        start, callback, tol and blocks, as in `saa`.
 
     Returns
     -------
@@ -87,16 +77,8 @@ def max_margin(
     check_problem(examples, penalty)
     refuse_missing_labels(examples, "max_margin")
     engine = _Augmented(_pixel_weights(examples, loss), n_jobs)
-    return minimize(
-        _Margin.supervised(examples, engine),
-        penalty,
-        name="max_margin",
-        start=start,
-        callback=callback,
-        tol=tol,
-        max_iter=max_iter,
-        blocks=blocks,
-    )
+    objective = _Margin.supervised(examples, engine)
+    return minimize(objective, penalty, name="max_margin", max_iter=max_iter, **options)
 
 
 @dataclasses.dataclass(frozen=True)

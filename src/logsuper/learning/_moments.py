@@ -34,19 +34,14 @@ from logsuper._base import (
 from logsuper.channels import Channel
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import Path, descend, draws_of
-from logsuper.learning._engines import FreshNoise
+from logsuper.learning._engines import Exact, FreshNoise
 from logsuper.learning._error_bars import Relaxed, find_error_bars, move_rates
 from logsuper.learning._exact import fit_exactly
-from logsuper.learning._exact_engines import Exact
 from logsuper.learning._examples import Examples, check_observed
 from logsuper.learning._learned import Callback, Learned, Record
 from logsuper.learning._moment_targets import check_penalty, moment_targets
-from logsuper.learning._objective import Objective
-from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._steps import units
-
-__all__ = ["HEAVY", "heaviest", "moments"]
-
+from logsuper.learning._objective import Objective, Penalty, check_problem
+from logsuper.learning._stochastic import units
 
 HEAVY = 10.0
 """Number of units beyond which weights are impossible: no pixel could feel the difference."""

@@ -26,8 +26,6 @@ from logsuper.learning._grey_levels import fit_grey_levels
 from logsuper.learning._make_examples import as_codes, as_images
 from logsuper.learning._neighbourhoods import Neighbourhood, choose, count, variance
 
-__all__ = ["CLUMPED", "KINDS", "estimate_noise", "find_rate"]
-
 KINDS = ("flips", "asymmetric", "gaussian")
 
 CLUMPED = 2.5

@@ -11,7 +11,7 @@ observations alone the free side is the prior, the held side the posterior (sect
 .. math:: -\log p(z) = A(f) - A(f-l) - \sum_d\log p(z_d\mid x_d=0),
 
 with l the log-odds of the observation z. Each side may have its own engine: a prior that all images
-share deserves a better one.
+share deserves a better one. The weighted quadratic regulariser of every learner is here too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from logsuper._base import FloatArray, IntArray, beat, entry, first_index
+from logsuper._base import FloatArray, IntArray, beat, check_number, entry, first_index
 from logsuper.channels import Channel
 from logsuper.learning._engines import Batch, Engine, FixedNoise, Side
-from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments
+from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments, check_examples
 from logsuper.learning._features import Context, Judged
+from logsuper.learning._layout import LARGEST, Layout
 
 Targets = Callable[[Group, IntArray], Moments]
 
@@ -367,3 +368,74 @@ def refuse_certainty(examples: Examples, labels: bool = False) -> None:
                 "infinite, and so is the loss; give the channel a rate above 0"
                 + (", or such pixels no label (NaN)" if labels else "")
             )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Penalty:
+    r""":math:`\Omega(\theta)=\frac12\sum_j\lambda_j(\theta_j-c_j)^2`, in nats per example.
+
+    Attributes
+    ----------
+    weights : ndarray
+        :math:`\lambda_j\ge0`, one per parameter.
+    center : ndarray
+        :math:`c_j`: 0, except for the channel scale w, whose natural value is 1.
+
+    Examples
+    --------
+    >>> from logsuper.learning import Layout, Penalty
+    >>> Penalty.of(Layout(functions=2, modular=1), alpha=0.01, modular=1.0).weights
+    array([0.01, 0.01, 1.  ])
+    """
+
+    weights: FloatArray
+    center: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        alpha: float = 0.0,
+        modular: float = 0.0,
+        beta: float = 0.0,
+        scale: float = 0.0,
+    ) -> Penalty:
+        """Return the regulariser with one weight for each kind of parameter."""
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                f"layout must be a Layout, such as examples.layout, got a {type(layout).__name__}"
+            )
+        given = {"alpha": alpha, "modular": modular, "beta": beta, "scale": scale}
+        for name, value in given.items():
+            number = check_number(value, f"penalty of {name}")
+            if number < 0:
+                raise ValueError(f"penalty of {name} = {number:g} must be at least 0")
+            if number > 0 and not 1.0 / LARGEST <= number <= LARGEST:
+                raise ValueError(
+                    f"penalty of {name} = {number:g} must be 0 or from {1.0 / LARGEST:g} to "
+                    f"{LARGEST:g}; rescale functions, features and penalty"
+                )
+        return cls(layout.fill(**given), layout.fill())
+
+    def value(self, theta: FloatArray) -> float:
+        """Return the penalty."""
+        return 0.5 * float(np.dot(self.weights, (theta - self.center) ** 2))
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return its gradient."""
+        return self.weights * (theta - self.center)
+
+
+def check_problem(examples: Examples, penalty: object) -> None:
+    """Refuse to learn from anything but examples, with a penalty on their parameters."""
+    check_examples(examples)
+    if not isinstance(penalty, Penalty):
+        raise TypeError(
+            "penalty must be a Penalty, such as Penalty.of(examples.layout, modular=0.1), got a "
+            f"{type(penalty).__name__}"
+        )
+    if len(penalty.weights) != examples.layout.size:
+        raise ValueError(
+            f"penalty is for {len(penalty.weights)} parameters, these examples have "
+            f"{examples.layout.size}"
+        )

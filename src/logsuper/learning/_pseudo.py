@@ -19,8 +19,7 @@ from logsuper._base import FloatArray, IntArray, Seed
 from logsuper.bounds import need_pairs
 from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
-from logsuper.learning._objective import Loss, refuse_certainty
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Loss, Penalty, check_problem, refuse_certainty
 from logsuper.learning._smooth import Function, minimize
 
 # Maximum number of gains (elements times functions) that are kept; beyond, they are recomputed.

@@ -47,13 +47,10 @@ from logsuper.learning._examples import Codes, Examples, check_observed
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._make_examples import corrupt_again
 from logsuper.learning._moments import moments
-from logsuper.learning._objective import refuse_certainty
-from logsuper.learning._penalty import Penalty, check_problem
-from logsuper.learning._score import score_hidden
+from logsuper.learning._objective import Penalty, check_problem, refuse_certainty
+from logsuper.learning._score import Hiding
 from logsuper.learning._smooth import check_start
-from logsuper.learning._steps import half_a_unit, units
-
-__all__ = ["clean_images", "is_pairwise", "resample"]
+from logsuper.learning._stochastic import half_a_unit, units
 
 # The first weights: steps of the match of moments, its accuracy, and its regulariser, a nat for so
 # many pixels at a weight of about one. In trials (100 horses of 50x50, and windows of large ones) a
@@ -280,7 +277,8 @@ def _scores(
     """Return how well each of some parameters predicts hidden pixels, on part of the examples."""
     (key,) = as_keys(rng, 1)
     part = examples.some(_SCORED, key)
-    return [score_hidden(part, theta, _PATTERNS, _SCORE_DRAWS, key, n_jobs).value for theta in path]
+    hiding = Hiding(_PATTERNS, _SCORE_DRAWS, key, n_jobs)
+    return [hiding.score(part, theta).value for theta in path]
 
 
 def _moved(examples: Examples, path: list[FloatArray]) -> float:

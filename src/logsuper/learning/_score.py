@@ -36,19 +36,6 @@ from logsuper.learning._features import Dense
 from logsuper.learning._make_examples import with_inputs
 from logsuper.learning._smooth import check_start
 
-__all__ = [
-    "PART",
-    "Score",
-    "blind",
-    "check_temperature",
-    "heat",
-    "hidden_means",
-    "log_predictive",
-    "score",
-    "score_hidden",
-    "score_labels",
-]
-
 PART = 16
 """One pixel in so many is hidden at a time: enough others are left to predict it from."""
 
@@ -156,7 +143,7 @@ def score(
     """
     made = blind(examples, features, edge_weights)
     t = check_temperature(temperature)
-    return score_hidden(examples, theta, patterns, n_samples, seed, n_jobs, method, made, t)
+    return Hiding(patterns, n_samples, seed, n_jobs, method, made).score(examples, theta, t)
 
 
 def check_temperature(temperature: object) -> float:
@@ -192,30 +179,59 @@ def score_labels(
     return Score(tuple(pixels))
 
 
-def score_hidden(
-    examples: Examples,
-    theta: FloatArray,
-    patterns: int,
-    n_samples: int,
-    seed: Seed,
-    n_jobs: int | None,
-    method: str = "logistic",
-    made: Callable[[Examples], Examples] | None = None,
-    temperature: float = 1.0,
-) -> Score:
-    """Return the score of examples whose features, unless they are `made`, do not see z."""
-    found = hidden_means(examples, theta, patterns, n_samples, seed, n_jobs, method, made)
-    return Score(
-        tuple(
-            np.concatenate(
-                [
-                    log_predictive(examples, group, rows, heat(mean[rows], temperature))
-                    for rows in group.pieces()
-                ]
+@dataclasses.dataclass(frozen=True, eq=False)
+class Hiding:
+    """How pixels are hidden and predicted; features see them, unless they are `made` without."""
+
+    patterns: int
+    n_samples: int
+    seed: Seed
+    n_jobs: int | None
+    method: str = "logistic"
+    made: Callable[[Examples], Examples] | None = None
+
+    def score(self, examples: Examples, theta: FloatArray, temperature: float = 1.0) -> Score:
+        """Return the score of some parameters."""
+        pixels = []
+        for group, mean in zip(examples.groups, self.means(examples, theta), strict=True):
+            parts = [
+                log_predictive(examples, group, rows, heat(mean[rows], temperature))
+                for rows in group.pieces()
+            ]
+            pixels.append(np.concatenate(parts))
+        return Score(tuple(pixels))
+
+    def means(self, examples: Examples, theta: FloatArray) -> list[FloatArray]:
+        """Return, of each group, the probability of a one behind each pixel while it is hidden.
+
+        NaN where it never is.
+        """
+        check_observed(examples, "a score without labels needs")
+        theta = check_start(theta, examples.layout)
+        count = check_integer(self.patterns, "patterns", 1, PART + 1)
+        draws = check_integer(self.n_samples, "n_samples", 1, 2**31)
+        check_choice(self.method, "method", METHODS)
+        places, key = as_keys(as_generator(self.seed), 2)
+        turns = [
+            np.random.default_rng([places, g]).integers(PART, size=(group.count, group.prepared.n))
+            for g, group in enumerate(examples.groups)
+        ]
+        found = [np.full(turn.shape, np.nan) for turn in turns]
+        find = MeanFinder(examples.layout.unpack(theta).alpha, self.method, draws, key, self.n_jobs)
+        observed = [group.read_observed(np.arange(group.count)) for group in examples.groups]
+        for number in range(count):
+            hidden = [turn == number for turn in turns]
+            seen = examples.with_observed(
+                [np.where(h, np.nan, z) for h, z in zip(hidden, observed, strict=True)]
             )
-            for group, mean in zip(examples.groups, found, strict=True)
-        )
-    )
+            if self.made is not None:
+                seen = self.made(seen)
+            for g, group in enumerate(seen.groups):
+                for rows in group.pieces():
+                    mean = find(group, rows, seen.fields(theta, group, rows), group.index[rows])
+                    found[g][rows] = np.where(hidden[g][rows], mean, found[g][rows])
+        find.widths.warn(stacklevel=5)
+        return found
 
 
 def blind(
@@ -248,52 +264,10 @@ def blind(
             raise ValueError(f"{name} is given, but the examples have none to be replaced")
 
     def made(seen: Examples) -> Examples:
-        images = _images(seen)
+        images = seen.in_order([group.images(np.arange(group.count)) for group in seen.groups])
         return with_inputs(seen, *(maker and maker(images) for maker in makers.values()))
 
     return made
-
-
-def hidden_means(
-    examples: Examples,
-    theta: FloatArray,
-    patterns: int,
-    n_samples: int,
-    seed: Seed,
-    n_jobs: int | None,
-    method: str = "logistic",
-    made: Callable[[Examples], Examples] | None = None,
-) -> list[FloatArray]:
-    """Return, of each group, the probability of a one behind each pixel while it is hidden.
-
-    NaN where it never is.
-    """
-    check_observed(examples, "a score without labels needs")
-    theta = check_start(theta, examples.layout)
-    count = check_integer(patterns, "patterns", 1, PART + 1)
-    draws = check_integer(n_samples, "n_samples", 1, 2**31)
-    check_choice(method, "method", METHODS)
-    places, key = as_keys(as_generator(seed), 2)
-    turns = [
-        np.random.default_rng([places, g]).integers(PART, size=(group.count, group.prepared.n))
-        for g, group in enumerate(examples.groups)
-    ]
-    found = [np.full(turn.shape, np.nan) for turn in turns]
-    find = MeanFinder(examples.layout.unpack(theta).alpha, method, draws, key, n_jobs)
-    observed = [group.read_observed(np.arange(group.count)) for group in examples.groups]
-    for number in range(count):
-        hidden = [turn == number for turn in turns]
-        seen = examples.with_observed(
-            [np.where(h, np.nan, z) for h, z in zip(hidden, observed, strict=True)]
-        )
-        if made is not None:
-            seen = made(seen)
-        for g, group in enumerate(seen.groups):
-            for rows in group.pieces():
-                mean = find(group, rows, seen.fields(theta, group, rows), group.index[rows])
-                found[g][rows] = np.where(hidden[g][rows], mean, found[g][rows])
-    find.widths.warn(stacklevel=5)
-    return found
 
 
 def log_predictive(
@@ -310,18 +284,6 @@ def log_predictive(
 
 
 # ------------------------------------------------------------------------------------------ inside
-
-
-def _images(examples: Examples) -> Any:
-    """Return the observed images in the user's order, a list where shapes differ."""
-    stacks = [group.images(np.arange(group.count)) for group in examples.groups]
-    if len(stacks) == 1:
-        return stacks[0]
-    images: list[Any] = [None] * examples.count
-    for group, stack in zip(examples.groups, stacks, strict=True):
-        for i, image in zip(group.index, stack, strict=True):
-            images[i] = image
-    return images
 
 
 def _mean(pixels: tuple[FloatArray, ...]) -> tuple[float, float]:

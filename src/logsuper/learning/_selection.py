@@ -14,9 +14,7 @@ from logsuper._base import FloatArray, IntArray, Seed, as_key, as_list, check_ch
 from logsuper.learning._decoding import means, modes
 from logsuper.learning._examples import Examples, check_examples
 from logsuper.learning._learned import Learned
-from logsuper.learning._penalty import Penalty
-
-__all__ = ["SCORES", "Selection", "cross_validate", "path"]
+from logsuper.learning._objective import Penalty
 
 Learner = Callable[..., Learned]
 Score = Callable[[Examples, Learned], float]

@@ -26,8 +26,7 @@ from logsuper._base import (
 from logsuper.learning._examples import Examples
 from logsuper.learning._layout import Layout
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
-from logsuper.learning._objective import Loss, Objective
-from logsuper.learning._penalty import Penalty, check_problem
+from logsuper.learning._objective import Loss, Objective, Penalty, check_problem
 
 # How far a parameter is moved to measure the curvature of the loss.
 _PROBE = 0.01

@@ -25,15 +25,7 @@ from scipy.special import logit
 from logsuper._base import FloatArray, Seed
 from logsuper.learning._decoding import SAMPLES, means
 from logsuper.learning._examples import Examples, check_examples
-from logsuper.learning._score import (
-    blind,
-    check_temperature,
-    heat,
-    hidden_means,
-    log_predictive,
-)
-
-__all__ = ["best_temperature", "soften"]
+from logsuper.learning._score import Hiding, blind, check_temperature, heat, log_predictive
 
 # Temperatures that are looked at: beyond, probabilities would mean nothing, or the data are few.
 _LEAST, _MOST = 0.1, 100.0
@@ -111,7 +103,8 @@ def best_temperature(
     check_examples(examples, n_jobs)
     if not examples.has_labels:
         made = blind(examples, features, edge_weights)
-        return _least(_hidden(examples, theta, n_samples, seed, n_jobs, method, made))
+        hiding = Hiding(4, n_samples, seed, n_jobs, method, made)
+        return _least(_hidden(examples, np.asarray(theta), hiding))
     p = means(examples, theta, method=method, n_samples=n_samples, seed=seed, n_jobs=n_jobs)
     margins = np.concatenate([logit(own) * (2.0 * x - 1.0) for x, own in examples.compare(p)])
     # what is certain stays so at any temperature
@@ -124,17 +117,9 @@ def best_temperature(
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _hidden(
-    examples: Examples,
-    theta: ArrayLike,
-    samples: int,
-    seed: Seed,
-    n_jobs: int | None,
-    method: str,
-    made: Callable[[Examples], Examples],
-) -> Callable[[float], float]:
+def _hidden(examples: Examples, theta: FloatArray, hiding: Hiding) -> Callable[[float], float]:
     """Return minus the score of hidden pixels as a function of the temperature."""
-    found = hidden_means(examples, np.asarray(theta), 4, samples, seed, n_jobs, method, made)
+    found = hiding.means(examples, theta)
 
     def loss(t: float) -> float:
         total, known = 0.0, 0

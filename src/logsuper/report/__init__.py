@@ -3,9 +3,17 @@
 from logsuper.report import _chart as chart
 from logsuper.report import _sheet as sheet
 from logsuper.report._origin import commit, duration, versions
-from logsuper.report._page import Finding, Page, Picture, Section, write_files
-from logsuper.report._table import Table, least, show
-from logsuper.report._words import Words
+from logsuper.report._page import (
+    Finding,
+    Page,
+    Picture,
+    Section,
+    Table,
+    Words,
+    least,
+    show,
+    write_files,
+)
 
 __all__ = [
     "Finding", "Page", "Picture", "Section", "Table", "Words", "chart", "commit", "duration",

@@ -106,8 +106,6 @@ def draw(rows: Sequence[Sequence[Panel]], texts: Sequence[str] = ()) -> bytes:
     -------
     bytes
     """
-    from PIL import Image
-
     box = max(panel.zoom * max(panel.pixels.shape[:2]) for row in rows for panel in row)
     width = _GAP + max(map(len, rows)) * (box + _GAP)
     strips, above = [], [""]
@@ -115,11 +113,18 @@ def draw(rows: Sequence[Sequence[Panel]], texts: Sequence[str] = ()) -> bytes:
         titles = [panel.title for panel in row]
         strips.append(_draw_row(row, text, width, box, titles != above and any(titles)))
         above = titles
-    sheet = Image.new("RGB", (width, sum(strip.height for strip in strips) + _GAP), _GROUND)
-    top = 0
-    for strip in strips:
-        sheet.paste(strip, (0, top))
-        top += strip.height
+    return stack(strips, _GAP)
+
+
+def stack(pictures: Sequence[Any], below: int = 0) -> bytes:
+    """Return pictures (of pillow) one above the other, as a PNG."""
+    from PIL import Image
+
+    size = max(one.width for one in pictures), sum(one.height for one in pictures) + below
+    sheet, top = Image.new("RGB", size, _GROUND), 0
+    for one in pictures:
+        sheet.paste(one, (0, top))
+        top += one.height
     buffer = io.BytesIO()
     sheet.save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()

@@ -3,8 +3,8 @@
 from logsuper.sampling._budget import Progress
 
 # for other rooms
+from logsuper.sampling._cftp import NotCoalesced
 from logsuper.sampling._cftp import sample_fields as sample_fields
-from logsuper.sampling._errors import NotCoalesced
 from logsuper.sampling._marginals import coupled_marginals, marginals
 from logsuper.sampling._methods import ESTIMATORS, SAMPLERS, log_partition, sample
 

@@ -18,8 +18,7 @@ import numpy as np
 from logsuper._base import Bits, FloatArray, IntArray, Seed, as_key, root_forest
 from logsuper.bounds import NotApplicable, need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import PIECE, Meter
-from logsuper.sampling._inputs import check_count
+from logsuper.sampling._budget import PIECE, Meter, check_count
 from logsuper.solvers import logistic_noise
 from logsuper.structures import Pairwise
 

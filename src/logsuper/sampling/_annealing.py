@@ -21,10 +21,9 @@ from logsuper._base import (
 )
 from logsuper.bounds import Bound, rare, unseen
 from logsuper.functions import SubmodularFunction, check_function, split_modular
-from logsuper.sampling._budget import Meter
+from logsuper.sampling._budget import Meter, check_count
 from logsuper.sampling._cftp import couple
-from logsuper.sampling._inputs import check_count
-from logsuper.sampling._scan import Scan, make_scan
+from logsuper.sampling._scan import Scan, Sweeps, make_scan
 from logsuper.solvers import logistic_noise
 
 
@@ -132,16 +131,8 @@ def _work(
     work = np.zeros(len(states))
     for k, step in enumerate(np.diff(points)):
         if k:
-            scan.run(
-                states[:, None],
-                scan.modular[None],
-                key,
-                problems,
-                range(k, k + 1),
-                scale=float(points[k]),
-                threads=threads,
-                meter=meter,
-            )
+            sweep = Sweeps(key, problems, range(k, k + 1), float(points[k]), threads)
+            scan.run(states[:, None], scan.modular[None], sweep, meter)
         work -= step * scan.energy(states)
         meter.spend(len(states) * scan.energy_cost)
     meter.spend(0.0, samples=len(states))

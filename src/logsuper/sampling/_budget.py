@@ -1,4 +1,4 @@
-"""Budgets of operations and progress reports of samplers."""
+"""Budgets of operations, progress reports and shared checks of samplers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from logsuper._base import check_budget, check_callback
+import numpy as np
+from numpy.typing import ArrayLike
+
+from logsuper._base import Bits, check_binary, check_budget, check_callback, check_integer
 from logsuper.bounds import TooLarge
 
 # Default budget in operations (about one nanosecond each): some three hours on one thread.
@@ -155,3 +158,20 @@ class Meter:
         if self._callback is not None:
             self._callback(Progress(self._done, self._planned, self._samples, self.count))
             self._last = time.monotonic()
+
+
+# Times, problems and samples must stay below this: the kernels count them in 32 bits.
+MOST = 2**31
+
+
+def check_count(value: object, name: str = "n_samples", least: int = 0) -> int:
+    """Return a number of samples, sweeps or chains."""
+    return check_integer(value, name, least, MOST)
+
+
+def check_start(start: ArrayLike, chains: int, n: int) -> Bits:
+    """Return the initial states (chains, n)."""
+    states = check_binary(start, n)
+    if states.shape not in ((n,), (chains, n)):
+        raise ValueError(f"start must have shape ({n},) or ({chains}, {n}), got {states.shape}")
+    return np.array(np.broadcast_to(states, (chains, n)), np.uint8, order="C")

@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import Bits, FloatArray, Seed, as_key, count_threads, refuse
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import BUDGET, Callback, Meter
-from logsuper.sampling._errors import NotCoalesced
-from logsuper.sampling._inputs import check_count
-from logsuper.sampling._scan import GenericScan, Problems, Scan, make_scan
+from logsuper.sampling._budget import BUDGET, Callback, Meter, check_count
+from logsuper.sampling._scan import GenericScan, Problems, Scan, Sweeps, make_scan
 from logsuper.solvers import check_theta
 
 # From this number of sweeps on, one sample is finished first: if it fails, others are not tried.
@@ -160,7 +158,8 @@ def couple(
             if not meter.affords(cost):
                 raise stuck(reached, differing, meter.budget)
             meter.plan(cost)
-            states = coupled_states(scan, theta, key, problems, sweeps, threads, meter)
+            past = Sweeps(key, problems, range(sweeps - 1, -1, -1), threads=threads)
+            states = coupled_states(scan, theta, past, meter)
             apart = (states[:, 0] != states[:, 1]).sum(axis=1)
             out[problems[apart == 0]] = states[apart == 0, 0]
             meter.spend(0.0, samples=int((apart == 0).sum()))
@@ -175,18 +174,51 @@ def couple(
 
 
 def coupled_states(
-    scan: Scan,
-    theta: FloatArray,
-    key: int,
-    problems: Problems,
-    sweeps: int,
-    threads: int,
-    meter: Meter | None = None,
+    scan: Scan, theta: FloatArray, sweeps: Sweeps, meter: Meter | None = None
 ) -> Bits:
     """Return the final states of the chains from all 0 and from all 1, shape (B, 2, n)."""
-    states = np.empty((len(problems), 2, scan.n), dtype=np.uint8)
+    states = np.empty((len(sweeps.problems), 2, scan.n), dtype=np.uint8)
     states[:, 0], states[:, 1] = 0, 1
-    field = theta if len(theta) == 1 else theta[problems]
-    times = range(sweeps - 1, -1, -1)
-    scan.run(states, field, key, problems, times, threads=threads, meter=meter)
+    scan.run(states, theta if len(theta) == 1 else theta[sweeps.problems], sweeps, meter)
     return states
+
+
+class NotCoalesced(RuntimeError):
+    """Coupling from the past did not finish within its limit; the message says what to do.
+
+    Attributes
+    ----------
+    sweeps : int
+        Number of sweeps that were tried.
+    differing : int
+        Number of elements on which the two chains of the worst sample still differ.
+
+    Examples
+    --------
+    >>> import logsuper as ls
+    >>> from logsuper.sampling import NotCoalesced, sample
+    >>> try:
+    ...     sample(ls.Cut(2, [(0, 1)], 40.0), 1, "cftp", seed=0, max_iter=64)
+    ... except NotCoalesced as error:
+    ...     print(error.sweeps, error.differing)
+    64 2
+    """
+
+    def __init__(
+        self, sweeps: int, differing: int, n: int, budget: float | None = None, *, pairwise: bool
+    ) -> None:
+        limit = "max_iter" if budget is None else "budget"
+        cap = f"{sweeps}" if budget is None else f"{budget:.2g} operations, after {sweeps} sweeps"
+        instead = (
+            "the approximate samplers 'swendsen_wang' or 'gibbs', or ask for marginals: by "
+            "'strips' on a grid, or coupled_marginals"
+            if pairwise
+            else "the approximate sampler 'gibbs', or ask for marginals: coupled_marginals"
+        )
+        super().__init__(
+            f"coupling from the past did not coalesce within {limit} = {cap}: {differing} of "
+            f"{n} elements still differ. Raise {limit} and keep the seed (trying other seeds "
+            f"until one succeeds favours easy samples), use {instead}, which needs no coalescence"
+        )
+        self.sweeps = sweeps
+        self.differing = differing

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from logsuper._base import Bits
-from logsuper.sampling._budget import Meter
-from logsuper.sampling._inputs import check_count, check_start
+from logsuper.sampling._budget import Meter, check_count, check_start
 
 # advance(states, first, steps) advances the chains (C, n), in place, from step `first`
 Advance = Callable[[Bits, int, int], None]

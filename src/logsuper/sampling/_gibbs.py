@@ -9,7 +9,7 @@ from logsuper._base import Bits, Seed, as_generator, as_key, count_threads
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.sampling._budget import Meter
 from logsuper.sampling._chains import run_chains
-from logsuper.sampling._scan import make_scan
+from logsuper.sampling._scan import Sweeps, make_scan
 
 
 def sample(
@@ -64,8 +64,8 @@ def sample(
 
     def advance(states: Bits, first: int, steps: int) -> None:
         problems = np.arange(len(states), dtype=np.uint64)
-        times = range(first, first + steps)
-        scan.run(states[:, None], theta, key, problems, times, threads=threads, meter=meter)
+        sweeps = Sweeps(key, problems, range(first, first + steps), threads=threads)
+        scan.run(states[:, None], theta, sweeps, meter)
 
     def cost(own: int, steps: int) -> float:
         return scan.operations(own, 1, steps)

@@ -10,8 +10,7 @@ from scipy.special import stdtrit
 from logsuper._base import Seed, as_generator, check_confidence
 from logsuper.bounds import Bound, hardly_any, is_modular, rare
 from logsuper.functions import Modular, SubmodularFunction, check_function, split_modular
-from logsuper.sampling._budget import Meter
-from logsuper.sampling._inputs import check_count
+from logsuper.sampling._budget import Meter, check_count
 from logsuper.sampling._methods import draw
 
 

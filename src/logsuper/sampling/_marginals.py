@@ -10,10 +10,10 @@ from scipy.special import betaincinv, expit
 from logsuper._base import Bits, FloatArray, IntArray, Seed, as_key, check_confidence, count_threads
 from logsuper.bounds import Marginals, frequency_error
 from logsuper.functions import SubmodularFunction, check_function
+from logsuper.sampling._budget import check_count
 from logsuper.sampling._cftp import coupled_states
-from logsuper.sampling._inputs import check_count
 from logsuper.sampling._methods import SAMPLERS, sample
-from logsuper.sampling._scan import make_scan
+from logsuper.sampling._scan import Sweeps, make_scan
 
 # Number of elements per batch of coupled chains.
 _BLOCK = 1 << 24
@@ -155,7 +155,8 @@ def coupled_marginals(
     met, step = 0, max(1, _BLOCK // f.n)
     for first in range(0, total, step):
         problems = np.arange(first, min(total, first + step), dtype=np.uint64)
-        states = coupled_states(scan, scan.modular[None], key, problems, length, threads)
+        past = Sweeps(key, problems, range(length - 1, -1, -1), threads=threads)
+        states = coupled_states(scan, scan.modular[None], past)
         ones += states.sum(axis=0, dtype=np.int64)
         met += int((states[:, 0] == states[:, 1]).all(axis=1).sum())
     lower, upper = clopper_pearson(ones[0], ones[1], total, level)

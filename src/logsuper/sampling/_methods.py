@@ -12,8 +12,7 @@ import numpy as np
 from logsuper._base import Bits, Seed, as_generator, check_choice
 from logsuper.bounds import Bound, check_options
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import BUDGET, Callback, Meter
-from logsuper.sampling._inputs import check_count
+from logsuper.sampling._budget import BUDGET, Callback, Meter, check_count
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,7 @@ import numpy as np
 
 from logsuper._base import Bits, Seed, as_key, count_threads
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import PIECE, Meter
-from logsuper.sampling._inputs import check_count
+from logsuper.sampling._budget import PIECE, Meter, check_count
 from logsuper.solvers import prepare
 
 # Minimum operations (about one nanosecond each) of a minimisation, per elementary operation of an

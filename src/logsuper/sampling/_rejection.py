@@ -13,8 +13,7 @@ import numpy as np
 from logsuper._base import Bits, Seed, as_key
 from logsuper.bounds import TooLarge
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import PIECE, Meter
-from logsuper.sampling._inputs import check_count
+from logsuper.sampling._budget import PIECE, Meter, check_count
 from logsuper.solvers import logistic_noise, min_norm_point
 
 # Float64 numbers per batch of proposals.

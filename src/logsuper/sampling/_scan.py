@@ -42,13 +42,25 @@ _NUMBER, _CALL = 6.0, 2e4
 
 
 class Sweeps(NamedTuple):
-    """The sweeps of a block of problems; see `Scan.run`."""
+    """Sweeps over some problems.
+
+    Attributes
+    ----------
+    key : int
+    problems : ndarray of shape (B,), uint64
+        Numbers that the noise depends on.
+    times : range
+        With step 1 or -1.
+    scale : float
+        The factor b of g.
+    threads : int
+    """
 
     key: int
     problems: Problems
     times: range
-    scale: float
-    threads: int
+    scale: float = 1.0
+    threads: int = 1
 
     def in_kernel(self, kernel: Any, states: Bits, field: FloatArray, *more: Any) -> None:
         """Run the sweeps by a compiled scan."""
@@ -79,16 +91,7 @@ class Scan(ABC):
     _pulse: Callable[[], None] | None = None
 
     def run(
-        self,
-        states: Bits,
-        theta: FloatArray,
-        key: int,
-        problems: Problems,
-        times: range,
-        *,
-        scale: float = 1.0,
-        threads: int = 1,
-        meter: Meter | None = None,
+        self, states: Bits, theta: FloatArray, sweeps: Sweeps, meter: Meter | None = None
     ) -> None:
         """Sweep over all chains of each problem, in place, once per time.
 
@@ -98,31 +101,24 @@ class Scan(ABC):
             One chain per problem, or two with the first below the second.
         theta : ndarray of shape (1 or B, n)
             Fields, including the modular part of f.
-        key : int
-        problems : ndarray of shape (B,), uint64
-            Numbers that the noise depends on.
-        times : range
-            With step 1 or -1.
-        scale : float
-            The factor b of g.
-        threads : int
+        sweeps : Sweeps
         meter : Meter, optional
             Counts the operations.
         """
-        if not times:
+        if not sweeps.times:
             return
         self._pulse = None if meter is None else meter.pulse
         step = self._step
         for first in range(0, len(states), step):
             block = states[first : first + step]
             field = theta if len(theta) == 1 else theta[first : first + step]
-            numbers = problems[first : first + step]
+            numbers = sweeps.problems[first : first + step]
             # in pieces, with a possible callback after each
             cost = self.operations(len(block), block.shape[1], 1)
-            length = max(1, int(threads * PIECE / cost))
-            for start in range(0, len(times), length):
-                part = times[start : start + length]
-                self._run(block, field, Sweeps(key, numbers, part, scale, threads))
+            length = max(1, int(sweeps.threads * PIECE / cost))
+            for start in range(0, len(sweeps.times), length):
+                part = sweeps.times[start : start + length]
+                self._run(block, field, sweeps._replace(problems=numbers, times=part))
                 if meter is not None:
                     meter.spend(len(part) * cost)
 

@@ -21,10 +21,9 @@ from scipy.sparse import coo_array
 from logsuper._base import Bits, FloatArray, Seed, as_generator, as_key, count_threads
 from logsuper.bounds import need_pairwise
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.sampling._budget import Meter
+from logsuper.sampling._budget import Meter, check_count
 from logsuper.sampling._chains import run_chains
-from logsuper.sampling._inputs import check_count
-from logsuper.sampling._scan import Problems, make_scan
+from logsuper.sampling._scan import Problems, Sweeps, make_scan
 from logsuper.solvers import kernels, logistic_noise
 from logsuper.structures import Pairwise
 
@@ -106,9 +105,8 @@ def sample(
             clusters.move(states, key, problems, 2 * step, threads)
             meter.spend(clusters.operations(len(states)))
             times = range(step * each, (step + 1) * each)
-            scan.run(
-                states[:, None], theta, sweep_key, problems, times, threads=threads, meter=meter
-            )
+            between = Sweeps(sweep_key, problems, times, threads=threads)
+            scan.run(states[:, None], theta, between, meter)
 
     def cost(own: int, steps: int) -> float:
         return steps * clusters.operations(own) + scan.operations(own, 1, steps * each)

@@ -1,14 +1,14 @@
 """Exact maximisers of ``theta'y - f(y)`` over ``y`` in ``{0, 1}^n``."""
 
-# for other rooms
-from logsuper.solvers._inputs import check_theta as check_theta
+# names imported `as` themselves are for other rooms
 from logsuper.solvers._maximize import maximize
 from logsuper.solvers._min_norm import MinNormPoint
 from logsuper.solvers._native import kernels as kernels
 from logsuper.solvers._noise import logistic_noise as logistic_noise
 from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared, prepare
-from logsuper.solvers._results import Maximized, Perturbed, Solved
+from logsuper.solvers._problems import Maximized, Perturbed, Solved
+from logsuper.solvers._problems import check_theta as check_theta
 from logsuper.solvers._tile_grid import TileGrid as TileGrid
 from logsuper.solvers._tile_grid import lay_grid as lay_grid
 from logsuper.solvers._tile_perturb import perturb_tiles

@@ -41,8 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from logsuper._base import Bits, BoolArray, FloatArray, IntArray, refuse
-from logsuper.solvers._inputs import check_theta, check_tie
-from logsuper.solvers._results import finite_dot
+from logsuper.solvers._problems import check_theta, check_tie, finite_dot
 
 _BITS = 28  # the remaining flow is kept below 2**_BITS quanta,
 _UNBOUNDED = np.int64(1) << 29  # so this capacity acts as infinite, and twice it still fits int32

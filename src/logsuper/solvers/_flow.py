@@ -11,8 +11,14 @@ from logsuper._base import Bits, BoolArray, FloatArray, IntArray
 from logsuper.solvers._fallback import FallbackKernel
 from logsuper.solvers._native import kernels
 from logsuper.solvers._precision import evaluate, hidden, maximize_exactly, tilted
-from logsuper.solvers._problems import Noise, Problems, perturb_each, some_rows
-from logsuper.solvers._results import Perturbed, finite_dot
+from logsuper.solvers._problems import (
+    Noise,
+    Perturbed,
+    Problems,
+    finite_dot,
+    perturb_each,
+    some_rows,
+)
 from logsuper.solvers._workspace import Workspace, require_edges
 from logsuper.structures import EdgeLists, Grid, Structure
 

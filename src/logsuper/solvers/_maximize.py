@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._prepare import Prepared
-from logsuper.solvers._results import Maximized
+from logsuper.solvers._problems import Maximized
 
 
 def maximize(

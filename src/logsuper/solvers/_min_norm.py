@@ -54,7 +54,7 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import Bits, BoolArray, FloatArray, IntArray, as_floats
 from logsuper.functions import SubmodularFunction
-from logsuper.solvers._inputs import check_theta, check_tie
+from logsuper.solvers._problems import check_theta, check_tie
 from logsuper.solvers._wolfe import Wolfe, one_blas_thread
 
 # Values that differ by less than this, relative to the numbers they are sums of, are ties.

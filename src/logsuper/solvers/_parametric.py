@@ -13,10 +13,9 @@ from logsuper._base import Bits, FloatArray, IntArray, check_limit, count_thread
 from logsuper.functions import SubmodularFunction, check_function
 from logsuper.solvers._direct import Direct
 from logsuper.solvers._flow import Flow
-from logsuper.solvers._inputs import check_theta
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
-from logsuper.solvers._problems import Problems
+from logsuper.solvers._problems import Problems, check_theta
 from logsuper.structures import structure_of
 
 # Tolerated duality gap, relative to half the squared norm of the point (or of the field).

@@ -15,8 +15,7 @@ import numpy as np
 from logsuper._base import Bits, BoolArray, FloatArray, PrecisionWarning
 from logsuper.functions import Cut, PairwiseGraph, SubmodularFunction, Sum
 from logsuper.solvers._fallback import solve_pairwise
-from logsuper.solvers._problems import Problems, some_rows
-from logsuper.solvers._results import finite_dot
+from logsuper.solvers._problems import Problems, finite_dot, some_rows
 from logsuper.structures import Structure
 
 # Losses above this fraction of the sum of the fields' magnitudes are reported.

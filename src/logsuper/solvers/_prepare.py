@@ -26,7 +26,11 @@ from logsuper.functions import SubmodularFunction
 from logsuper.solvers._conditional import ROUNDS, adder, average
 from logsuper.solvers._direct import MinNorm, Sorting
 from logsuper.solvers._flow import Flow
-from logsuper.solvers._inputs import (
+from logsuper.solvers._problems import (
+    Noise,
+    Perturbed,
+    Problems,
+    Solved,
     check_alpha,
     check_batch,
     check_edge_weights,
@@ -35,8 +39,6 @@ from logsuper.solvers._inputs import (
     check_tie,
     refuse_nan,
 )
-from logsuper.solvers._problems import Noise, Problems
-from logsuper.solvers._results import Perturbed, Solved
 from logsuper.solvers._workspace import require_arrays
 from logsuper.structures import find_structure
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from logsuper._base import IntArray, check_callback, check_limit, count_threads, extent
 from logsuper.functions import SubmodularFunction, check_function, grid_shape
-from logsuper.solvers._inputs import check_tie
+from logsuper.solvers._problems import check_tie
 from logsuper.solvers._tile_checkpoint import Checkpoint
 from logsuper.solvers._tile_grid import lay_grid
 from logsuper.solvers._tile_sources import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
-from logsuper._base import FloatArray, IntArray
+from logsuper._base import FloatArray, IntArray, first_appearances
 from logsuper.functions import (
     ConcaveCardinality,
     ConcaveOfModular,
@@ -18,9 +19,7 @@ from logsuper.functions import (
     SubmodularFunction,
     Sum,
 )
-from logsuper.structures._grid import Grid, find_grid
-from logsuper.structures._image import Image
-from logsuper.structures._lists import EdgeLists, make_lists, union_of_edges
+from logsuper.structures._grid import Grid, Image, find_grid
 from logsuper.structures._pairwise import Pairs, Pairwise, find_pairwise
 
 KINDS = ("modular", "counts", "grid", "pairwise", "graph", "opaque")
@@ -198,19 +197,18 @@ class Structure:
         """The edges (E, 2) of all cuts in order of first appearance."""
         return self._union[0]
 
-    @property
-    def places(self) -> IntArray:
-        """The indices in `edges` of the concatenated edges of all cuts."""
-        return self._union[1]
+    @cached_property
+    def cut_places(self) -> list[IntArray]:
+        """Return the places of the edges of each of the `cuts` among `edges`."""
+        sizes = [len(cut.weights) for _, _, cut in self.cuts]
+        return np.split(self._union[1], np.cumsum(sizes, dtype=np.int64))[:-1]
 
     @cached_property
     def table(self) -> FloatArray:
         """The weights (K, E) of the cuts of each function on `edges`."""
-        table, at = np.zeros((self.count, len(self.edges))), 0
-        for k, factor, cut in self.cuts:
-            size = len(cut.weights)
-            np.add.at(table[k], self.places[at : at + size], factor * cut.weights)
-            at += size
+        table = np.zeros((self.count, len(self.edges)))
+        for (k, factor, cut), place in zip(self.cuts, self.cut_places, strict=True):
+            np.add.at(table[k], place, factor * cut.weights)
         return table
 
     def combine(
@@ -304,3 +302,80 @@ def pairwise_of(f: SubmodularFunction) -> Pairwise | None:
 def image_of(f: SubmodularFunction) -> Image | None:
     """Return f as a function on a 4-neighbour image grid, or None if it is not one."""
     return structure_of(f).image
+
+
+WeightedCut = tuple[int, float, Cut]
+
+
+class EdgeLists(NamedTuple):
+    """Edges of the cuts of K functions first, then those of auxiliary constructions.
+
+    Attributes
+    ----------
+    n_aux : int
+        Number of auxiliary nodes, which follow the n elements.
+    edges : ndarray of shape (E, 2)
+    starts, places, weights : ndarray
+        Kernel function k has weight ``weights[t]`` on edge ``places[t]`` for
+        ``starts[k] <= t < starts[k + 1]``. The cuts of the K functions come first, then one kernel
+        function per function with auxiliary nodes.
+    aux_of : list of int
+        Index of the function that each of the latter belongs to.
+    aux_unary : ndarray of shape (len(aux_of), n + n_aux)
+    aux_constant : ndarray of shape (len(aux_of),)
+    """
+
+    n_aux: int
+    edges: IntArray
+    starts: IntArray
+    places: IntArray
+    weights: FloatArray
+    aux_of: list[int]
+    aux_unary: FloatArray
+    aux_constant: FloatArray
+
+
+def union_of_edges(n: int, cuts: Sequence[WeightedCut]) -> tuple[IntArray, IntArray]:
+    """Return the distinct edges of all cuts, by first appearance, and the index of each edge."""
+    every = [cut.edges for _, _, cut in cuts]
+    stacked = np.concatenate([np.empty((0, 2), dtype=np.int64), *every])
+    first, place = first_appearances(stacked[:, 0] * np.int64(max(n, 1)) + stacked[:, 1])
+    return stacked[first], place
+
+
+def make_lists(
+    n: int,
+    k: int,
+    cuts: Sequence[WeightedCut],
+    edges: IntArray,
+    place: IntArray,
+    graphs: Sequence[tuple[int, PairwiseGraph]],
+) -> EdgeLists:
+    """Return the cuts of k functions, whose edges are ``edges[place]``, and graphs as lists."""
+    sizes = np.zeros(k, dtype=np.int64)
+    for number, _, cut in cuts:
+        sizes[number] += len(cut.weights)
+    counts = sizes.tolist()
+    places, weights = [place], [factor * cut.weights for _, factor, cut in cuts]
+    n_aux = sum(graph.n_aux for _, graph in graphs)
+    unary = np.zeros((len(graphs), n + n_aux))
+    every, node, edge = [edges], n, len(edges)
+    for row, (_, graph) in enumerate(graphs):
+        unary[row, :n] = graph.unary[:n]
+        unary[row, node : node + graph.n_aux] = graph.unary[n:]
+        every.append(np.where(graph.edges < n, graph.edges, graph.edges + (node - n)))
+        places.append(np.arange(edge, edge + len(graph.edges)))
+        weights.append(graph.weights)
+        counts.append(len(graph.edges))
+        node += graph.n_aux
+        edge += len(graph.edges)
+    return EdgeLists(
+        n_aux=n_aux,
+        edges=np.ascontiguousarray(np.concatenate(every)),
+        starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        places=np.concatenate(places).astype(np.int64),
+        weights=np.concatenate([np.empty(0), *weights]).astype(np.float64),
+        aux_of=[number for number, _ in graphs],
+        aux_unary=unary,
+        aux_constant=np.array([graph.constant for _, graph in graphs], dtype=np.float64),
+    )
