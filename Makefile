@@ -168,4 +168,4 @@ test-no-compiler: $(VENV)/core.stamp
 	$(call NO_COMPILER,build/pure-env) python -m pytest tests/solvers
 
 clean:
-	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist demo docs/api docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
