@@ -10,6 +10,7 @@ over strokes of the latter is 100 ms or more.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import signal
@@ -118,6 +119,8 @@ def main() -> int:
         rows.append([name, f"{middle:.0f}", f"{low:.0f} to {high:.0f}", f"{max(times):.0f}"])
     head = ["what", "median (ms)", "quartiles", "slowest"]
     show([Table(f"{len(found)} strokes at 640x480, in chromium", head, rows)])
+    if hasattr(os, "getloadavg"):
+        print(f"Load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores: 1 to 2 if quiet.")
     median = statistics.median(last for _, last, _ in found)
     print(f"The cut follows a stroke in {median:.0f} ms (median), wanted below {LIMIT:g} ms.")
     return int(median >= LIMIT)
