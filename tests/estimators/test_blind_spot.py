@@ -327,6 +327,30 @@ def test_a_feature_with_its_own_noise_is_biased_and_ours_is_not():
     assert abs(error(seeing)) > 10.0
 
 
+@pytest.mark.parametrize("channel", [ls.Flips(0.15), ls.AsymmetricFlips(0.05, 0.25)], ids=repr)
+def test_known_weights_are_found_with_and_without_labels(channel):
+    functions = ls.grid_cuts((8, 8))
+    model = ls.LogSupermodular(0.5 * functions[0] + 0.8 * functions[1])
+    x = model.sample(60, seed=0).reshape(-1, 8, 8)
+    z = channel.sample(x, seed=1)
+    data = ls.learning.make_examples(
+        functions,
+        labels=x,
+        observed=z,
+        channel=channel,
+        judge=train(z, channel)[1],
+        modular="shared",
+        scale=True,
+    )
+    penalty = ls.learning.Penalty.of(data.layout, 1e-3, 1e-3, 1e-3, 1e-3)
+    free = ls.learning.moments(data, penalty, relax=0.0, method="exact").parameters
+    told = ls.learning.exact(data, penalty).parameters
+    for found in (free, told):
+        # the field is the truth, so that nothing is left to the classifier
+        assert np.abs(found.alpha - [0.5, 0.8]).max() < 0.25
+        assert abs(found.scale - 1.0) < 0.25 and abs(found.beta[-1]) < 0.25
+
+
 # ------------------------------------------------------------------------------ costs
 
 

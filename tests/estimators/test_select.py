@@ -123,13 +123,14 @@ def test_arguments_are_chosen_one_after_the_other(monkeypatch):
             return self.value - other.value, 0.1
 
     better = {
-        (2, True, 1.0): 1.0,
-        (1, True, 1.0): 3.0,
-        (0, True, 1.0): 2.0,
-        (1, False, 1.0): 0.0,
-        (1, True, 0.1): 4.0,
-        (1, True, 10.0): 0.5,
-        (1, True, 100.0): 0.1,
+        (2, True, 1.0, True): 0.9,
+        (2, True, 1.0, False): 1.0,
+        (1, True, 1.0, False): 3.0,
+        (0, True, 1.0, False): 2.0,
+        (1, False, 1.0, False): 0.0,
+        (1, True, 0.1, False): 4.0,
+        (1, True, 10.0, False): 0.5,
+        (1, True, 100.0, False): 0.1,
     }
     monkeypatch.setattr(_select.Selector, "_fit", fake)
     monkeypatch.setattr(
@@ -144,7 +145,8 @@ def test_arguments_are_chosen_one_after_the_other(monkeypatch):
         "behind": 0.0,
         "stderr": 0.0,
     }
-    assert model._design["context"] == 1
+    assert model._design["context"] == 1 and not model._design["trees"]
+    assert model.surroundings_ is None and model.learner_ == "resample"
 
 
 def test_windows_of_few_large_images_are_held_out_and_whole_ones_of_many():
@@ -245,7 +247,7 @@ def test_checkpoints_belong_to_the_last_fit_alone(tmp_path):
     [
         ({"penalty": "best"}, ValueError, "penalty must be a number, a dict or 'select'"),
         ({"scale": "yes"}, TypeError, "scale must be True, False or 'select'"),
-        ({"context": "wide"}, ValueError, "context must be an integer >= 0, 'auto' or 'select'"),
+        ({"context": "wide"}, ValueError, "context must be an integer >= 0, 'auto', 'trees'"),
         ({"temperature": "hot"}, ValueError, "temperature must be a number or 'select'"),
         ({"temperature": 0.0}, ValueError, "temperature must be positive"),
         (

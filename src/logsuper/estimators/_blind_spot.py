@@ -194,7 +194,8 @@ class BlindSpot:
         return np.asarray(logit(np.clip(p, _CERTAIN, 1.0 - _CERTAIN)), dtype=np.float64)
 
     def _average(self, rows: NDArray[np.float32]) -> FloatArray:
-        return np.mean([self._predict(k, rows) for k in range(len(self.models))], axis=0)
+        found: FloatArray = np.mean([self._predict(k, rows) for k in range(len(self.models))], 0)
+        return found
 
     def _predict(self, k: int, rows: NDArray[np.float32]) -> FloatArray:
         model = self.models[k]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._base import check_choice
 from logsuper.estimators._blind_spot import check_classifier
 from logsuper.estimators._common import check_count
 from logsuper.estimators._images import Images
@@ -66,7 +65,11 @@ def has_trees(context: Any, learner: Learner) -> bool:
     if _is_number(context):
         return False
     if isinstance(context, str):
-        check_choice(context, "context", ["auto", "trees", SELECT])
+        if context not in ("auto", "trees", SELECT):
+            raise ValueError(
+                f"context must be an integer >= 0, 'auto', 'trees', {SELECT!r} or a classifier, "
+                f"got {context!r}"
+            )
         if context == "auto" or (is_select(context) and learner.latent):
             return False
     else:

@@ -86,12 +86,12 @@ class Trees:
     @property
     def valid(self) -> bool:
         """Whether every row reaches a leaf of every tree, and finds the features on the way."""
-        per_node = (self.feature, self.threshold, self.left, self.right, self.value)
-        kinds = ("i", "f", "i", "i", "f")
         count = len(self.feature)
-        if any(
-            a.shape != (count,) or a.dtype.kind != k for a, k in zip(per_node, kinds, strict=True)
-        ):
+        arrays: list[NDArray[Any]] = [self.feature, self.left, self.right]
+        arrays += [self.threshold, self.value]
+        if any(array.shape != (count,) for array in arrays):
+            return False
+        if "".join(array.dtype.kind for array in arrays) != "iiiff":
             return False
         roots = self.roots
         if roots.ndim != 1 or roots.dtype.kind != "i" or not len(roots) or roots[0] != 0:

@@ -191,7 +191,7 @@ class Judged:
 
     def statistics(self, inputs: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sums of the neighbours, and of the log-odds, over the ones."""
-        last = np.einsum("bd,bd->b", self.said(inputs), mean)[:, None]
+        last: FloatArray = np.einsum("bd,bd->b", self.said(inputs), mean)[:, None]
         if not self.around.size:
             return last
         return np.hstack([self.around.statistics(self._padded(inputs), mean), last])

@@ -1,0 +1,32 @@
+"""The benchmark of blind-spot trees: its rows, numbers and tables."""
+
+import numpy as np
+
+import logsuper as ls
+from benchmarks import blind_spot
+from benchmarks.denoising import RATES
+
+
+def made_up(error):
+    numbers = {"loss": 0.1, "calibration": 0.2, "seconds": 3.0, "stopped": 0.0}
+    return [{"error": error + 0.1 * seed, **numbers} for seed in range(3)]
+
+
+def test_errors_are_compared_with_limits_and_with_trees_that_saw_labels():
+    rows = [blind_spot.OURS, blind_spot.TREES]
+    found = {(row, rate): made_up(5.0 - k) for k, row in enumerate(rows) for rate in RATES}
+    errors, *_, gaps = blind_spot.tabulate(found, rows, RATES)
+    assert "ABOVE" in errors.rows[0][1] and "ABOVE" not in "".join(errors.rows[1])
+    assert gaps.rows[0][1] == "+1.000 +- 0.000" and gaps.rows[1][1] == "+0.000 +- 0.000"
+    assert set(blind_spot.WANTED) <= set(blind_spot.ROWS)
+    (one, *_) = blind_spot.tabulate(found, rows[:1], RATES[1:2])
+    assert len(one.rows[0]) == 4  # name, error, seconds, fits that did not converge
+
+
+def test_a_row_is_fitted_and_measured():
+    images = ls.make_silhouettes(12, shape=(20, 20), seed=0)
+    held = np.arange(12) >= 6
+    name = "filter, by moments"
+    found, own = (blind_spot.run(images, name, 0.1, 0, held, own) for own in (False, True))
+    assert 0 < found["error"] < 10 and 0 < found["calibration"] < 10
+    assert found["error"] != own["error"]
