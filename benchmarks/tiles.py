@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,8 +29,8 @@ from logsuper.report import Table
 RATE = 0.1
 ODDS = float(np.log((1 - RATE) / RATE))
 TEXT = (
-    "Masks are blobs with one pixel in ten flipped, cleaned with the 4-neighbour grid; the machine "
-    "has two cores, and other work on it affects the times."
+    "Masks are blobs with one pixel in ten flipped, cleaned with the 4-neighbour grid. Times are "
+    "wall-clock times on two cores"
 )
 
 
@@ -419,7 +420,8 @@ def main(arguments: list[str] | None = None) -> int:
         show(tables[-1:])
     if given.out:
         words = sys.argv[1:] if arguments is None else arguments
-        write_page(given.out, "Tiles, measured", "benchmarks.tiles", words, TEXT, tables)
+        text = f"{TEXT}; the load average at the end was {os.getloadavg()[0]:.1f}."
+        write_page(given.out, "Tiles, measured", "benchmarks.tiles", words, text, tables)
     return 0
 
 

@@ -263,9 +263,37 @@ def _edge_tables(
     return found
 
 
-@functools.lru_cache(maxsize=6)
 def tile_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) -> Any:
-    """Return the kernel of a box; with `commons` None, weights are given in each call."""
+    """Return the kernel of a box; with `commons` None, weights are given in each call.
+
+    Kernels are kept for the next boxes of this shape, with their work space: many of narrow
+    strips, few of large boxes.
+    """
+    find = _large_kernel if math.prod(shape) > _LARGE else _small_kernel
+    return find(shape, steps, commons)
+
+
+def forget_kernels() -> None:
+    """Free the work space of all kernels."""
+    _large_kernel.cache_clear()
+    _small_kernel.cache_clear()
+
+
+# Pixels of a box beyond which few kernels are kept.
+_LARGE = 1 << 17
+
+
+@functools.lru_cache(maxsize=2)
+def _large_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) -> Any:
+    return _make_kernel(shape, steps, commons)
+
+
+@functools.lru_cache(maxsize=16)
+def _small_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) -> Any:
+    return _make_kernel(shape, steps, commons)
+
+
+def _make_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) -> Any:
     native = kernels()
     assert native is not None
     pad = 3 - len(shape)

@@ -20,7 +20,7 @@ from logsuper._base import (
     volume,
 )
 from logsuper.solvers._tile_checkpoint import Checkpoint, run_saved
-from logsuper.solvers._tile_grid import TileGrid, pixel_bytes, tile_kernel
+from logsuper.solvers._tile_grid import TileGrid, forget_kernels, pixel_bytes
 from logsuper.solvers._tile_rest import BYTES_PER_PIXEL, Rest, batches, by_block
 from logsuper.solvers._tile_solve import OpenPixels, Task
 from logsuper.solvers._tile_sources import read
@@ -132,7 +132,7 @@ class Work:
             self.reopened = sum(len(found.place) for found in self.pixels.values())
             self.finish(labels, budget)
         finally:
-            tile_kernel.cache_clear()  # frees the work space of the solvers
+            forget_kernels()  # frees the work space of the solvers
 
     def first_round(
         self,
