@@ -33,6 +33,7 @@ DOCS = ROOT / "docs"
 OUTSIDE = ("cd", "eval", "export", "git", "make", "mkdir", "pip", "python", "source", "xdg-open")
 INTERACTIVE = ("studio",)  # commands of `logsuper` that run until they are stopped
 OPTIONAL = "dask|distributed|torch|zarr"  # a block that imports one runs where it is installed
+CLUSTER = "LocalCluster("  # a block that starts one is run by test_cluster.py
 WIDTH = "88"  # columns of the terminal that commands print to
 MIN_WIDTH = 800  # pixels; smaller pictures are enlarged by a whole factor
 
@@ -164,7 +165,9 @@ def _runs(block: Block) -> bool:
 
 
 def _lacks(block: Block) -> bool:
-    """Return whether a block imports something optional that is not installed."""
+    """Return whether a block imports something that is not installed, or starts a cluster."""
+    if CLUSTER in block.text:
+        return True
     wanted = re.findall(rf"^(?:import|from) ({OPTIONAL})\b", block.text, re.MULTILINE)
     return any(importlib.util.find_spec(name) is None for name in wanted)
 

@@ -82,7 +82,7 @@ def test_page_on_tiles_runs(client, monkeypatch):
     monkeypatch.setattr(
         distributed, "LocalCluster", lambda **options: contextlib.nullcontext(client.cluster)
     )
-    text = (Path(__file__).parents[1] / "docs" / "tiles.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "docs" / "guides" / "tiles.md").read_text(encoding="utf-8")
     first, second = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names = {}
     exec(first, names)
