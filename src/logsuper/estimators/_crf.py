@@ -384,7 +384,9 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
                 lambda k: self._calibrate(
                     found[reduced[k]], terms[reduced[k]], samples[reduced[k]]
                 ),
-                *([rows[k] for k in reduced] for rows in (samples, labels, places)),
+                [samples[k] for k in reduced],
+                [labels[k] for k in reduced],
+                [places[k] for k in reduced],
                 self._picture,
             )
             self._plan["refinement"] = refinement._asdict()

@@ -115,7 +115,9 @@ def reduce(array: NDArray[Any], shape: tuple[int, ...]) -> FloatArray:
     total = _transform(np.where(unknown, 0.0, values), matrices)
     share = _transform((~unknown).astype(np.float64), matrices)
     # shares that should be 0 are, as all terms are 0
-    return np.divide(total, share, out=np.full(total.shape, np.nan), where=share > 0)
+    found = np.full(total.shape, np.nan)
+    np.divide(total, share, out=found, where=share > 0)
+    return found
 
 
 def reduce_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
