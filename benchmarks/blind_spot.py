@@ -30,7 +30,7 @@ from logsuper.report import Table
 
 FOLDS = 3
 BINS = 15
-# Pixels that the trees with clean images are trained on, as in table 1.
+# Maximum number of pixels that the trees with clean images are trained on: all of them here.
 PIXELS = 250_000
 TREES = "trees with clean images, no field"
 OURS = "field on trees and filter, by moments"

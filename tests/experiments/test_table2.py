@@ -133,8 +133,8 @@ def test_sections(section):
         assert all(len(row) == len(grid.head) for row in grid.rows)
         assert all(len(row) == len(grid.data[0]) for row in grid.data)
     assert len(known.rows) == len(unknown.rows) == 10
-    assert len(known.data) == 1 + 4 * 2 * 2
-    assert len(rate.rows) == 2 and len(boundary.rows) == 16
+    assert len(known.data) == 1 + 5 * 2 * 2
+    assert len(rate.rows) == 2 and len(boundary.rows) == 20
     assert all(column >= 2 for _, column in known.best | unknown.best)
     assert "nan" not in words(section)
 
