@@ -29,9 +29,11 @@ def choose_units(
     ones, 64-bit ones that are as fine as the total flow allows, and at last no rounding; the first
     that are fine enough for three in four fields are used.
     """
-    if kernels() is None:
-        return Units("exact", 0.0, 0.0)
     boxes = list(boxes)
+    if kernels() is None:
+        for box in boxes:
+            refuse_nan(box_field(grid.field_parts(theta, box)), [side.start for side in box])
+        return Units("exact", 0.0, 0.0)
     degree, smallest = weight_bounds(grid, boxes, over)
     if degree == 0:
         return NO_EDGES
@@ -65,11 +67,17 @@ def count_fields(parts: tuple[Any, Any], corner: list[int], units: Units, bound:
     try:
         native.measure_field(field.ravel(), units.scale, bound, units.tier != "narrow", counts)
     except ValueError:
-        place = np.argwhere(np.isnan(field))[0] + corner
-        raise ValueError(
-            f"theta[{', '.join(map(str, place.tolist()))}] is NaN; use 0 for no information"
-        ) from None
+        refuse_nan(field, corner)
+        raise
     return counts
+
+
+def refuse_nan(field: FloatArray, corner: list[int]) -> None:
+    """Raise a ValueError that names the first NaN of a box."""
+    places = np.argwhere(np.isnan(field))
+    if len(places):
+        place = ", ".join(map(str, (places[0] + corner).tolist()))
+        raise ValueError(f"theta[{place}] is NaN; use 0 for no information")
 
 
 def _sum(parts: Iterable[Any]) -> Any:
