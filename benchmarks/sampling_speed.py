@@ -24,7 +24,7 @@ import logsuper as ls
 from benchmarks.measure import timed
 from logsuper.functions import Evaluated, split_modular
 from logsuper.sampling._cftp import coupled_states
-from logsuper.sampling._scan import GenericScan, Scan, make_scan
+from logsuper.sampling._scan import GenericScan, Scan, Sweeps, make_scan
 
 MAX_SWEEPS = 2**13
 # Seconds of slow sweeps that are timed if all of them would take too long.
@@ -83,7 +83,9 @@ def couple(scan: Scan, problem: int) -> Coupled:
     sweeps, done = 1, 0
     number = np.array([problem], dtype=np.uint64)
     while True:
-        states = coupled_states(scan, scan.modular[None], 1, number, sweeps, 1)[0]
+        states = coupled_states(
+            scan, scan.modular[None], Sweeps(1, number, range(sweeps - 1, -1, -1))
+        )[0]
         done += sweeps
         if np.array_equal(*states):
             return Coupled(states[0], sweeps, done)
@@ -96,7 +98,7 @@ def sweep_seconds(scan: Scan, taste: float) -> float:
     """Return the processor time of one sweep of two chains, from as many as fit in some seconds."""
     number, count, start = np.zeros(1, dtype=np.uint64), 0, time.process_time()
     while time.process_time() - start < taste or count == 0:
-        coupled_states(scan, scan.modular[None], 1, number, 1, 1)
+        coupled_states(scan, scan.modular[None], Sweeps(1, number, range(1)))
         count += 1
     return (time.process_time() - start) / count
 

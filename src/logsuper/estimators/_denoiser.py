@@ -327,7 +327,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 )
                 progress.say(f"surroundings: {len(around.models)} classifiers trained")
             found: dict[str, Any] = {}
-            if learner.name == "max_margin" and tuple(self.cost) != (1.0, 1.0):
+            if learner.costs and tuple(self.cost) != (1.0, 1.0):
                 assert marked is not None
                 found["loss"] = weigh(self.cost, marked)
             if labels is None and not given:

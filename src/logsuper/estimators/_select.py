@@ -97,12 +97,8 @@ def is_select(value: object) -> bool:
 
 
 def learner_beside(learner: Learner) -> Learner:
-    """Return the default learner beside a classifier, given the one without.
-
-    What "resample" draws from a field is not what the classifier has seen, and it is trusted too
-    little.
-    """
-    return LEARNERS["moments"] if learner.name == "resample" else learner
+    """Return the default learner beside a classifier, given the one without."""
+    return learner if learner.beside is None else LEARNERS[learner.beside]
 
 
 def check_selection(estimator: Any) -> None:

@@ -158,7 +158,7 @@ def run(setting: Setting, job: Job) -> Section:
     Examples
     --------
     >>> from logsuper.experiments import Job, load_setting, table1
-    >>> setting = load_setting(train=6, test=2, shape=(10, 10))
+    >>> setting = load_setting(train=8, test=4, shape=(16, 16))
     >>> section = table1.run(setting, Job(quick=True))
     >>> [table.name for table in section.tables]
     ['table1', 'table1_methods', 'table1_selection', 'table1_seconds']

@@ -42,6 +42,10 @@ class Learner:
         The inference that its parameters belong to: the logistic bound, or exact where affordable.
     errors : bool
         Whether it takes the standard error of the rate of flips, ``rate_stderr``.
+    costs : bool
+        Whether it learns with the costs of both kinds of errors, ``cost``.
+    beside : str or None
+        The default in its place beside a classifier of the surroundings.
     alpha, modular, beta : float
         Inverse variances of the Gaussian prior by default: on the weights of the functions and of
         the observations, on the modular term, and on the filter. Without the first, features that
@@ -63,6 +67,8 @@ class Learner:
     decode: str = "mean"
     marginals: str = "logistic"
     errors: bool = False
+    costs: bool = False
+    beside: str | None = None
     alpha: float = 0.1
     modular: float = 3.0
     beta: float = 30.0
@@ -89,9 +95,17 @@ LEARNERS: dict[str, Learner] = {
         Learner("pseudo", "._pseudo", partial=False, marginals="auto"),
         Learner("lfield", "._lfield", marginals="auto"),
         Learner(
-            "max_margin", "._max_margin", partial=False, decode="map", alpha=1, modular=10, beta=1e3
+            "max_margin",
+            "._max_margin",
+            partial=False,
+            decode="map",
+            costs=True,
+            alpha=1,
+            modular=10,
+            beta=1e3,
         ),
-        Learner("resample", "._resample", labels=False, pairwise=True),
+        # a classifier has not seen what is drawn from a field, and is trusted too little
+        Learner("resample", "._resample", labels=False, pairwise=True, beside="moments"),
         # estimated statistics are noisy, and can leave the polytope of those that a model can have
         Learner(
             "moments",

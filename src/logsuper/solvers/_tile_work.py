@@ -46,6 +46,17 @@ class TileProgress(NamedTuple):
         Number of tiles.
     open : int
         Number of pixels of finished tiles that are not proven yet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import logsuper as ls
+    >>> across, down = ls.grid_cuts((40, 40))
+    >>> told = []
+    >>> theta = np.random.default_rng(0).normal(size=(40, 40))
+    >>> _ = ls.maximize_tiles(across + down, theta, block=20, callback=told.append)
+    >>> told[-1].done == told[-1].total
+    True
     """
 
     done: int
