@@ -140,7 +140,7 @@ def test_many_factors_on_one_pair_take_linear_time(tmp_path):
 
     # 30,000 factors are 480 kB, which took seconds
     small = min(seconds(3_000) for _ in range(3))
-    assert seconds(30_000) < 25 * small
+    assert min(seconds(30_000) for _ in range(2)) < 25 * small
 
 
 def test_an_error_about_many_factors_is_short(read):

@@ -44,6 +44,16 @@ class Tiled:
         pixels: the cost.
     integers : str
         How numbers were rounded: "narrow" (32 bits), "wide" (64 bits), "capped" or "exact".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import logsuper as ls
+    >>> across, down = ls.grid_cuts((40, 40))
+    >>> theta = np.random.default_rng(0).normal(size=(40, 40))
+    >>> found = ls.maximize_tiles(across + down, theta, block=20)
+    >>> found.y.shape, found.tiles, found.proven
+    ((40, 40), 4, True)
     """
 
     y: Any
