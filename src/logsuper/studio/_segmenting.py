@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import time
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ __all__ = ["Refined", "Segmenting"]
 
 # Regions that are outlined.
 _REGIONS = 3
+# Probabilities wait for so many pauses (of so many seconds) without a stroke: the next stroke has
+# to wait for a part of them.
+_PAUSES, _PAUSE = 20, 0.02
 # Numbers per run of a message: its first pixel, its length, its label.
 _RUN = 3
 
@@ -108,9 +112,12 @@ class Segmenting:
         return self.found
 
     def refine(self, check: Check) -> Refined | None:
-        """Return probabilities, and where to scribble next."""
+        """Return probabilities and where to scribble next, after a while without a stroke."""
         if self.found is None or self.missing:
             return None
+        for _ in range(_PAUSES):
+            time.sleep(_PAUSE)
+            check()
         found = self.prepare(check).probabilities(callback=lambda done, total: check())
         regions = np.zeros(self.source.shape, dtype=np.uint8)
         suggested = found.suggest(_REGIONS)

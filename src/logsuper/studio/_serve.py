@@ -46,6 +46,7 @@ def serve(
     import uvicorn
     import websockets as websockets  # uvicorn would start without it, and refuse connections
     from PIL import Image
+    from threadpoolctl import threadpool_limits
 
     from logsuper.studio._app import make_app
     from logsuper.studio._limits import Limits, Refusal
@@ -78,5 +79,6 @@ def serve(
         )
         if ready is not None:
             ready(f"http://{_HOST}:{number}/{token}/")
-        with contextlib.suppress(KeyboardInterrupt):
+        # waiting threads of BLAS would take the processor from the browser
+        with threadpool_limits(1), contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[door])
