@@ -27,6 +27,7 @@ ROOMS: dict[str, dict[str, list[str]]] = {
     },
     "solvers": {
         "Functions": ["maximize", "prepare", "min_norm_point"],
+        "By tiles": ["maximize_tiles", "perturb_tiles", "Tiled", "TileProgress"],
         "Results": ["Prepared", "Maximized", "Solved", "Perturbed", "MinNormPoint"],
     },
     "bounds": {
@@ -35,6 +36,7 @@ ROOMS: dict[str, dict[str, list[str]]] = {
         "Upper bounds": ["lfield", "logistic", "power", "trw"],
         "Lower bounds": ["superdifferential", "mean_field", "bethe"],
         "Both": ["strips"],
+        "By tiles": ["marginals_tiles"],
         "Results": ["Bound", "Bracket", "Marginals"],
         "Errors": ["NotApplicable", "TooLarge"],
     },

@@ -66,6 +66,23 @@ def test_plain_words(files):
     assert "% of the pixels; expected wrong" in result.output and "Wrote" in result.output
 
 
+def test_strokes_painted_on_the_photograph(files, scene):
+    image, _, marks = scene
+    image = image.copy()
+    image[:10] = 250, 20, 10  # as red as a stroke
+    write_image(files / "photo.png", image, color=True, force=True)
+    paints = np.array([[0, 0, 0], [255, 0, 0], [0, 0, 255]], dtype=np.uint8)
+    painted = np.where(marks[..., None] > 0, paints[marks], image)
+    write_image(files / "painted.png", painted, color=True)
+    write_image(files / "ground.png", paints[marks], color=True)
+    for name in ("painted", "ground"):
+        result = usual(files, marks=f"{name}.png", out=f"{name}_mask.png")
+        counts = f"{np.sum(marks == 1):,} pixels on the object, {np.sum(marks == 2):,} on the back"
+        assert result.exit_code == 0 and counts in result.output, result.output
+    refused = usual(files, marks="photo.png")
+    assert refused.exit_code == 2 and "no object (label 1)" in refused.stderr
+
+
 @pytest.mark.parametrize("kind", ["levels", "far levels", "colours", "npy"])
 def test_scribbles_of_all_kinds(files, scene, kind):
     marks = scene[2]

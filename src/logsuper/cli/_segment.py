@@ -70,18 +70,22 @@ def segment(
     PHOTO is an image or a volume, grey or in colour. The file of scribbles has a palette or grey
     levels with 0 (unknown), 1 (object) and 2 (background); or the grey levels 0, 255 (object) and
     128 (background); or colours: red strokes on the object, blue or green ones on the background,
-    all else unknown.
+    all else unknown. They may be painted on a copy of the photo: pixels that did not change are no
+    strokes.
     """
     targets = {"--out": out, "--probabilities": probabilities, "--suggest": suggest}
     chosen = _load(model, seed)
     image = _read(photo)
-    labels = as_labels(_read(scribbles, "indices"), str(scribbles))
+    drawn = _read(scribbles, "indices")
+    labels = as_labels(drawn, str(scribbles))
+    if _painted(same := _unchanged(image, drawn), image):
+        labels[same] = 0  # what is red or blue in the photograph itself is no stroke
     _check_targets(targets, (photo, scribbles, model), labels.shape, force)
     with in_one_line("", TypeError):
         found = _run(chosen, image, labels)
     regions = found.suggest(_REGIONS)
     _write(targets, image, found, regions, force)
-    result = _describe(targets, found, regions)
+    result = _describe(targets, labels, found, regions)
     if as_json:
         click.echo(json.dumps(result))
     else:
@@ -126,6 +130,23 @@ def _read(path: Path, palette: str = "colors") -> NDArray[Any]:
 
     with in_one_line():
         return read_image(path, color=True, palette=palette)
+
+
+def _unchanged(image: NDArray[Any], drawn: NDArray[Any]) -> NDArray[Any]:
+    """Return where a file of coloured strokes has the very pixels of the photograph."""
+    import numpy as np
+
+    if drawn.ndim != 3 or drawn.shape != image.shape or drawn.dtype != image.dtype:
+        return np.zeros(drawn.shape[:2], dtype=bool)
+    return np.asarray((drawn == image).all(axis=-1))
+
+
+def _painted(same: NDArray[Any], image: NDArray[Any]) -> bool:
+    """Whether strokes were painted on the photograph, not on a black ground of their own."""
+    if not same.any():
+        return False
+    lit = image.any(axis=-1)
+    return bool(2 * (same & lit).sum() > lit.sum())
 
 
 def _check_targets(
@@ -213,7 +234,10 @@ def _draw(image: NDArray[Any], regions: list[Suggestion]) -> NDArray[Any]:
 
 
 def _describe(
-    targets: dict[str, Path | None], found: Segmentation, regions: list[Suggestion]
+    targets: dict[str, Path | None],
+    labels: NDArray[Any],
+    found: Segmentation,
+    regions: list[Suggestion],
 ) -> dict[str, Any]:
     import numpy as np
 
@@ -221,6 +245,10 @@ def _describe(
     wrong = np.where(found.mask, 1.0 - found.probability, found.probability)
     return {
         "files": {option[2:]: str(path) for option, path in targets.items() if path is not None},
+        "scribbles": {
+            "object": int(np.count_nonzero(labels == 1)),
+            "background": int(np.count_nonzero(labels == 2)),
+        },
         "object": float(found.mask.mean()),
         "expected_wrong": float(wrong.mean()),
         "suggestions": [
@@ -236,9 +264,12 @@ def _describe(
 
 
 def _print(result: dict[str, Any]) -> None:
+    strokes = result["scribbles"]
     lines = [
+        f"Strokes: {strokes['object']:,} pixels on the object, {strokes['background']:,} on the "
+        "background.",
         f"Object: {100 * result['object']:.1f} % of the pixels; expected wrong: "
-        f"{100 * result['expected_wrong']:.1f} % of all."
+        f"{100 * result['expected_wrong']:.1f} % of all.",
     ]
     for region in result["suggestions"][:1]:
         place = ", ".join(map(str, region["center"]))
