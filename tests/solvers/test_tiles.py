@@ -31,6 +31,21 @@ def test_random_cases_equal_the_whole(number):
     np.testing.assert_array_equal(found.y, case.whole())
 
 
+@pytest.mark.parametrize(
+    ("neighbors", "side", "block", "halo", "seed"),
+    [(4, 17, 5, 1, 324), (4, 17, 5, 2, 508), (4, 60, 16, 8, 96), (8, 60, 16, 8, 0)],
+)
+def test_a_neighbour_that_only_another_tile_proves(neighbors, side, block, halo, seed):
+    """One tile proves a pixel in its margin that the pixel's own tile leaves open."""
+    rng = np.random.default_rng(seed)
+    shape = (12, 17) if side == 17 else (side, side)
+    weights, theta = rng.uniform(0.2, 1.2, size=neighbors // 2), rng.normal(size=shape)
+    f = ls.Sum(list(zip(weights.tolist(), ls.grid_cuts(shape, neighbors), strict=True)))
+    found = ls.maximize_tiles(f, theta, block=block, halo=halo)
+    assert found.reopened
+    np.testing.assert_array_equal(found.y, whole(f, theta))
+
+
 def test_both_builds_and_the_fallback_equal_the_whole(engine):
     for number in range(len(KINDS)):
         case = make_case(number)
@@ -75,6 +90,13 @@ def test_too_many_open_pixels_get_a_larger_halo(monkeypatch):
     monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
     found = ls.maximize_tiles(f, theta, block=16, halo=1, memory_limit=1e8)
     assert found.reopened == few.reopened and found.solved > few.solved
+    np.testing.assert_array_equal(found.y, whole(f, theta))
+
+
+def test_a_halo_of_zero_grows_too(monkeypatch):
+    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
+    f, theta = problem(strength=4.0)
+    found = ls.maximize_tiles(f, theta, block=16, halo=0, memory_limit=1e8)
     np.testing.assert_array_equal(found.y, whole(f, theta))
 
 
