@@ -163,6 +163,19 @@ def test_an_existing_file_is_not_replaced(tmp_path):
         ls.maximize_tiles(f, theta, out=tmp_path / "y.png")
 
 
+@pytest.mark.parametrize("name", ["y.npy", "y.zarr"])
+def test_a_run_that_fails_leaves_no_file(name, tmp_path):
+    pytest.importorskip("zarr")
+    f, theta = problem((20, 20))
+
+    def stop(state):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ls.maximize_tiles(f, theta, block=10, out=tmp_path / name, callback=stop)
+    assert not list(tmp_path.iterdir())
+
+
 # ---- progress and continuing -----------------------------------------------------------------
 
 
