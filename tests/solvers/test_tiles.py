@@ -154,6 +154,14 @@ def test_dask_is_lazy_and_equal():
         np.testing.assert_array_equal(y.compute(scheduler="synchronous"), case.whole())
 
 
+def test_what_lazy_labels_cannot_heed_is_refused():
+    da = pytest.importorskip("dask.array")
+    f, theta = problem((20, 20))
+    for name, value in (("block", 5), ("budget", 0), ("checkpoint", "x"), ("callback", print)):
+        with pytest.raises(ValueError, match=f"{name}: not for lazy labels"):
+            ls.maximize_tiles(f, da.from_array(theta, chunks=9), **{name: value})
+
+
 def test_an_existing_file_is_not_replaced(tmp_path):
     f, theta = problem((20, 20))
     (tmp_path / "y.npy").write_bytes(b"mine")
