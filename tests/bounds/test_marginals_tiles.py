@@ -78,3 +78,9 @@ def test_what_it_is_not_for():
     f = ls.Sum([(1.0, cut) for cut in ls.grid_cuts((4, 4))])
     with pytest.raises(ValueError, match="width must be positive"):
         ls.marginals_tiles(f, np.zeros((4, 4)), width=0)
+    one = np.empty((4, 4))
+    for out in ((one, one.astype(np.float32)), (one, np.empty((5, 5))), one):
+        with pytest.raises((TypeError, ValueError), match="out"):
+            ls.marginals_tiles(f, np.zeros((4, 4)), out=out)
+    found = ls.marginals_tiles(f, np.zeros((4, 4)), out=(one, one.copy()))
+    assert found.lower is one

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import logsuper as ls
+from logsuper._base import load_arrays, save_arrays
 from logsuper.estimators import _blind_spot
 from logsuper.estimators._blind_spot import BlindSpot, train_blind_spot
 from logsuper.estimators._surroundings import count_features, reach, surroundings
@@ -245,6 +246,28 @@ def test_trees_are_learned_saved_and_loaded(horses, tmp_path, monkeypatch):
     assert loaded.trust_ == denoiser.trust_
     np.testing.assert_array_equal(loaded.predict_proba(noisy), denoiser.predict_proba(noisy))
     assert loaded.score(noisy[20:]) == denoiser.score(noisy[20:])
+
+
+@pytest.mark.parametrize("change", ["none", "levels", "models", "axes"])
+def test_a_classifier_that_does_not_belong_to_the_model_is_refused(change, horses, tmp_path):
+    few = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=50)
+    denoiser = quick(context=few).fit(horses[0][:6])
+    denoiser.set_params(context="trees").save(tmp_path / "model")
+    assert ls.load_model(tmp_path / "model").surroundings_.fits(2)
+    header, arrays = load_arrays(tmp_path / "model", "model", 1)
+    fitted = header["fitted"]
+    parts = fitted["surroundings_"]["parts"]
+    if change == "none":
+        fitted["surroundings_"] = None
+    elif change == "levels":
+        parts["levels"] = 1
+    elif change == "models":  # predicting would take long
+        parts["models"]["parts"] = 1000 * [0.5]
+    else:
+        fitted["_design"]["parts"]["axes"] = 3
+    save_arrays(tmp_path / "model", "model", 1, header, arrays)
+    with pytest.raises(ValueError, match="malformed"):
+        ls.load_model(tmp_path / "model")
 
 
 def test_other_classifiers_are_not_saved(horses, tmp_path):

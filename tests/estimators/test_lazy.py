@@ -1,9 +1,14 @@
 """Denoisers on dask arrays, and on images so large that they are solved by tiles."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import logsuper as ls
+from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.learning import _decoding
 
 da = pytest.importorskip("dask.array")
@@ -47,6 +52,38 @@ def test_probabilities_of_dask_arrays(fitted, monkeypatch):
     assert masks.dtype == np.uint8 and np.mean(masks != (right > 0.5)) < 0.01
 
 
+@pytest.mark.parametrize("decode", ["map", "mean"])
+def test_margins_hold_all_that_the_classifier_of_the_context_sees(decode, monkeypatch):
+    clean = [ls.make_silhouettes(1, (48 + i, 52), seed=i)[0] for i in range(6)]
+    noisy = [ls.Flips(0.15).sample(image, seed=i) for i, image in enumerate(clean)]
+    quick = HistGradientBoostingClassifier(max_iter=8, min_samples_leaf=50, random_state=0)
+    model = ls.MaskDenoiser(
+        0.15, context=quick, modular="shared", decode=decode, marginals="exact"
+    ).fit(noisy[:5], clean[:5])
+    given = da.from_array(noisy[5], chunks=27)
+    right = model.predict([noisy[5]])[0]
+    assert model.trust_ > 0.1
+    if decode == "map":
+        found = model.predict(given).compute(scheduler="synchronous")
+        np.testing.assert_array_equal(found, right)
+        return
+    # without couplings nothing but the margin matters
+    model.parameters_ = dataclasses.replace(model.parameters_, alpha=np.zeros(2))
+    monkeypatch.setattr("logsuper.estimators._lazy.HALO", 0)
+    right = model.predict_proba([noisy[5]])[0]
+    found = model.predict_proba(given).compute(scheduler="synchronous")
+    np.testing.assert_allclose(found, right, atol=1e-12)
+
+
+def test_costs_hold_for_dask_arrays(fitted):
+    noisy, denoisers = fitted
+    careful = copy.copy(denoisers["mean"]).set_params(cost=(9.0, 1.0))
+    lazy = careful.predict(da.from_array(noisy[6], chunks=-1))
+    right = careful.predict(noisy[6:7])[0]
+    assert (right != denoisers["mean"].predict(noisy[6:7])[0]).any()
+    np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), right)
+
+
 def test_what_cannot_be_decoded_by_chunks_is_refused(fitted):
     noisy, denoisers = fitted
     with pytest.raises(ValueError, match="axes"):
@@ -54,6 +91,14 @@ def test_what_cannot_be_decoded_by_chunks_is_refused(fitted):
     pixel = ls.MaskDenoiser(noise=0.1, modular="pixel").fit(noisy[:6], noisy[:6])
     with pytest.raises(ValueError, match="modular='shared'"):
         pixel.predict(da.from_array(noisy[6], chunks=20))
+    local = copy.copy(denoisers["map"])
+    local.channel_ = ls.Flips(np.full((40, 44), 0.1))
+    with pytest.raises(ValueError, match="rates per pixel"):
+        local.predict(da.from_array(noisy[6], chunks=20))
+    placed = copy.copy(denoisers["map"])
+    placed.surroundings_ = BlindSpot((0.5,), (0.0, 1.0), True, False, True, 2)
+    with pytest.raises(ValueError, match="place of a pixel"):
+        placed.predict_proba(da.from_array(noisy[6], chunks=20))
 
 
 def test_large_images_are_solved_by_tiles(fitted, monkeypatch):

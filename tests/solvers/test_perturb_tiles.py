@@ -31,3 +31,5 @@ def test_counts_go_to_an_array_and_progress_is_reported():
     assert [state.done for state in seen] == list(range(1, 9)) and seen[0].total == 8
     with pytest.raises(ValueError, match="out must be an array"):
         ls.perturb_tiles(f, theta, 2, seed=0, out=np.zeros(3))
+    with pytest.raises(TypeError, match="uint32"):  # counts would wrap
+        ls.perturb_tiles(f, theta, 300, seed=0, out=np.zeros((30, 40), dtype=np.uint8))

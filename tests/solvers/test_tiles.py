@@ -31,6 +31,21 @@ def test_random_cases_equal_the_whole(number):
     np.testing.assert_array_equal(found.y, case.whole())
 
 
+@pytest.mark.parametrize(
+    ("neighbors", "side", "block", "halo", "seed"),
+    [(4, 17, 5, 1, 324), (4, 17, 5, 2, 508), (4, 60, 16, 8, 96), (8, 60, 16, 8, 0)],
+)
+def test_a_neighbour_that_only_another_tile_proves(neighbors, side, block, halo, seed):
+    """One tile proves a pixel in its margin that the pixel's own tile leaves open."""
+    rng = np.random.default_rng(seed)
+    shape = (12, 17) if side == 17 else (side, side)
+    weights, theta = rng.uniform(0.2, 1.2, size=neighbors // 2), rng.normal(size=shape)
+    f = ls.Sum(list(zip(weights.tolist(), ls.grid_cuts(shape, neighbors), strict=True)))
+    found = ls.maximize_tiles(f, theta, block=block, halo=halo)
+    assert found.reopened
+    np.testing.assert_array_equal(found.y, whole(f, theta))
+
+
 def test_both_builds_and_the_fallback_equal_the_whole(engine):
     for number in range(len(KINDS)):
         case = make_case(number)
@@ -75,6 +90,13 @@ def test_too_many_open_pixels_get_a_larger_halo(monkeypatch):
     monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
     found = ls.maximize_tiles(f, theta, block=16, halo=1, memory_limit=1e8)
     assert found.reopened == few.reopened and found.solved > few.solved
+    np.testing.assert_array_equal(found.y, whole(f, theta))
+
+
+def test_a_halo_of_zero_grows_too(monkeypatch):
+    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
+    f, theta = problem(strength=4.0)
+    found = ls.maximize_tiles(f, theta, block=16, halo=0, memory_limit=1e8)
     np.testing.assert_array_equal(found.y, whole(f, theta))
 
 
@@ -132,6 +154,14 @@ def test_dask_is_lazy_and_equal():
         np.testing.assert_array_equal(y.compute(scheduler="synchronous"), case.whole())
 
 
+def test_what_lazy_labels_cannot_heed_is_refused():
+    da = pytest.importorskip("dask.array")
+    f, theta = problem((20, 20))
+    for name, value in (("block", 5), ("budget", 0), ("checkpoint", "x"), ("callback", print)):
+        with pytest.raises(ValueError, match=f"{name}: not for lazy labels"):
+            ls.maximize_tiles(f, da.from_array(theta, chunks=9), **{name: value})
+
+
 def test_an_existing_file_is_not_replaced(tmp_path):
     f, theta = problem((20, 20))
     (tmp_path / "y.npy").write_bytes(b"mine")
@@ -139,6 +169,19 @@ def test_an_existing_file_is_not_replaced(tmp_path):
         ls.maximize_tiles(f, theta, out=tmp_path / "y.npy")
     with pytest.raises(ValueError, match=r"\.npy or \.zarr"):
         ls.maximize_tiles(f, theta, out=tmp_path / "y.png")
+
+
+@pytest.mark.parametrize("name", ["y.npy", "y.zarr"])
+def test_a_run_that_fails_leaves_no_file(name, tmp_path):
+    pytest.importorskip("zarr")
+    f, theta = problem((20, 20))
+
+    def stop(state):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ls.maximize_tiles(f, theta, block=10, out=tmp_path / name, callback=stop)
+    assert not list(tmp_path.iterdir())
 
 
 # ---- progress and continuing -----------------------------------------------------------------

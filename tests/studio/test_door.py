@@ -291,6 +291,13 @@ def test_bad_strokes(client, numbers):
         answer_to(socket, struct.pack(f"<{len(numbers)}I", *numbers))
 
 
+def test_the_port_that_browsers_leave_out():
+    with TestClient(make_app(TOKEN, 80), base_url="http://127.0.0.1") as found:
+        assert found.get(f"/{TOKEN}/").status_code == 200
+    with TestClient(make_app(TOKEN, PORT), base_url="http://127.0.0.1") as found:
+        assert found.get(f"/{TOKEN}/").status_code == 421
+
+
 def test_bad_wishes_in_clean(client):
     with connect(client) as socket:
         socket.receive_json()
@@ -299,7 +306,7 @@ def test_bad_wishes_in_clean(client):
         for name, value in (("rate", "NaN"), ("rate", "0.9"), ("rate", "true"), ("rate", '"1"')):
             socket.send_text(f'{{"do": "noise", "{name}": {value}}}')
             assert "rate must be" in heard(socket, "error")[0]
-        for value in ("Infinity", "-1", "1e999", "null", "[]"):
+        for value in ("Infinity", "-1", "1e999", "1" + 400 * "0", "null", "[]"):
             socket.send_text(
                 f'{{"do": "weights", "horizontal": {value}, "vertical": 1, "bias": 0}}'
             )

@@ -23,6 +23,7 @@ from logsuper._base import (
     check_callback,
     check_integer,
     check_number,
+    count_threads,
     even_cuts,
     extent,
     make_tiles,
@@ -94,7 +95,7 @@ def marginals_tiles(
     block, halo : int
         Pixels of a block and of the margin that is tried first.
     out : pair of arrays, optional
-        Where lower and upper bounds are written; by default arrays in memory.
+        Where lower and upper bounds are written, of float64; by default arrays in memory.
     n_jobs : int, optional
         Threads over tiles; does not change the result.
     callback : callable, optional
@@ -134,12 +135,13 @@ def marginals_tiles(
     asked = check_number(width, "width")
     if not asked > 0:
         raise ValueError(f"width must be positive, got {asked:g}")
+    count_threads(n_jobs)
     columns = check_integer(window, "window", 1, _MOST_WINDOW + 1)
     side = check_integer(block, "block", 1, 2**30)
     margin = check_integer(halo, "halo", 0, 2**20)
     cuts = even_cuts(shape, (side, side))
     tiles = make_tiles(shape, cuts, margin + 1, same_size=False)
-    lower, upper = (np.empty(shape), np.empty(shape)) if out is None else out
+    lower, upper = (np.empty(shape), np.empty(shape)) if out is None else _check_out(out, shape)
     widest, open_, most = 0.0, 0, margin
     tasks = ((_problem(grid, source, tile, asked, columns, margin),) for tile in tiles)
     for number, (low, high, reach) in enumerate(TileMap(n_jobs)(bracket_tile, tasks)):
@@ -154,6 +156,20 @@ def marginals_tiles(
     if out is not None:
         return Marginals(np.empty(0), "strips", lower, upper, details=details)
     return Marginals(lower + (upper - lower) / 2, "strips", lower, upper, details=details)
+
+
+def _check_out(out: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Return a pair of arrays; numbers of fewer bits would round bounds to the wrong side."""
+    if not isinstance(out, tuple | list) or len(out) != 2:
+        raise TypeError("out must be a pair of arrays, for lower and upper bounds")
+    for k, array in enumerate(out):
+        found = tuple(getattr(array, "shape", ())), str(getattr(array, "dtype", None))
+        if found != (shape, "float64"):
+            raise ValueError(
+                f"out[{k}] has shape {found[0]} and dtype {found[1]}; give an array of float64 of "
+                f"shape {shape}"
+            )
+    return out[0], out[1]
 
 
 def _problem(

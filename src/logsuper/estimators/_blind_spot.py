@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from logsuper._base import FloatArray, IntArray, beat
 from logsuper.channels import Channel
 from logsuper.estimators._images import Image
-from logsuper.estimators._surroundings import LEVELS, reach, surroundings
+from logsuper.estimators._surroundings import LEVELS, count_features, reach, surroundings
 from logsuper.estimators._trees import Trees
 from logsuper.learning import PART, Judge, Place
 
@@ -116,7 +116,7 @@ class BlindSpot:
         flags = (self.binary, self.whole, self.places)
         return bool(
             isinstance(self.models, tuple)
-            and self.models
+            and len(self.models) == FOLDS
             and all(
                 (isinstance(model, float) and 0.0 <= model <= 1.0)
                 or (isinstance(model, Trees) and model.valid)
@@ -126,9 +126,15 @@ class BlindSpot:
             and all(isinstance(end, float) and np.isfinite(end) for end in self.ends)
             and len(self.ends) == 2
             and all(isinstance(flag, bool) for flag in flags)
+            and type(self.levels) is int
             and self.levels in range(LEVELS + 1)
             and self.threads == 1
         )
+
+    def fits(self, axes: int) -> bool:
+        """Return whether boosted trees look at as many features as pixels have."""
+        width = count_features(axes, self.levels) + axes * self.places + self.whole
+        return all(model.width == width for model in self.models if isinstance(model, Trees))
 
     def rows(self, odds: FloatArray) -> NDArray[np.float32]:
         """Return the features of all pixels of some images, (B n, p), from their log-odds."""

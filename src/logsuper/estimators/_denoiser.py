@@ -413,6 +413,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.temperature_, self.selection_ = 1.0, ()
         if not hasattr(self, "surroundings_"):
             self.surroundings_ = None
+        around = self.surroundings_
+        if bool(self._design.get("trees")) != (around is not None) or not (
+            around is None or around.fits(self._design["axes"])
+        ):
+            raise ValueError("surroundings_ does not belong to the design of the model")
         self.noise_: Any = self.channel_.noise
         self.n_iter_: int = self.history_[-1].step if self.history_ else 0
 

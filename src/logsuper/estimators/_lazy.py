@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
 from logsuper._base import FloatArray
 from logsuper.channels import Channel
+from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._images import read_images
 from logsuper.estimators._mask_examples import functions_on, gather
 from logsuper.estimators._noise import check_observed
+from logsuper.estimators._surroundings import reach
 from logsuper.functions import Sum
 from logsuper.learning import Parameters
 from logsuper.solvers import maximize_tiles
@@ -32,7 +35,11 @@ class Denoiser(Protocol):
     channel_: Channel
     parameters_: Parameters
     decode_factor_: float
+    surroundings_: BlindSpot | None
     _design: dict[str, Any]
+
+    def predict(self, noisy: Any) -> Any:
+        """Return masks."""
 
     def predict_proba(self, noisy: Any) -> Any:
         """Return probabilities."""
@@ -46,12 +53,14 @@ class FieldMaker:
     channel: Channel
     parameters: Parameters
     factor: float
+    around: BlindSpot | None
 
     def __call__(self, block: Any) -> FloatArray:
         """Return the field of each pixel of a block."""
         images = read_images([np.asarray(block)], "noisy")
         check_observed(self.channel, images)
-        examples = gather(self.design, list(images), self.channel)
+        judge = None if self.around is None else self.around.judge_new()
+        examples = gather(self.design, list(images), self.channel, judge=judge)
         theta = examples.layout.pack(self.parameters.scaled(self.factor))
         [group] = examples.groups
         return examples.fields(theta, group, np.arange(1)).reshape(block.shape)
@@ -65,12 +74,17 @@ def lazy_modes(denoiser: Denoiser, noisy: Any) -> Any:
         return _stacked(noisy, lambda image: lazy_modes(denoiser, image), np.uint8)
     import dask.array as da
 
-    maker = FieldMaker(design, denoiser.channel_, denoiser.parameters_, denoiser.decode_factor_)
-    reach = _reach(design)
+    maker = FieldMaker(
+        design,
+        denoiser.channel_,
+        denoiser.parameters_,
+        denoiser.decode_factor_,
+        denoiser.surroundings_,
+    )
     theta = da.map_overlap(
         maker,
         noisy,
-        depth=reach,
+        depth=_depth(denoiser, noisy),
         boundary="none",
         dtype=np.float64,
         meta=np.empty((0,) * noisy.ndim),
@@ -84,19 +98,27 @@ def lazy_modes(denoiser: Denoiser, noisy: Any) -> Any:
 
 def lazy_means(denoiser: Denoiser, noisy: Any) -> Any:
     """Return the probabilities of a dask array, each chunk with a margin of `HALO` pixels."""
+    return _by_chunks(denoiser, noisy, denoiser.predict_proba, np.float64)
+
+
+def lazy_decisions(denoiser: Denoiser, noisy: Any) -> Any:
+    """Return masks decided pixel by pixel, from the same probabilities."""
+    return _by_chunks(denoiser, noisy, denoiser.predict, np.uint8)
+
+
+def _by_chunks(denoiser: Denoiser, noisy: Any, decode: Callable[[Any], Any], dtype: type) -> Any:
     _check(denoiser, noisy)
     if noisy.ndim > denoiser._design["axes"]:
-        return _stacked(noisy, lambda image: lazy_means(denoiser, image), np.float64)
+        return _stacked(noisy, lambda image: _by_chunks(denoiser, image, decode, dtype), dtype)
     import dask.array as da
 
-    depth = HALO + _reach(denoiser._design)
     return da.map_overlap(
-        lambda block: denoiser.predict_proba([np.asarray(block)])[0],
+        lambda block: decode([np.asarray(block)])[0],
         noisy,
-        depth=tuple(min(depth, size) for size in noisy.shape),
+        depth=_depth(denoiser, noisy, HALO),
         boundary="none",
-        dtype=np.float64,
-        meta=np.empty((0,) * noisy.ndim),
+        dtype=dtype,
+        meta=np.empty((0,) * noisy.ndim, dtype=dtype),
     )
 
 
@@ -106,9 +128,12 @@ def _stacked(noisy: Any, decode: Any, dtype: type) -> Any:
     return da.stack([decode(noisy[i]) for i in range(len(noisy))]).astype(dtype)
 
 
-def _reach(design: dict[str, Any]) -> int:
-    """Return how far the filter of the observations reaches."""
-    return int(design["context"] or 0)
+def _depth(denoiser: Denoiser, noisy: Any, halo: int = 0) -> tuple[int, ...]:
+    """Return how far around a pixel the filter and the classifier look, and a halo beyond that."""
+    around, far = denoiser.surroundings_, int(denoiser._design["context"] or 0)
+    if around is not None:
+        far = max(far, reach(noisy.ndim, around.levels))
+    return tuple(min(halo + far, size) for size in noisy.shape)
 
 
 def _check(denoiser: Denoiser, noisy: Any) -> None:
@@ -125,5 +150,15 @@ def _check(denoiser: Denoiser, noisy: Any) -> None:
         )
     if not (design["neighbors"] is None or isinstance(design["neighbors"], int | np.integer)):
         raise ValueError("a dask array is decoded by chunks, which needs neighbors to be a number")
+    if denoiser.surroundings_ is not None and denoiser.surroundings_.places:
+        raise ValueError(
+            "a dask array is decoded by chunks, but the classifier of the context sees the place "
+            "of a pixel in its image, as all training images have one shape; fit with "
+            "context='auto', or with images of several shapes"
+        )
+    if denoiser.channel_.local:
+        raise ValueError(
+            "a dask array is decoded by chunks, but noise has rates per pixel; give one rate"
+        )
     if not all(math.isfinite(size) for size in noisy.shape):
         raise ValueError("noisy has chunks of unknown size; call its compute_chunk_sizes first")

@@ -16,7 +16,7 @@ from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._common import as_seed, check_cost, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
-from logsuper.estimators._lazy import is_lazy, lazy_means, lazy_modes
+from logsuper.estimators._lazy import is_lazy, lazy_decisions, lazy_means, lazy_modes
 from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
 from logsuper.learning import Examples
@@ -51,8 +51,7 @@ class MaskDecoder(Decoding):
         check_is_fitted(self)
         if is_lazy(noisy):
             means = self._decides_by_means
-            masks = lazy_means(self, noisy) > 0.5 if means else lazy_modes(self, noisy)
-            return masks.astype(np.uint8)
+            return lazy_decisions(self, noisy) if means else lazy_modes(self, noisy)
         if self._decides_by_means:
             least, heat = check_cost(self.cost), self.temperature_
             return self._decode(

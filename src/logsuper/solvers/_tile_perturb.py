@@ -145,6 +145,8 @@ def perturb_tiles(
         out = np.zeros(shape, dtype=np.uint32)
     elif tuple(getattr(out, "shape", ())) != shape:
         raise ValueError(f"out must be an array of shape {shape}")
+    elif np.dtype(out.dtype) != np.uint32:
+        raise TypeError(f"out has dtype {out.dtype}; give an array of uint32, which holds counts")
     bare = dataclasses.replace(grid, tilt=None)
     with _scratch(shape, isinstance(out, np.ndarray)) as labels:
         for sample in range(samples):

@@ -56,8 +56,10 @@ class Rest:
         self.beside = index[:, None] + np.array(lags, dtype=np.int64)
         """Index in the whole image of each neighbour."""
         place = np.minimum(np.searchsorted(index, self.beside), len(index) - 1)
-        unknown = self.pixels.labels == OPEN
-        self.place = np.where(unknown & (index[place] == self.beside), place, -1)
+        present = self.pixels.labels != ABSENT
+        # also if the tile of a pixel has proven the neighbour, which its own tile left open: an
+        # edge must be the same from both ends
+        self.place = np.where(present & (index[place] == self.beside), place, -1)
         """Place among the open pixels of each neighbour, -1 if it is proven or absent."""
         first, direction = np.nonzero(self.place[:, ::2] >= 0)
         self.edges = np.stack([first, self.place[first, 2 * direction]], axis=1)
@@ -71,8 +73,9 @@ class Rest:
 
     def solve(self, chosen: IntArray, look: Look, tie: str | None) -> Bits:
         """Return the labels of some pixels, which must be whole components."""
-        labels = self.pixels.labels[chosen].copy()
-        elsewhere = (labels == OPEN) & (self.place[chosen] < 0)
+        together = self.place[chosen] >= 0
+        labels = np.where(together, np.uint8(OPEN), self.pixels.labels[chosen])
+        elsewhere = (labels == OPEN) & ~together
         labels[elsewhere] = look(self.beside[chosen][elsewhere])
         weights = self.units.rounded(self.pixels.weights[chosen])
         field = self.units.rounded(self.pixels.field[chosen])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -120,18 +121,23 @@ def destination(out: Any, shape: tuple[int, ...], chunks: tuple[int, ...]) -> It
     path = Path(out)
     if path.exists():
         raise ValueError(f"out = {path} exists already; give another name or remove it")
-    part = path.with_name(f".{path.name}.part")
-    if path.suffix == ".npy":
-        whole = np.lib.format.open_memmap(part, mode="w+", dtype=np.uint8, shape=shape)
-        yield whole
-        whole.flush()
-    elif path.suffix == ".zarr":
-        zarr = need_zarr()
-        shutil.rmtree(part, ignore_errors=True)
-        yield zarr.create_array(store=str(part), shape=shape, chunks=chunks, dtype="uint8")
-    else:
-        raise ValueError(f"out = {path}: the name must end in .npy or .zarr")
-    os.replace(part, path)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        if path.suffix == ".npy":
+            whole = np.lib.format.open_memmap(part, mode="w+", dtype=np.uint8, shape=shape)
+            yield whole
+            whole.flush()
+        elif path.suffix == ".zarr":
+            zarr = need_zarr()
+            yield zarr.create_array(store=str(part), shape=shape, chunks=chunks, dtype="uint8")
+        else:
+            raise ValueError(f"out = {path}: the name must end in .npy or .zarr")
+        os.replace(part, path)
+    finally:  # what was not finished
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
 
 
 def need_zarr() -> Any:

@@ -176,7 +176,7 @@ class Work:
             largest = int(np.bincount(components).max())
             if largest <= self.sizes.rest:
                 break
-            halo *= 4
+            halo = max(1, 4 * halo)
             boxes = [self._around(found.place, halo) for found in self.pixels.values()]
             cost = sum(map(volume, boxes))
             if max(map(volume, boxes)) > self.sizes.most or (
@@ -200,9 +200,9 @@ class Work:
                     "budget to leave them open"
                 )
             spent += size
+            self.solved += size
             found = rest.solve(chosen, self._look(labels), self.tie)
             self._write(labels, rest.pixels.place[chosen], found)
-        self.solved += int(spent)
         if left:
             self.left = np.sort(np.concatenate(left))
 

@@ -169,6 +169,7 @@ def maximize_tiles(
         source = Squeezed(source, grid.shape)
     sizes = check_sizes(grid, source, block, halo, limit, threads)
     if is_dask(theta) and out is None:
+        _refuse_for_lazy(block=block, budget=budget, checkpoint=checkpoint, callback=callback)
         from logsuper.solvers._tile_dask import lazy_labels
 
         found = lazy_labels(grid, theta.reshape(grid.shape), sizes.halo, tie)
@@ -193,6 +194,16 @@ def maximize_tiles(
 def _image_shape(f: SubmodularFunction) -> tuple[int, ...]:
     """Return the shape that the cuts of f were made for."""
     return tuple(grid_shape(f))
+
+
+def _refuse_for_lazy(**given: object) -> None:
+    """Refuse arguments that a lazy result cannot heed."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise ValueError(
+            f"{', '.join(names)}: not for lazy labels of a dask array (its chunks are blocks); "
+            "give out too, or leave it away"
+        )
 
 
 def _check_budget(budget: float) -> float:

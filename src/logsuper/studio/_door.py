@@ -50,6 +50,8 @@ class Door:
     def __init__(self, app: App, token: str, port: int) -> None:
         self._app, self._token = app, token.encode()
         self._hosts = {f"{name}:{port}" for name in _NAMES}
+        if port == 80:  # browsers leave it out
+            self._hosts |= set(_NAMES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
