@@ -36,7 +36,7 @@ class Door:
 
     A page of another site must not talk to this server: its requests have another origin. By DNS
     rebinding its own name may stand for this machine: then the host differs. Other users of this
-    machine do not have the token.
+    machine have no token, unless they see the command line of the browser that was started with it.
 
     Parameters
     ----------
