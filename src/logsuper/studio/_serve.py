@@ -46,7 +46,7 @@ def serve(
     import uvicorn
     import websockets as websockets  # uvicorn would start without it, and refuse connections
     from PIL import Image
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     from logsuper.studio._app import make_app
     from logsuper.studio._limits import Limits, Refusal
