@@ -218,7 +218,7 @@ class Cleaning:
 
     def code(self) -> str:
         """Return a program that makes the same mask."""
-        weights, step = self.weights, self.source.step
+        weights = self.weights
         method = ", ".join(f"{name}={value!r}" for name, value in self._method().items())
         observed = [f"observed = {self._code}"]
         if self.source.truth is not None:
@@ -246,18 +246,7 @@ class Cleaning:
             "mask = probability > 0.5",
             f"print(posterior.bracket({_BRACKET:g}))",
             "samples = posterior.sample(4, seed=0)  # what it could also be",
-        ]
-        if step > 1:
-            lines += [
-                "height, width = whole.shape[:2]",
-                f"mask = mask.repeat({step}, 0).repeat({step}, 1)[:height, :width]",
-                f"probability = probability.repeat({step}, 0).repeat({step}, 1)[:height, :width]",
-            ]
-        lines += [
-            "",
-            'write_image("mask.png", np.where(mask, 255, 0).astype(np.uint8), force=True)',
-            "wide = np.round(65535 * probability).astype(np.uint16)",
-            'write_image("probability.png", wide, force=True)',
+            *self.source.code_of_results,
         ]
         return "\n".join(lines) + "\n"
 

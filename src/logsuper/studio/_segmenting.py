@@ -181,19 +181,7 @@ class Segmenting:
             f"segmenter = ls.ScribbleSegmenter(channel_axis={self._segmenter.channel_axis})",
             "found = segmenter.segment(image, scribbles)",
             "mask, probability = found.mask, found.probability",
-        ]
-        if self.source.step > 1:
-            step = self.source.step
-            lines += [
-                "height, width = whole.shape[:2]",
-                f"mask = mask.repeat({step}, 0).repeat({step}, 1)[:height, :width]",
-                f"probability = probability.repeat({step}, 0).repeat({step}, 1)[:height, :width]",
-            ]
-        lines += [
-            "",
-            'write_image("mask.png", np.where(mask, 255, 0).astype(np.uint8), force=True)',
-            "wide = np.round(65535 * probability).astype(np.uint16)",
-            'write_image("probability.png", wide, force=True)',
+            *self.source.code_of_results,
             "for region in found.suggest():",
             '    print(f"in doubt around row, column {region.center}")',
         ]

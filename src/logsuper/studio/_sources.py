@@ -80,6 +80,23 @@ class Source:
         """Return the image with 8 bits per pixel, for the screen."""
         return _as_bytes(self.pixels)
 
+    @property
+    def code_of_results(self) -> list[str]:
+        """Lines of Python that write `mask` and `probability` at the size of the file."""
+        enlarged = [
+            "height, width = whole.shape[:2]",
+            f"mask = mask.repeat({self.step}, 0).repeat({self.step}, 1)[:height, :width]",
+            f"probability = probability.repeat({self.step}, 0).repeat({self.step}, 1)"
+            "[:height, :width]",
+        ]
+        return [
+            *(enlarged if self.step > 1 else []),
+            "",
+            'write_image("mask.png", np.where(mask, 255, 0).astype(np.uint8), force=True)',
+            "wide = np.round(65535 * probability).astype(np.uint16)",
+            'write_image("probability.png", wide, force=True)',
+        ]
+
     def enlarge(self, image: NDArray[Any]) -> NDArray[Any]:
         """Return an image of this size at the size of the whole."""
         height, width = self.full
