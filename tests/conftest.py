@@ -56,11 +56,14 @@ def traced() -> Callable[[Callable[[], object]], int]:
 
 @pytest.fixture(scope="module")
 def few_trees() -> Iterator[None]:
-    """Grow 20 trees where experiments grow 200: enough for all but their figures."""
+    """Grow 20 trees where experiments grow 200, and denoisers 10: enough for all but figures."""
+    from logsuper.estimators import _blind_spot
     from logsuper.experiments import _baselines
 
     trees = _baselines.HistGradientBoostingClassifier
+    few = trees(max_iter=10, early_stopping=False, random_state=0)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_blind_spot, "trees", lambda seed: few)
         patch.setattr(
             _baselines,
             trees.__name__,

@@ -5,9 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
 
-from logsuper.estimators import _blind_spot
 from logsuper.experiments import Job, load_setting, table2
 from logsuper.experiments._setting import NOISES
 from logsuper.experiments.table2 import make_section
@@ -19,12 +17,10 @@ OTHERS = dataclasses.replace(SETTING, shipped=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def rough():
+def rough(few_trees):
     """So small and few images make the paper's objective converge slowly."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table2, "_QUICK_TOL", 1e-2)
-        few = HistGradientBoostingClassifier(max_iter=10, early_stopping=False, random_state=0)
-        patch.setattr(_blind_spot, "trees", lambda seed: few)
         yield
 
 
@@ -54,6 +50,8 @@ def made_up(noises=NOISES, seeds=(0, 1), **changes):
         "length": rng.uniform(0.5, 1.5, (*shape, 2)),
         "rate": np.broadcast_to(np.array(noises)[:, None], shape),
         "converged": np.ones(shape),
+        "loss": np.ones(shape),
+        "calibration": np.ones(shape),
     }
     return table2.Result(noises, seeds, 1e-3, **{**arrays, **changes})
 
@@ -108,13 +106,22 @@ def test_numbers(result):
 
 
 def test_a_number_by_hand(result):
-    method = next(m for m in table2.METHODS if m.key == "moments_unknown")
+    method = next(m for m in table2.METHODS if m.kind == "moments" and not m.known)
     i = table2.METHODS.index(method)
     noisy, test = SETTING.noisy(0.2, 0)
     denoiser = method.denoiser(0.2, 1e-3, 0).fit(noisy)
     found = denoiser.set_params(decode="map").predict(test)
     assert denoiser.decode_factor_ == 1.0
     assert result.error[i, 1, 0, 0] == pytest.approx(100 * np.mean(found != SETTING.clean[1]))
+
+
+def test_the_limits_are_compared_with_mean_decoding():
+    error = np.full_like(made_up().error, 9.0)
+    (i,) = (i for i, m in enumerate(table2.METHODS) if m.kind == "trees" and not m.known)
+    error[i, ..., 1] = np.array([[0.1, 0.2], [0.7, 0.8], [1.4, 1.5], [3.3, 3.4]])
+    (row,) = make_section(made_up(error=error), OTHERS).tables[2].rows
+    assert row[1] == "0.150 ± 0.050, at most 0.19: met"
+    assert row[2] == "0.750 ± 0.050, at most 0.72: NOT met"
 
 
 def test_boundary():
@@ -199,8 +206,8 @@ def test_done_is_not_done_again(folder, result, monkeypatch):
     monkeypatch.setattr(table2, "_fit", refuse)
     seen = []
     again = table2.compute(SETTING, Job((0,), True, folder, lambda *done: seen.append(done)))
-    assert seen == [(20, 20)]
-    for name in ("error", "length", "rate", "converged"):
+    assert seen == [(10, 10)]
+    for name in ("error", "length", "rate", "converged", "loss", "calibration"):
         assert np.array_equal(getattr(again, name), getattr(result, name))
 
 

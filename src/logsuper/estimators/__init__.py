@@ -1,5 +1,6 @@
 """Estimators with the interface of scikit-learn."""
 
+from logsuper.estimators._blind_spot import reuse_classifiers as reuse_classifiers
 from logsuper.estimators._crf import MaskCRF
 from logsuper.estimators._denoiser import MaskDenoiser
 from logsuper.estimators._density import LogSupermodularDensity

@@ -16,11 +16,14 @@ With clean images the classifier predicts the clean pixel, and sees the noisy on
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter
@@ -35,7 +38,7 @@ from logsuper.estimators._surroundings import LEVELS, count_features, reach, sur
 from logsuper.estimators._trees import Trees
 from logsuper.learning import PART, Judge, Place
 
-__all__ = ["BlindSpot", "check_classifier", "train_blind_spot"]
+__all__ = ["BlindSpot", "check_classifier", "reuse_classifiers", "train_blind_spot"]
 
 FOLDS = 3
 """Parts of the images; each gets its log-odds from a classifier trained on the others."""
@@ -53,6 +56,22 @@ _BLOCK = 1 << 16
 _THICK, _GAPS = 12, 3
 # Seconds between signs of life.
 _WAIT = 0.5
+# Classifiers trained so far, by a checksum of what they were trained from, where they are kept.
+_KEPT: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("_KEPT", default=None)
+
+
+@contextlib.contextmanager
+def reuse_classifiers() -> Iterator[None]:
+    """Train a classifier once if it is asked for again with the same pixels and settings.
+
+    Denoisers that are fitted to the same images by several learners, or with the noise known and
+    unknown, have the same classifiers, which take most of the time.
+    """
+    token = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
 
 
 def trees(seed: int) -> Any:
@@ -262,7 +281,7 @@ def train_blind_spot(
     rows, targets, uses = _gather(blank, parts, labels, channel, folds, rng)
     template = trees(key) if classifier is None else classifier
     bits = channel.binary or labels is not None
-    models = tuple(_train(template, rows[use], targets[use], bits, threads) for use in uses)
+    models = tuple(_train_once(template, rows[use], targets[use], bits, threads) for use in uses)
     found = dataclasses.replace(blank, models=models)
     return dataclasses.replace(found, threads=1), found.judge_own(folds)
 
@@ -319,6 +338,17 @@ def _gather(
         targets.append(target.ravel()[at])
         uses.append(use[:, at])
     return np.concatenate(rows), np.concatenate(targets), np.concatenate(uses, axis=1)
+
+
+def _train_once(template: Any, *rest: Any) -> Any:
+    """Return a fitted classifier, the one of an earlier call where these are kept."""
+    kept = _KEPT.get()
+    if kept is None:
+        return _train(template, *rest)
+    name = str(joblib.hash((template, rest)))
+    if name not in kept:
+        kept[name] = _train(template, *rest)
+    return kept[name]
 
 
 def _train(template: Any, X: NDArray[np.float32], y: FloatArray, bits: bool, threads: int) -> Any:

@@ -75,16 +75,6 @@ def boosting(
     return np.asarray(trees.decision_function(_patches(test))).reshape(test.shape)
 
 
-def held_out(train: FloatArray, clean: Bits, *, folds: int, pixels: int, seed: int) -> FloatArray:
-    """Return out-of-fold log-odds of the trees on the training images."""
-    found = np.empty(train.shape)
-    fold = np.arange(len(train)) % folds
-    for k in range(folds):
-        out = fold == k
-        found[out] = boosting(train[~out], clean[~out], train[out], pixels=pixels, seed=seed)
-    return found
-
-
 def tune(
     decode: Callable[[FloatArray, float], Bits],
     values: tuple[float, ...],

@@ -10,21 +10,23 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from logsuper import learning
 from logsuper._base import ConvergenceWarning, FloatArray
 from logsuper.channels import Flips
-from logsuper.estimators import MaskDenoiser
+from logsuper.estimators import MaskDenoiser, reuse_classifiers
 from logsuper.experiments import _baselines
+from logsuper.experiments._quality import judge
 from logsuper.experiments._setting import Setting
 from logsuper.functions import grid_cuts
 from logsuper.learning import Examples, Learned, Penalty
 
 FOLDS = 3
-"""Number of folds for the out-of-fold log-odds of trees, from which fields are learned."""
+"""Number of folds of the cross-validation that chooses a field on trees."""
 
-WEAK = 1e-3
-"""Regulariser of fields on top of trees, nats per image; weak, as there are only four weights."""
+ON_TREES = ("logistic", "max_margin")
+"""Learners of the fields on trees."""
 
 # Tolerance of the exact likelihood, which takes a minute or more: moments are matched to a
 # hundredth of their standard deviation.
@@ -62,9 +64,9 @@ class Fit:
     ----------
     title : str
         Its name in tables.
-    group : {"paper", "ours", "baseline", "behind"}
-        A method of the paper, another model of this library, a baseline, or a model that has the
-        log-odds of a baseline as a feature.
+    group : {"paper", "ours", "baseline", "trees"}
+        A method of the paper, another model of this library, a baseline, or a model that has trees
+        in it.
     columns : mapping
         Names of the columns in files, mapped to their names in tables.
     run : callable
@@ -78,7 +80,7 @@ class Fit:
     """
 
     title: str
-    group: Literal["paper", "ours", "baseline", "behind"]
+    group: Literal["paper", "ours", "baseline", "trees"]
     columns: Mapping[str, str]
     run: Callable[[Case], Found]
     details: tuple[str, ...] = ()
@@ -88,16 +90,17 @@ class Fit:
     @property
     def size(self) -> int:
         """Number of numbers that `work` returns."""
-        return len(self.columns) + 2 + len(self.details)
+        return len(self.columns) + 4 + len(self.details)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Found:
-    """The predictions of a fit for each of its columns, and some learned numbers."""
+    """The predictions of a fit for each of its columns, some learned numbers, probabilities."""
 
     predictions: tuple[_Masks, ...]
     converged: bool = True
     details: tuple[float, ...] = ()
+    probabilities: FloatArray | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,9 +117,8 @@ class Case:
 
     def learn(self, learner: str = "logistic", **options: Any) -> MaskDenoiser:
         """Return a fitted denoiser that uses one thread."""
-        denoiser = MaskDenoiser(
-            self.noise, learner, modular="pixel", random_state=self.seed, n_jobs=1, **options
-        )
+        options = {"modular": "pixel", "random_state": self.seed, "n_jobs": 1, **options}
+        denoiser = MaskDenoiser(self.noise, learner, **options)
         # fits that do not converge are counted instead
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             return denoiser.fit(self.train, self.clean)
@@ -138,13 +140,19 @@ class Case:
 def work(
     setting: Setting, fit: str, noise: float, seed: int, pair: Pair | None, pixels: int
 ) -> FloatArray:
-    """Return the errors (%) of the columns of a fit, its seconds, whether it converged, details."""
+    """Return the errors (%) of the columns of a fit, and other numbers.
+
+    These are its seconds, whether it converged, log loss and calibration error of its
+    probabilities (NaN where it has none), and its details.
+    """
     (train, test), (clean, truth) = setting.noisy(noise, seed), setting.clean
     start = time.perf_counter()
     found = FITS[fit].run(Case(train, clean, test, noise, seed, pair, pixels))
     seconds = time.perf_counter() - start
     errors = [100.0 * float(np.mean(x != truth)) for x in found.predictions]
-    return np.array([*errors, seconds, float(found.converged), *found.details])
+    p = found.probabilities
+    quality = (np.nan, np.nan) if p is None else judge(p, truth)
+    return np.array([*errors, seconds, float(found.converged), *quality, *found.details])
 
 
 def select(
@@ -208,37 +216,42 @@ def _exact(case: Case) -> Found:
     return case.decode(denoiser, details=("scale_",))
 
 
-def _boosting(case: Case) -> FloatArray:
-    return _baselines.boosting(
+def _boosting(case: Case) -> Found:
+    odds = _baselines.boosting(
         case.train, case.clean, case.test, pixels=case.pixels, seed=case.seed
     )
+    return Found(((odds > 0).astype(np.uint8),), probabilities=expit(odds))
 
 
-def _behind(case: Case) -> Found:
-    """Fit trees, then fields with two cuts and the trees' log-odds as a feature: four weights.
+def _field(case: Case) -> Found:
+    """Fit trees and two fields on top of them; the trees alone, both fields, and the chosen one."""
+    with reuse_classifiers():  # both learners have the same trees
+        errors = _cross_validate(case)
+        fields = [case.learn(learner, modular="auto", context="trees") for learner in ON_TREES]
+    odds, trees = fields[0].channel_.log_odds(case.test), fields[0].surroundings_
+    assert trees is not None
+    around = trees.judge_new()(np.arange(len(odds)), odds).reshape(odds.shape)
+    masks = [field.predict(case.test) for field in fields]
+    predictions = ((around > 0).astype(np.uint8), *masks, masks[int(np.argmin(errors))])
+    probabilities = fields[0].predict_proba(case.test)
+    details = (fields[0].scale_, fields[0].trust_, *errors)
+    return Found(predictions, all(field.converged_ for field in fields), details, probabilities)
 
-    The fields are learned from out-of-fold log-odds. There is no modular term, since the position
-    of a pixel is a feature of the trees.
+
+def _cross_validate(case: Case) -> FloatArray:
+    """Return the error (%) of each field on trees on training images that it was not fitted to.
+
+    All that is learned, trees and field, is learned again from the other images.
     """
-    options: Any = {"modular": "none", "scale": True}
-    before = _baselines.held_out(
-        case.train, case.clean, folds=FOLDS, pixels=case.pixels, seed=case.seed
-    )
-    train = _examples(case.train, case.noise, case.clean, features=before[..., None], **options)
-    odds = _boosting(case)[..., None]
-    test = _examples(case.test, case.noise, None, features=odds, **options)
-    penalty = Penalty.of(train.layout, alpha=WEAK, beta=WEAK, scale=WEAK)
-    # fits that do not converge are counted instead
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        found = learning.logistic(train, penalty, seed=case.seed, n_jobs=1)
-        sharp = learning.max_margin(train, penalty, seed=case.seed, n_jobs=1)
-    mean = np.asarray(
-        learning.means(test, found.theta, method="logistic", seed=case.seed, n_jobs=1)
-    )
-    mode = np.asarray(learning.modes(test, sharp.theta, n_jobs=1))
-    details = (float(found.parameters.scale), float(found.parameters.beta[0]))
-    predictions = ((mean > 0.5).astype(np.uint8), mode)
-    return Found(predictions, found.converged and sharp.converged, details)
+    fold = np.arange(len(case.train)) % FOLDS
+    wrong = np.zeros(len(ON_TREES))
+    for k in range(FOLDS):
+        out = fold == k
+        part = dataclasses.replace(case, train=case.train[~out], clean=case.clean[~out])
+        for i, learner in enumerate(ON_TREES):
+            field = part.learn(learner, modular="auto", context="trees")
+            wrong[i] += np.count_nonzero(field.predict(case.train[out]) != case.clean[out])
+    return 100.0 * wrong / case.train.size
 
 
 def _baseline(key: str, label: str, denoise: Callable[[Case], _Masks]) -> Fit:
@@ -278,14 +291,17 @@ FITS = {
     "cut": _baseline(
         "cut", "one cut with one alpha, tuned",
         lambda c: _baselines.cut(c.train, c.clean, c.test)),
-    "boosting": _baseline(
-        "boosting", "boosted trees on 9 x 9 patches and position",
-        lambda c: (_boosting(c) > 0).astype(np.uint8)),
-    "behind": Fit(
-        "fields behind trees, with the trees", "behind",
-        {"behind_mean": "a field behind these trees, mean",
-         "behind_svm": "SVM-Struct behind these trees, MAP"},
-        _behind, ("w", "b")),
+    "boosting": Fit(
+        "boosted trees on 9 x 9 patches and position", "baseline",
+        {"boosting": "boosted trees on 9 x 9 patches and position"}, _boosting),
+    "field": Fit(
+        "fields on trees, with their selection", "trees",
+        {"field_trees": "boosted trees at three scales, no field",
+         "field_mean": "a field on these trees, mean",
+         "field_svm": "SVM-Struct on these trees, MAP",
+         "field_chosen": "the one of both chosen by cross-validation"},
+        _field, ("w", "b", "cross-validation error (%) by likelihood",
+                 "cross-validation error (%) of SVM-Struct")),
 }
 # fmt: on
 """The fits by name, in the order of their columns."""

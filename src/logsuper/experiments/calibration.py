@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,15 @@ import numpy as np
 from logsuper._base import FloatArray
 from logsuper.channels import Flips
 from logsuper.estimators import MaskDenoiser
+from logsuper.experiments import table1, table2
 from logsuper.experiments._job import Job
+from logsuper.experiments._quality import BINS, calibration_error, count_bins, verdict
 from logsuper.experiments._setting import NOISES, Setting, percent, spread_note
 from logsuper.functions import grid_cuts
 from logsuper.learning import Examples, make_examples, make_model, means
-from logsuper.report import Picture, Section, Words, chart, least
+from logsuper.report import Picture, Section, Table, Words, chart, least
 
-__all__ = ["BINS", "METHODS", "RECOMMENDED", "SAMPLES", "Result", "compute", "run"]
-
-BINS = 20
-"""Number of bins of equal width on [0, 1]."""
+__all__ = ["BINS", "LEARNED", "METHODS", "RECOMMENDED", "SAMPLES", "Result", "compute", "run"]
 
 METHODS = ("exact", "logistic", "bethe", "lfield")
 """Methods of inference, all for the same learned model."""
@@ -30,6 +30,19 @@ RECOMMENDED = "logistic"
 
 SAMPLES = 1000
 """Perturbations per image: a probability has a standard error of at most 1.6 %."""
+
+LEARNED: Mapping[str, tuple[Any, str]] = MappingProxyType(
+    {
+        "without clean images, filter (the default)": (table2, "resample"),
+        "without clean images, filter and trees": (table2, "trees"),
+        "boosted trees, with clean images": (table1, "boosting"),
+    }
+)
+"""What is compared beside that: a table and the name of a method there."""
+
+# What was wanted beforehand without clean images, with trees: the largest calibration error (%) at
+# `NOISES`, and the largest log loss as a multiple of that of boosted trees with clean images.
+_GOAL, _RATIO = (0.3, 0.3, 0.4, 0.6), (1.1,) * 4
 
 _QUICK_NOISES = (0.1, 0.2)
 _CONTEXT = 2
@@ -58,6 +71,8 @@ class Result:
     count, predicted, observed : ndarray of shape (noises, seeds, methods, bins)
         Number of pixels whose probability is in a bin, the sum of their probabilities, and the
         number of these pixels that are 1.
+    quality : ndarray of shape (learned, 2, noises, seeds)
+        Log loss and calibration error (%) of the probabilities of each of `LEARNED`.
     """
 
     noises: tuple[float, ...]
@@ -65,16 +80,12 @@ class Result:
     count: FloatArray
     predicted: FloatArray
     observed: FloatArray
+    quality: FloatArray
 
     @property
     def error(self) -> FloatArray:
-        """Expected calibration error in percent, of shape (noises, seeds, methods).
-
-        The mean distance between a bin's mean probability and its fraction of ones, weighted by
-        pixels.
-        """
-        off = np.abs(self.predicted - self.observed).sum(axis=-1)
-        return np.asarray(100.0 * off / self.count.sum(axis=-1))
+        """Expected calibration error in percent, of shape (noises, seeds, methods)."""
+        return calibration_error(self.count, self.predicted, self.observed)
 
 
 def run(setting: Setting, job: Job) -> Section:
@@ -106,7 +117,10 @@ def compute(setting: Setting, job: Job) -> Result:
     axes, shape = {"noise": noises, "seed": job.seeds}, (len(METHODS), 3, BINS)
     depends = {**setting.arguments(), "bins": BINS, "samples": SAMPLES, "methods": METHODS}
     table = job.grid("calibration", _sums, axes, shape, depends, setting=setting)
-    return Result(noises, job.seeds, *np.moveaxis(table, -2, 0))
+    silent = dataclasses.replace(job, progress=None)
+    quality = [module.probabilities(setting, silent, key) for module, key in LEARNED.values()]
+    count, predicted, observed = np.moveaxis(table, -2, 0)
+    return Result(noises, job.seeds, count, predicted, observed, np.array(quality))
 
 
 # ------------------------------------------------------------------------------------------ inside
@@ -122,7 +136,7 @@ def _sums(setting: Setting, noise: float, seed: int) -> FloatArray:
     examples = make_examples(grid_cuts, observed=test, channel=Flips(noise), scale=True, **shared)
     theta = examples.layout.pack(denoiser.parameters_)
     found = (_marginals(examples, theta, method, seed) for method in METHODS)
-    return np.stack([_bin(probabilities, clean_test) for probabilities in found])
+    return np.stack([count_bins(probabilities, clean_test) for probabilities in found])
 
 
 def _marginals(examples: Examples, theta: FloatArray, method: str, seed: int) -> FloatArray:
@@ -139,13 +153,6 @@ def _marginals(examples: Examples, theta: FloatArray, method: str, seed: int) ->
             for row, field in zip(rows, examples.fields(theta, group, rows), strict=True)
         ]
     )
-
-
-def _bin(probabilities: FloatArray, truth: np.ndarray) -> FloatArray:
-    """Return count, sum of probabilities and number of ones of each bin, of shape (3, bins)."""
-    p = np.clip(probabilities.ravel(), 0.0, 1.0)
-    place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    return np.stack([np.bincount(place, weight, BINS) for weight in (None, p, truth.ravel())])
 
 
 # ------------------------------------------------------------------------------------- the section
@@ -176,7 +183,24 @@ def make_section(result: Result, setting: Setting) -> Section:
     table = said.table("calibration", head, rows, data=data, best=least(mean.T))
     # the curves show sums over pixels, no image, so that they may always be published
     picture = Picture("calibration", draw(result), said["caption"])
-    return said.section("calibration", tables=(table,), pictures=(picture,), seeds=result.seeds)
+    tables = (table, *_learned(result, said, not setting.shipped))
+    return said.section("calibration", tables=tables, pictures=(picture,), seeds=result.seeds)
+
+
+def _learned(result: Result, said: Words, wanted: bool) -> Iterator[Table]:
+    """Yield the tables of log losses and calibration errors, and what was wanted of them."""
+    noises, (loss, error) = [percent(x) for x in result.noises], np.moveaxis(result.quality, 1, 0)
+    for name, numbers, form in (("loss", loss, ".4f"), ("learned", error, ".2f")):
+        rows = [(label, *numbers[i]) for i, label in enumerate(LEARNED)]
+        best = least(numbers.mean(axis=-1))
+        yield said.table(f"calibration_{name}", ["learned", *noises], rows, best=best, format=form)
+    if wanted:
+        ratio = loss[1] / loss[2]
+        rows = [
+            ("calibration error (%)", *verdict(error[1], _GOAL, result.noises)),
+            ("log loss, as a multiple", *verdict(ratio, _RATIO, result.noises)),
+        ]
+        yield said.table("calibration_goals", ["number", *noises], rows)
 
 
 def _bins(result: Result) -> Iterator[tuple[Any, ...]]:
