@@ -22,7 +22,7 @@ from logsuper.experiments._setting import Setting
 from logsuper.functions import grid_cuts
 from logsuper.learning import Examples, Learned, Penalty
 
-FOLDS = 3
+FOLDS = 2
 """Number of folds of the cross-validation that chooses a field on trees."""
 
 ON_TREES = ("logistic", "max_margin")
