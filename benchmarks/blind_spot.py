@@ -1,10 +1,10 @@
 """Denoising by blind-spot trees and a field: `python -m benchmarks.blind_spot --data DIR`.
 
 Half of the pictures trains, the other half tests, as in the other benchmarks; with ``--cv`` only
-the training half is used, in three folds, which is what defaults were chosen by. Every row is
-learned from the same noisy images, without clean ones and without knowing their noise, unless it
-says otherwise. Without ``--data``, silhouettes that ship with the package replace the Weizmann
-horses.
+the training half is used, in three folds, which is what defaults were chosen by. ``--choices`` does
+so for what the trees' defaults are, one changed at a time. Every row is learned from the same noisy
+images, without clean ones and without knowing their noise, unless it says otherwise. Without
+``--data``, silhouettes that ship with the package replace the Weizmann horses.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import joblib
 import numpy as np
@@ -25,6 +26,7 @@ import logsuper as ls
 from benchmarks.denoising import COUNT, RATES
 from benchmarks.images import load_silhouettes
 from benchmarks.tables import show, write_page
+from logsuper.estimators import _blind_spot, reuse_classifiers
 from logsuper.experiments._baselines import boosting
 from logsuper.report import Table
 
@@ -87,6 +89,53 @@ ROWS: dict[str, Callable[..., tuple[Any, Any]]] = {
 }
 
 
+def vary(
+    trees: dict[str, Any], constants: dict[str, Any], weight: float = 1.0, **settings: Any
+) -> Any:
+    """Return what fits a denoiser with other trees, constants, or weights of regularisers."""
+    grow = _blind_spot.trees
+
+    def run(train: Any, clean: Any, test: Any, seed: int) -> tuple[Any, Any]:
+        changed = {**constants, "trees": lambda key: grow(key).set_params(**trees)}
+        if weight != 1.0:
+            usual = {"alpha": 10.0, "modular": 30.0, "filter": 30.0, "scale": 10.0}
+            settings["penalty"] = {kind: weight * x / len(train) for kind, x in usual.items()}
+        with mock.patch.multiple(_blind_spot, **changed):
+            return denoise(context="trees", **settings)(train, clean, test, seed)
+
+    return run
+
+
+DEFAULT = "the defaults"
+CHOICES: dict[str, Callable[..., tuple[Any, Any]]] = {
+    DEFAULT: vary({}, {}),
+    "by resampling": vary({}, {}, learner="resample"),
+    "regularisers x 0.3": vary({}, {}, 0.3),
+    "regularisers x 3": vary({}, {}, 3.0),
+    "probabilities of trees in [.01, .99]": vary({}, {"_CERTAIN": 1e-2}),
+    "probabilities of trees in [.0001, .9999]": vary({}, {"_CERTAIN": 1e-4}),
+    "surroundings at two scales": vary({}, {"LEVELS": 1}),
+    "60 rounds": vary({"max_iter": 60}, {}),
+    "240 rounds": vary({"max_iter": 240}, {}),
+    "15 leaves": vary({"max_leaf_nodes": 15}, {}),
+    "63 leaves": vary({"max_leaf_nodes": 63}, {}),
+}
+"""What trees are by default, and one thing changed at a time."""
+
+
+def run_all(
+    images: np.ndarray,
+    names: list[str],
+    rate: float,
+    seed: int,
+    held: np.ndarray,
+    own: bool = False,
+) -> list[Result]:
+    """Run several rows on the same images; trees that they have in common are trained once."""
+    with reuse_classifiers():
+        return [run(images, name, rate, seed, held, own) for name in names]
+
+
 def run(
     images: np.ndarray, name: str, rate: float, seed: int, held: np.ndarray, own: bool = False
 ) -> Result:
@@ -96,7 +145,7 @@ def run(
     start = time.process_time()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", ls.ConvergenceWarning)
-        p, mask = ROWS[name](noisy[~held], images[~held], noisy[test], seed)
+        p, mask = {**ROWS, **CHOICES}[name](noisy[~held], images[~held], noisy[test], seed)
     y = images[test]
     # as predict_proba does, so that trees with labels have a finite log loss, too
     p = np.clip(p, 1e-4, 1.0 - 1e-4)
@@ -145,13 +194,14 @@ def tabulate(
             lines.append([name, *cells])
         more = ["seconds", "not converged"] if what == "error" else []
         tables.append(Table(title, [*head, *more], lines))
-    if TREES in rows:
+    base = next((name for name in (TREES, DEFAULT) if name in rows), None)
+    if base is not None:
         lines = []
         for name in rows:
             gaps = [
                 [
                     a["error"] - b["error"]
-                    for a, b in zip(found[name, r], found[TREES, r], strict=True)
+                    for a, b in zip(found[name, r], found[base, r], strict=True)
                 ]
                 for r in rates
             ]
@@ -159,7 +209,7 @@ def tabulate(
             errors = [np.std(g, ddof=1) / np.sqrt(len(g)) if many else np.nan for g in gaps]
             cells = [f"{np.mean(g):+.3f} +- {e:.3f}" for g, e in zip(gaps, errors, strict=True)]
             lines.append([name, *cells])
-        title = "Error less that of the trees with clean images, and its standard error (paired)"
+        title = f"Error less that of {base}, and its standard error (paired)"
         tables.append(Table(title, head, lines))
     return tables
 
@@ -172,6 +222,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", help="only rows whose name contains this")
     parser.add_argument("--rates", type=float, nargs="+", default=RATES, choices=RATES)
     parser.add_argument("--cv", action="store_true", help="cross-validate on the training half")
+    parser.add_argument(
+        "--choices", action="store_true", help="cross-validate what the defaults of trees are"
+    )
     parser.add_argument("--own", action="store_true", help="look at the noisy training images")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--markdown", type=Path, help="write the tables here, too")
@@ -179,31 +232,32 @@ def main(arguments: list[str] | None = None) -> int:
     images = load_silhouettes(options.data, COUNT)
     place = np.arange(len(images))
     splits = [place >= len(images) // 2]
-    if options.cv:
+    if options.cv or options.choices:
         images = images[: len(images) // 2]
         splits = [np.arange(len(images)) % FOLDS == fold for fold in range(FOLDS)]
-    rows = [name for name in ROWS if options.rows is None or options.rows in name]
+    listed = CHOICES if options.choices else ROWS
+    rows = [name for name in listed if options.rows is None or options.rows in name]
     if not rows:
-        parser.error(f"no row contains {options.rows!r}; there are: {'; '.join(ROWS)}")
+        parser.error(f"no row contains {options.rows!r}; there are: {'; '.join(listed)}")
     tasks = [
-        (name, rate, seed, held)
-        for name in rows
+        (rate, seed, held)
         for rate in options.rates
         for seed in range(options.seeds)
         for held in splits
     ]
     results = joblib.Parallel(n_jobs=options.jobs)(
-        joblib.delayed(run)(images, *task, options.own) for task in tasks
+        joblib.delayed(run_all)(images, rows, *task, options.own) for task in tasks
     )
     found: dict[tuple[str, float], list[Result]] = {}
-    for (name, rate, *_), result in zip(tasks, results, strict=True):
-        found.setdefault((name, rate), []).append(result)
+    for (rate, *_), each in zip(tasks, results, strict=True):
+        for name, result in zip(rows, each, strict=True):
+            found.setdefault((name, rate), []).append(result)
     tables = tabulate(found, rows, options.rates)
     show(tables)
     if options.markdown:
         given = sys.argv[1:] if arguments is None else arguments
         write_page(options.markdown, "Blind spots", "benchmarks.blind_spot", given, TEXT, tables)
-    tested = not (options.cv or options.own)
+    tested = not (options.cv or options.choices or options.own)
     missed = any("ABOVE" in item for table in tables for line in table.rows for item in line)
     return int(tested and missed)
 
