@@ -1,10 +1,12 @@
 """The benchmark of blind-spot trees: its rows, numbers and tables."""
 
 import numpy as np
+import pytest
 
 import logsuper as ls
-from benchmarks import blind_spot
+from benchmarks import blind_spot, consistency
 from benchmarks.denoising import RATES
+from logsuper.estimators import _blind_spot
 
 
 def made_up(error):
@@ -30,3 +32,32 @@ def test_a_row_is_fitted_and_measured():
     found, own = (blind_spot.run(images, name, 0.1, 0, held, own) for own in (False, True))
     assert 0 < found["error"] < 10 and 0 < found["calibration"] < 10
     assert found["error"] != own["error"]
+
+
+def test_choices_change_one_thing_at_a_time(monkeypatch):
+    seen = []
+
+    def look(**settings):
+        def run(*_):
+            trees = _blind_spot.trees(0)
+            seen.append((settings, _blind_spot._CERTAIN, _blind_spot.LEVELS, trees.get_params()))
+
+        return run
+
+    monkeypatch.setattr(blind_spot, "denoise", look)
+    for run in blind_spot.CHOICES.values():
+        run(np.zeros((50, 4, 4)), None, None, 0)
+    usual, *others = seen
+    assert usual[0] == {"context": "trees"}
+    assert all(sum(a != b for a, b in zip(usual, one, strict=True)) == 1 for one in others)
+    assert len({repr(one) for one in seen}) == len(blind_spot.CHOICES)
+    assert _blind_spot.LEVELS == usual[2]
+    # regularisers are multiples of the default ones
+    assert seen[2][0]["penalty"]["modular"] == pytest.approx(0.3 * 30 / 50)
+
+
+def test_slopes_of_consistency():
+    rng, counts = np.random.default_rng(0), np.array([10, 100, 1000])
+    found = 3.0 * counts[:, None] ** -0.5 * np.exp(0.1 * rng.normal(size=(3, 5)))
+    steep, error = consistency.slope(counts, found)
+    assert abs(steep + 0.5) < 3 * error < 0.1

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 import logsuper as ls
 from logsuper._base import load_arrays, save_arrays
-from logsuper.estimators import _blind_spot
+from logsuper.estimators import _blind_spot, reuse_classifiers
 from logsuper.estimators._blind_spot import BlindSpot, train_blind_spot
 from logsuper.estimators._surroundings import count_features, reach, surroundings
 from logsuper.estimators._trees import Trees
@@ -175,6 +175,25 @@ def test_own_images_are_judged_by_classifiers_that_have_not_seen_them():
     agree = ((own(np.arange(6), odds) > 0) == z.reshape(6, -1)).mean()
     seen = ((model.judge_new()(np.arange(6), odds) > 0) == z.reshape(6, -1)).mean()
     assert abs(agree - 0.5) < 0.05 < seen - 0.5
+
+
+def test_classifiers_are_trained_once_where_they_are_reused(monkeypatch):
+    z = ls.Flips(0.1).sample(ls.make_silhouettes(6, shape=(16, 16), seed=0), seed=1)
+    trained, plain = [], _blind_spot._train
+    monkeypatch.setattr(_blind_spot, "_train", lambda *a: trained.append(1) or plain(*a))
+
+    def judge(classifier, channel):
+        return train(z, channel, classifier)[1](np.arange(6), channel.log_odds(z))
+
+    cases = [(SMALL, ls.Flips(0.1)), (SMALL, ls.Flips(0.2)), (LogisticRegression(C=0.01), GREY)]
+    alone = [judge(*case) for case in cases]
+    assert len(trained) == 9
+    with reuse_classifiers():
+        shared = [judge(*case) for case in cases]
+    assert len(trained) == 9 + 6  # the rate of flips changes nothing
+    np.testing.assert_array_equal(alone, shared)
+    judge(*cases[0])
+    assert len(trained) == 9 + 6 + 3
 
 
 def test_few_images_are_judged_by_blocks_with_a_gap():
