@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_decoder import MaskDecoder
 from logsuper.estimators._mask_examples import functions_on, gather
-from logsuper.estimators._noise import doubt, find_channel, find_rate_error, has_places
+from logsuper.estimators._noise import doubt, find_channel, find_error, find_rate_error, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
 from logsuper.estimators._select import (
@@ -137,6 +138,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     noise_ : float, ndarray or tuple
         The parameters of the channel: the rate, or the rates of false ones and false zeros, or the
         standard deviations of zeros and ones.
+    noise_stderr_ : float or tuple
+        Standard errors of rates in `noise_`: 0 where they were given, NaN where they are not known
+        (grey levels, and rates that the learner changed).
     learner_ : str
         The learner that ran.
     history_ : tuple of Record
@@ -202,13 +206,14 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     _FITTED = (
         *("parameters_", "channel_", "learner_", "history_", "converged_", "decode_factor_"),
         *("shape_", "_design", "_key", "temperature_", "selection_"),
-        "surroundings_",
+        *("surroundings_", "noise_stderr_"),
     )
-    _OPTIONAL = ("temperature_", "selection_", "surroundings_")
+    _OPTIONAL = ("temperature_", "selection_", "surroundings_", "noise_stderr_")
 
     history_: tuple[Record, ...]
     converged_: bool
     selection_: tuple[dict[str, Any], ...]
+    noise_stderr_: Any
 
     def __init__(
         self,
@@ -330,6 +335,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             if learner.costs and tuple(self.cost) != (1.0, 1.0):
                 assert marked is not None
                 found["loss"] = weigh(self.cost, marked)
+            stderr = 0.0 if given else find_error(channel, images, labels)
             if labels is None and not given:
                 found["rate_stderr"] = find_rate_error(channel, images)
             selector = Selector(
@@ -369,6 +375,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.surroundings_ = around if design["trees"] else None
             self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
+            self.noise_stderr_ = stderr if learned.channel is None else math.nan
             self.converged_ = bool(learned.converged)
             self.shape_ = images[0].shape if len(images.shapes) == 1 else None
             self.decode_factor_ = 1.0
@@ -413,6 +420,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.temperature_, self.selection_ = 1.0, ()
         if not hasattr(self, "surroundings_"):
             self.surroundings_ = None
+        if not hasattr(self, "noise_stderr_"):
+            self.noise_stderr_ = math.nan
         around = self.surroundings_
         if bool(self._design.get("trees")) != (around is not None) or not (
             around is None or around.fits(self._design["axes"])
