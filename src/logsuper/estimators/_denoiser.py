@@ -14,7 +14,13 @@ from logsuper._base import FloatArray, as_key, check_callback, check_choice, cou
 from logsuper.estimators._blind_spot import train_blind_spot
 from logsuper.estimators._common import as_seed, check_cost, refuse_weights, weigh, whole
 from logsuper.estimators._crops import crop, is_large
-from logsuper.estimators._design import choose_radius, choose_term, has_trees, may_crop
+from logsuper.estimators._design import (
+    choose_beside,
+    choose_radius,
+    choose_term,
+    has_trees,
+    may_crop,
+)
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_decoder import MaskDecoder
@@ -22,13 +28,7 @@ from logsuper.estimators._mask_examples import functions_on, gather
 from logsuper.estimators._noise import doubt, find_channel, find_error, find_rate_error, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
-from logsuper.estimators._select import (
-    Selector,
-    Setting,
-    check_selection,
-    is_select,
-    learner_beside,
-)
+from logsuper.estimators._select import Selector, Setting, check_selection, is_select
 from logsuper.learning import LEARNERS, Callback, Learner, Record, choose_learner
 
 __all__ = ["MaskDenoiser"]
@@ -302,6 +302,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             "scale": bool(self.scale) and not learner.latent,
             "trees": has_trees(self.context, learner),
         }
+        beside, tried = choose_beside(self, learner, images, windows)
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
@@ -319,6 +320,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             around, judge = None, None
             if is_select(self.context) and channel.local:
                 design["trees"] = False
+            tried = tried and channel.binary and not channel.local
+            design["trees"] = design["trees"] or tried
             if design["trees"]:
                 around, judge = train_blind_spot(
                     parts,
@@ -341,6 +344,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             selector = Selector(
                 self,
                 learner,
+                beside,
                 lambda setting: gather(setting.change(design), parts, channel, marked, judge),
                 np.array(range(len(parts)) if places is None else [at.image for at in places]),
                 learner.marginals if self.marginals == "auto" else self.marginals,
@@ -349,7 +353,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 found,
             )
             chosen = selector.choose(
-                Setting(design["context"], design["scale"], trees=design["trees"])
+                Setting(design["context"], design["scale"], trees=design["trees"]), tried
             )
             design = chosen.setting.change(design)
             examples = gather(design, parts, channel, marked, judge)
@@ -375,7 +379,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.surroundings_ = around if design["trees"] else None
             self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
-            self.noise_stderr_ = stderr if learned.channel is None else math.nan
+            self.noise_stderr_ = stderr if self.channel_ is channel else math.nan
             self.converged_ = bool(learned.converged)
             self.shape_ = images[0].shape if len(images.shapes) == 1 else None
             self.decode_factor_ = 1.0
@@ -388,9 +392,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     def _choose_learner(self, images: Images, labels: Images | None) -> Learner:
         if self.learner == "auto":
             functions = () if labels else functions_on(self.neighbors, images[0].shape)
-            chosen = choose_learner(labels is not None, functions)
-            alone = has_trees(self.context, chosen) and not is_select(self.context)
-            return learner_beside(chosen) if alone else chosen
+            return choose_learner(labels is not None, functions)
         learner = LEARNERS[self.learner]
         if learner.labels and labels is None:
             *others, last = (repr(name) for name, other in LEARNERS.items() if not other.labels)
