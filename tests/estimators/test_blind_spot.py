@@ -452,3 +452,37 @@ def test_bad_costs_are_refused(cost, horses):
 def test_clipped_log_odds_are_finite():
     model = BlindSpot((0.0, 1.0), (-0.2, 1.2), True, False, False, 0)
     assert np.abs(model.invert(np.array([0.0, 1.0]))).max() == pytest.approx(logit(0.999))
+
+
+# ------------------------------------------------------------------------------ own images
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_training_images_are_recognised_and_judged_as_in_training(count):
+    z = list(ls.Flips(0.2).sample(ls.make_silhouettes(count + 1, shape=(40, 36), seed=3), seed=4))
+    z[0] = np.where(np.arange(36) < 3, np.nan, z[0])
+    train_on = [*z[:count], z[1]]  # one of them twice
+    model, own = train(train_on, ls.Flips(0.2))
+    odds = ls.Flips(0.2).log_odds(np.stack(z))
+    numbers = np.arange(count + 1)
+    said = model.judge([np.asarray(image, dtype=np.float32) for image in z])(numbers, odds)
+    np.testing.assert_array_equal(said[:count], own(numbers[:count], odds[:count]))
+    np.testing.assert_array_equal(said[count:], model.judge_new()(numbers[:1], odds[count:]))
+    assert np.abs(said[:count] - model.judge_new()(numbers, odds)[:count]).max() > 0.1
+    # a copy of an image is not judged by a classifier that has seen the image
+    np.testing.assert_array_equal(own(numbers[[1]], odds[[1]]), own(np.array([count]), odds[[1]]))
+
+
+def test_own_images_do_not_depend_on_dtype_order_or_a_file(horses, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        _blind_spot, "trees", lambda seed: HistGradientBoostingClassifier(max_iter=4)
+    )
+    noisy = horses[0][:9]
+    denoiser = quick(context="trees").fit(noisy)
+    p = denoiser.predict_proba(noisy)
+    np.testing.assert_array_equal(p[::-1], denoiser.predict_proba(noisy[::-1].astype(bool)))
+    denoiser.save(tmp_path / "model")
+    np.testing.assert_array_equal(p, ls.load_model(tmp_path / "model").predict_proba(noisy))
+    other = noisy.copy()
+    other[0, 0, 0] = 1 - other[0, 0, 0]  # is no longer one of them
+    assert np.abs(denoiser.predict_proba(other)[0] - p[0])[10:, 10:].max() > 1e-3

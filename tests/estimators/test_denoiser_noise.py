@@ -141,3 +141,28 @@ def test_rates_that_differ_are_not_doubted(seed):
     ):
         noisy = channel.sample(texture, seed)
         doubt(channel, list(noisy))  # warnings are errors
+
+
+def test_the_noise_has_a_standard_error(tmp_path):
+    clean = ls.make_silhouettes(20, shape=(30, 30), seed=0)
+    off = []
+    for seed in range(6):
+        noisy = ls.Flips(0.1).sample(clean, seed=seed)
+        denoiser = quick().fit(noisy)
+        assert 0.0005 < denoiser.noise_stderr_ < 0.01
+        off.append((denoiser.noise_ - 0.1) / denoiser.noise_stderr_)
+    assert max(map(abs, off)) < 4.0
+    denoiser.save(tmp_path / "model")
+    assert ls.load_model(tmp_path / "model").noise_stderr_ == denoiser.noise_stderr_
+    counted = quick().fit(noisy, clean)
+    assert counted.noise_stderr_ == pytest.approx(np.sqrt(0.1 * 0.9 / clean.size), rel=0.1)
+    assert quick(noise=0.1).fit(noisy).noise_stderr_ == 0.0
+    both = ls.AsymmetricFlips(0.05, 0.15).sample(clean, seed=0)
+    for labels in (None, clean):
+        denoiser = quick(noise="asymmetric").fit(both, labels)
+        for rate, error, truth in zip(
+            denoiser.noise_, denoiser.noise_stderr_, (0.05, 0.15), strict=True
+        ):
+            assert 0.0 < error < 0.05 and abs(rate - truth) < 5 * error
+    grey = ls.Gaussian((0.0, 1.0), 0.4).sample(clean, seed=0)
+    assert np.isnan(quick(noise="gaussian").fit(grey, clean).noise_stderr_)

@@ -96,16 +96,16 @@ def test_labels_are_scored_by_their_log_loss(seed):
 @long
 def test_what_is_clearly_better_is_chosen():
     # far too weak and far too strong are in the grid; scores and labels agree that neither is good
-    noisy, clean = make_pairs(26, shape=(40, 40))
+    noisy, clean = make_pairs(30, shape=(40, 40))
     model = ls.MaskDenoiser(context="select", scale="select", penalty="select", tol=1e-2)
-    model.fit(noisy[:16])
+    model.fit(noisy[:20])
     rows = model.selection_
     assert len(rows) == 8  # 3 contexts, one with and without trees, one more scale, 3 penalties
     assert chosen(model)["penalty"] < 100
     strong = max(rows, key=lambda row: row["penalty"])
     assert strong["behind"] > strong["stderr"] > 0
     assert model.filter_.shape == (2 * chosen(model)["context"] + 1,) * 2
-    assert model.score(noisy[16:], clean[16:]) > 0.95
+    assert model.score(noisy[20:], clean[20:]) > 0.95
 
 
 def test_arguments_are_chosen_one_after_the_other(monkeypatch):

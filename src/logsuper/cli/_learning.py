@@ -255,20 +255,10 @@ def in_shell_words(text: str) -> str:
     return text
 
 
-def noise_error(sample: Sample, lesson: Lesson, denoiser: MaskDenoiser) -> float | None:
+def noise_error(lesson: Lesson, denoiser: MaskDenoiser) -> float | None:
     """Return the standard error of an estimated rate of flips, if there is one."""
-    import numpy as np
-
-    from logsuper.learning import find_rate
-
-    if not denoiser.channel_.binary or lesson.noise != "auto":
-        return None
-    if sample.clean is not None:
-        known = sum(int(np.count_nonzero(z == z)) for z in sample.noisy)
-        rate = float(np.mean(denoiser.noise_))
-        return math.sqrt(rate * (1.0 - rate) / known)
-    found = find_rate(sample.noisy)
-    return None if found is None else float(found[1])
+    error = denoiser.noise_stderr_ if lesson.noise == "auto" else math.nan
+    return error if math.isfinite(error) else None
 
 
 def _as_numbers(value: Any) -> Any:

@@ -153,7 +153,7 @@ def learn_from_files(
         "images": sample.files,
         "pixels": sample.pixels,
         "labelled": lesson.pairs is not None,
-        "noise_error": _learning.noise_error(sample, lesson, run.denoiser),
+        "noise_error": _learning.noise_error(lesson, run.denoiser),
         "learning_seconds": time.perf_counter() - began,
         **_learning.describe_model(run.denoiser),
     }

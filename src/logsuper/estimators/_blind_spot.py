@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
@@ -46,6 +47,8 @@ FOLDS = 3
 PIXELS = 1 << 18
 """Maximum number of pixels that a classifier is trained on."""
 
+# The folds of an image that is not in the training set, and of one that is cut into blocks.
+_NEW, _BLOCKS = -2, -1
 # Log-odds are those of probabilities at least this far from 0 and 1.
 _CERTAIN = 1e-3
 # Share of the training images in which pixels are hidden, as `score` hides them.
@@ -118,6 +121,10 @@ class BlindSpot:
         Whether the place of a pixel is seen.
     levels : int
         Scales of the surroundings.
+    seen : ndarray of shape (N,)
+        Digests of the training images.
+    folds : ndarray of shape (N,)
+        Their folds; `_BLOCKS` where images have several, in blocks.
     threads : int
     """
 
@@ -127,6 +134,8 @@ class BlindSpot:
     whole: bool
     places: bool
     levels: int
+    seen: NDArray[np.uint64] = dataclasses.field(default_factory=lambda: np.empty(0, np.uint64))
+    folds: NDArray[np.int8] = dataclasses.field(default_factory=lambda: np.empty(0, np.int8))
     threads: int = 1
 
     @property
@@ -148,6 +157,12 @@ class BlindSpot:
             and type(self.levels) is int
             and self.levels in range(LEVELS + 1)
             and self.threads == 1
+            and all(isinstance(part, np.ndarray) for part in (self.seen, self.folds))
+            and self.seen.dtype == np.uint64
+            and self.folds.dtype == np.int8
+            and self.seen.ndim == 1
+            and self.seen.shape == self.folds.shape
+            and bool(np.isin(self.folds, range(_BLOCKS, FOLDS)).all())
         )
 
     def fits(self, axes: int) -> bool:
@@ -173,13 +188,23 @@ class BlindSpot:
         own = dataclasses.replace(self, threads=threads)
         return lambda _, odds: own._judge(odds, lambda rows, _: own._average(rows))
 
+    def judge(self, images: Sequence[Image], threads: int = 1) -> Judge:
+        """Return what judges some images, those of the training set as in training."""
+        found: list[Any] = []
+        for image in images:
+            at = np.flatnonzero(self.seen == np.uint64(_digest(image)))
+            fold = int(self.folds[at[0]]) if len(at) else _NEW
+            gap = reach(image.ndim, self.levels)
+            found.append(_stripes(image.shape, gap) if fold == _BLOCKS else fold)
+        return dataclasses.replace(self, threads=threads).judge_own(found)
+
     def judge_own(self, folds: Sequence[Any]) -> Judge:
         """Return what judges training images by classifiers that have not seen them.
 
         Parameters
         ----------
         folds : sequence of int or ndarray
-            The fold of each image, or of each of its pixels.
+            The fold of each image, or of each of its pixels; `_NEW` for an image in none.
         """
 
         def judge(numbers: IntArray, odds: FloatArray) -> FloatArray:
@@ -188,7 +213,8 @@ class BlindSpot:
                 maps = [np.broadcast_to(folds[i], shape).ravel() for i in numbers[part]]
                 fold, q = np.concatenate(maps), np.empty(len(rows))
                 for k in np.unique(fold):
-                    q[fold == k] = self._predict(k, rows[fold == k])
+                    own = rows[fold == k]
+                    q[fold == k] = self._average(own) if k == _NEW else self._predict(k, own)
                 return q
 
             return self._judge(odds, predict)
@@ -264,12 +290,29 @@ def train_blind_spot(
     threads : int
     """
     rng = np.random.default_rng([key, 2])
-    few = len(images) < FOLDS
+    seen, first, copies = np.unique(
+        np.array([_digest(image) for image in images], dtype=np.uint64),
+        return_index=True,
+        return_inverse=True,
+    )
+    few = len(seen) < FOLDS
+    # copies of an image share a fold
+    order = (rng.permutation(len(seen)) % FOLDS)[np.argsort(np.argsort(first))]
+    known = np.full(len(seen), _BLOCKS) if few else order
     levels = _fit_levels(images) if few else LEVELS
     ends = (0.0, 1.0) if labels is not None else _ends(channel, parts)
     places = windows is None and not few and len({image.shape for image in images}) == 1
-    blank = BlindSpot((), ends, channel.binary, labels is not None, places, levels, threads)
-    order = rng.permutation(len(images)) % FOLDS
+    blank = BlindSpot(
+        models=(),
+        ends=ends,
+        binary=channel.binary,
+        whole=labels is not None,
+        places=places,
+        levels=levels,
+        seen=seen,
+        folds=known.astype(np.int8),
+        threads=threads,
+    )
     folds: list[Any] = []
     for i, part in enumerate(parts):
         image = i if windows is None else windows[i].image
@@ -277,7 +320,7 @@ def train_blind_spot(
         start = (0,) * part.ndim if windows is None else windows[i].origin
         inside = tuple(slice(a, a + side) for a, side in zip(start, part.shape, strict=True))
         gap = reach(part.ndim, levels)
-        folds.append(_stripes(whole, gap)[inside] if few else int(order[image]))
+        folds.append(_stripes(whole, gap)[inside] if few else int(order[copies[image]]))
     rows, targets, uses = _gather(blank, parts, labels, channel, folds, rng)
     template = trees(key) if classifier is None else classifier
     bits = channel.binary or labels is not None
@@ -380,6 +423,16 @@ def _train(template: Any, X: NDArray[np.float32], y: FloatArray, bits: bool, thr
         while wait([job], timeout=_WAIT).not_done:
             beat()
         return job.result()
+
+
+def _digest(image: Image) -> int:
+    """Return what tells an image from others, whatever its dtype."""
+    found = hashlib.blake2b(repr(image.shape).encode(), digest_size=8)
+    for part in image:
+        # zeros and missing pixels have several representations
+        values = part.astype(np.float64) + 0.0
+        found.update(np.where(np.isnan(values), np.nan, values).tobytes())
+    return int.from_bytes(found.digest())
 
 
 def _blocks(count: int, n: int) -> Iterator[slice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -13,21 +14,21 @@ from logsuper._base import FloatArray, as_key, check_callback, check_choice, cou
 from logsuper.estimators._blind_spot import train_blind_spot
 from logsuper.estimators._common import as_seed, check_cost, refuse_weights, weigh, whole
 from logsuper.estimators._crops import crop, is_large
-from logsuper.estimators._design import choose_radius, choose_term, has_trees, may_crop
+from logsuper.estimators._design import (
+    choose_beside,
+    choose_radius,
+    choose_term,
+    has_trees,
+    may_crop,
+)
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._mask_decoder import MaskDecoder
 from logsuper.estimators._mask_examples import functions_on, gather
-from logsuper.estimators._noise import doubt, find_channel, find_rate_error, has_places
+from logsuper.estimators._noise import doubt, find_channel, find_error, find_rate_error, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
-from logsuper.estimators._select import (
-    Selector,
-    Setting,
-    check_selection,
-    is_select,
-    learner_beside,
-)
+from logsuper.estimators._select import Selector, Setting, check_selection, is_select
 from logsuper.learning import LEARNERS, Callback, Learner, Record, choose_learner
 
 __all__ = ["MaskDenoiser"]
@@ -137,6 +138,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     noise_ : float, ndarray or tuple
         The parameters of the channel: the rate, or the rates of false ones and false zeros, or the
         standard deviations of zeros and ones.
+    noise_stderr_ : float or tuple
+        Standard errors of rates in `noise_`: 0 where they were given, NaN where they are not known
+        (grey levels, and rates that the learner changed).
     learner_ : str
         The learner that ran.
     history_ : tuple of Record
@@ -202,13 +206,14 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     _FITTED = (
         *("parameters_", "channel_", "learner_", "history_", "converged_", "decode_factor_"),
         *("shape_", "_design", "_key", "temperature_", "selection_"),
-        "surroundings_",
+        *("surroundings_", "noise_stderr_"),
     )
-    _OPTIONAL = ("temperature_", "selection_", "surroundings_")
+    _OPTIONAL = ("temperature_", "selection_", "surroundings_", "noise_stderr_")
 
     history_: tuple[Record, ...]
     converged_: bool
     selection_: tuple[dict[str, Any], ...]
+    noise_stderr_: Any
 
     def __init__(
         self,
@@ -297,6 +302,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             "scale": bool(self.scale) and not learner.latent,
             "trees": has_trees(self.context, learner),
         }
+        beside, tried = choose_beside(self, learner, images, windows)
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
@@ -314,6 +320,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             around, judge = None, None
             if is_select(self.context) and channel.local:
                 design["trees"] = False
+            tried = tried and channel.binary and not channel.local
+            design["trees"] = design["trees"] or tried
             if design["trees"]:
                 around, judge = train_blind_spot(
                     parts,
@@ -330,11 +338,13 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             if learner.costs and tuple(self.cost) != (1.0, 1.0):
                 assert marked is not None
                 found["loss"] = weigh(self.cost, marked)
+            stderr = 0.0 if given else find_error(channel, images, labels)
             if labels is None and not given:
                 found["rate_stderr"] = find_rate_error(channel, images)
             selector = Selector(
                 self,
                 learner,
+                beside,
                 lambda setting: gather(setting.change(design), parts, channel, marked, judge),
                 np.array(range(len(parts)) if places is None else [at.image for at in places]),
                 learner.marginals if self.marginals == "auto" else self.marginals,
@@ -343,7 +353,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 found,
             )
             chosen = selector.choose(
-                Setting(design["context"], design["scale"], trees=design["trees"])
+                Setting(design["context"], design["scale"], trees=design["trees"]), tried
             )
             design = chosen.setting.change(design)
             examples = gather(design, parts, channel, marked, judge)
@@ -369,6 +379,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.surroundings_ = around if design["trees"] else None
             self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
+            self.noise_stderr_ = stderr if self.channel_ is channel else math.nan
             self.converged_ = bool(learned.converged)
             self.shape_ = images[0].shape if len(images.shapes) == 1 else None
             self.decode_factor_ = 1.0
@@ -381,9 +392,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     def _choose_learner(self, images: Images, labels: Images | None) -> Learner:
         if self.learner == "auto":
             functions = () if labels else functions_on(self.neighbors, images[0].shape)
-            chosen = choose_learner(labels is not None, functions)
-            alone = has_trees(self.context, chosen) and not is_select(self.context)
-            return learner_beside(chosen) if alone else chosen
+            return choose_learner(labels is not None, functions)
         learner = LEARNERS[self.learner]
         if learner.labels and labels is None:
             *others, last = (repr(name) for name, other in LEARNERS.items() if not other.labels)
@@ -413,6 +422,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.temperature_, self.selection_ = 1.0, ()
         if not hasattr(self, "surroundings_"):
             self.surroundings_ = None
+        if not hasattr(self, "noise_stderr_"):
+            self.noise_stderr_ = math.nan
         around = self.surroundings_
         if bool(self._design.get("trees")) != (around is not None) or not (
             around is None or around.fits(self._design["axes"])

@@ -178,8 +178,9 @@ class MaskDecoder(Decoding):
         self._check_shapes(images)
         check_observed(self.channel_, images)
         around = self.surroundings_
-        judge = None if around is None else around.judge_new(count_threads(self.n_jobs))
+        threads = count_threads(self.n_jobs)
         for piece in images.pieces():
+            judge = None if around is None else around.judge(images[piece], threads)
             examples = gather(self._design, images[piece], self.channel_, judge=judge)
             yield range(len(images))[piece], examples, examples.layout.pack(self.parameters_)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -11,7 +12,7 @@ from logsuper._base import ConvergenceWarning
 from logsuper.bounds import NotApplicable
 from logsuper.channels import CHANNELS, Channel
 from logsuper.estimators._images import Images, check_bits, is_binary, is_blank
-from logsuper.learning import CLUMPED, estimate_noise, find_rate
+from logsuper.learning import CLUMPED, estimate_noise, find_rate, find_rate_errors
 
 # The channel for a plain rate, and for "auto" with zeros and ones; and for "auto" with grey levels.
 _BITS, _GREY = "flips", "gaussian"
@@ -92,8 +93,31 @@ def doubt(channel: Channel, noisy: Images) -> bool:
     return True
 
 
+def find_error(channel: Channel, noisy: Images, clean: Images | None) -> Any:
+    """Return the standard errors of rates that were found from the images, in the form of `noise`.
+
+    NaN for grey levels.
+    """
+    kind = channel.kind
+    if kind not in ("flips", "asymmetric"):
+        return math.nan
+    if clean is None:
+        errors = find_rate_errors(noisy, kind)
+    else:  # shares of the labelled zeros and ones
+        counts = np.zeros(2)
+        for z, x in zip(noisy, clean, strict=True):
+            counts += [np.count_nonzero((x == value) & (z == z)) for value in (0, 1)]
+        sizes = counts if kind == "asymmetric" else [counts.sum()]
+        rates = np.atleast_1d(channel.noise)
+        errors = tuple(
+            math.sqrt(rate * (1.0 - rate) / size) if size else math.nan
+            for rate, size in zip(rates, sizes, strict=True)
+        )
+    return errors if kind == "asymmetric" else errors[0]
+
+
 def find_rate_error(channel: Channel, noisy: Images) -> float:
-    """Return the standard error of rates of flips that were estimated from the images."""
+    """Return the common standard error of estimated rates, bounded as learners need it."""
     if not channel.rates or (found := find_rate(noisy)) is None:
         return 0.0
     least = min(float(rates.min()) for rates in channel.rates.values())

@@ -211,6 +211,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     ),
     "shape_": lambda value: value is None or (_all(value, int) and len(value) in (1, 2, 3)),
     "surroundings_": lambda value: value is None or (isinstance(value, BlindSpot) and value.valid),
+    "noise_stderr_": lambda value: isinstance(value, float) or _all(value, float),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
     "calibration_": lambda value: isinstance(value, Calibration) and value.valid,
     "_plan": lambda value: (

@@ -20,7 +20,7 @@ from logsuper._base import ConvergenceWarning, IntArray
 from logsuper.estimators._common import run
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import without_paths
-from logsuper.learning import LEARNERS, Examples, Learned, Learner, Score
+from logsuper.learning import Examples, Learned, Learner, Score
 
 __all__ = [
     "PENALTIES",
@@ -30,7 +30,6 @@ __all__ = [
     "Setting",
     "check_selection",
     "is_select",
-    "learner_beside",
 ]
 
 SELECT = "select"
@@ -96,11 +95,6 @@ def is_select(value: object) -> bool:
     return isinstance(value, str) and value == SELECT
 
 
-def learner_beside(learner: Learner) -> Learner:
-    """Return the default learner beside a classifier, given the one without."""
-    return learner if learner.beside is None else LEARNERS[learner.beside]
-
-
 def check_selection(estimator: Any) -> None:
     """Refuse arguments that are neither to be chosen nor what they may be otherwise."""
     scale, penalty, heat = estimator.scale, estimator.penalty, estimator.temperature
@@ -121,7 +115,8 @@ class Selector:
     Attributes
     ----------
     estimator : MaskDenoiser
-    learner : Learner
+    learner, beside : Learner
+        Without a classifier of the surroundings, and with one.
     gather : callable
         Returns the examples for a setting.
     images : ndarray of shape (N,)
@@ -138,6 +133,7 @@ class Selector:
 
     estimator: Any
     learner: Learner
+    beside: Learner
     gather: Callable[[Setting], Examples]
     images: IntArray
     method: str
@@ -145,12 +141,15 @@ class Selector:
     progress: Progress
     found: dict[str, Any]
 
-    def choose(self, start: Setting) -> Chosen:
-        """Return the best setting; `start` has the defaults, and the largest context to try."""
+    def choose(self, start: Setting, tried: bool = False) -> Chosen:
+        """Return the best setting; `start` has the defaults, and the largest context to try.
+
+        Trees are compared to none if the context is to be chosen, or if they are only `tried`.
+        """
         names = ("context", "scale", "penalty")
         asked = [name for name in names if is_select(getattr(self.estimator, name))]
         soften = is_select(self.estimator.temperature)
-        if not asked and not soften:
+        if not (asked or soften or tried):
             return Chosen(start, float(self.estimator.temperature), ())
         if self.learner.decode == "map":
             raise ValueError(
@@ -173,7 +172,7 @@ class Selector:
                 self.progress.say(f"{setting}: score {scores[setting].value:.5f}")
 
         compare(start)
-        if start.trees and "context" in asked:
+        if start.trees and (tried or "context" in asked):
             compare(start._replace(trees=False))
             best = max(scores, key=lambda setting: scores[setting].value)
         for name in asked:
@@ -201,8 +200,7 @@ class Selector:
 
     def pick(self, setting: Setting) -> Learner:
         """Return the learner of a setting."""
-        free = setting.trees and self.estimator.learner == "auto"
-        return learner_beside(self.learner) if free else self.learner
+        return self.beside if setting.trees else self.learner
 
     def _penalties(self, learner: Learner, count: int, factor: float) -> dict[str, float]:
         weights = {"alpha": learner.alpha, "modular": learner.modular, "filter": learner.beta}

@@ -46,6 +46,7 @@ from logsuper.learning._moments import moments
 from logsuper.learning._noise_level import CLUMPED as CLUMPED
 from logsuper.learning._noise_level import estimate_noise
 from logsuper.learning._noise_level import find_rate as find_rate
+from logsuper.learning._noise_level import find_rate_errors as find_rate_errors
 from logsuper.learning._objective import Loss, Objective, Penalty
 from logsuper.learning._pseudo import pseudo
 from logsuper.learning._resample import resample

@@ -134,6 +134,24 @@ def find_rate(observed: Any) -> tuple[float, float, float] | None:
     return None if found is None else (found.on, found.error, found.texture)
 
 
+def find_rate_errors(observed: Any, kind: str) -> tuple[float, ...]:
+    """Return the standard errors of the rates that `estimate_noise` finds; NaN where it has none.
+
+    Parameters
+    ----------
+    observed : array-like (N, ...) or list of arrays
+    kind : {"flips", "asymmetric"}
+        One error, or those of the rates of false ones and of false zeros.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # those of the estimate itself
+        found = _measure(_stack(as_images(observed, "observed")), kind)
+    count = 1 if kind == "flips" else 2
+    if found is None:
+        return (math.nan,) * count
+    return tuple(np.sqrt(np.diag(found.covariance)).tolist()[:count])
+
+
 def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
     """Return what the images say of the rates, if anything."""
     chosen = [(stack, around) for stack in stacks if (around := choose(stack)) is not None]
