@@ -364,55 +364,34 @@ def test_the_score_chooses_between_trees_and_filter(horses, monkeypatch):
 # ------------------------------------------------------------------------------ legal features
 
 
-def test_a_feature_with_its_own_noise_is_biased_and_ours_is_not():
-    """Moments estimate the mean of a feature times x: with x known, their error is measured."""
-    channel = ls.Flips(0.2)
-    clean = ls.make_silhouettes(60, shape=(24, 24), seed=0)
-    noisy = channel.sample(clean, seed=1)
-    own = train(noisy, channel)[1]
-
-    def error(judge):
-        data = ls.learning.make_examples(
-            ls.grid_cuts((24, 24)), observed=noisy, channel=channel, judge=judge, modular="shared"
-        )
-        targets = ls.learning.moment_targets(data)
-        (group,) = data.groups
-        rows = np.arange(60)
-        said = group.features.said(group.around)
-        truth = np.einsum("bd,bd->b", said, clean.reshape(60, -1))
-        found = targets.statistics(group, rows)[:, data.layout.blocks["beta"]][:, -1]
-        off = found - truth
-        return off.mean() / (off.std() / np.sqrt(60))
-
-    def seeing(numbers, odds):
-        return odds.reshape(len(odds), -1)
-
-    assert abs(error(own)) < 3.5
-    assert abs(error(seeing)) > 10.0
-
-
 @pytest.mark.parametrize("channel", [ls.Flips(0.15), ls.AsymmetricFlips(0.05, 0.25)], ids=repr)
-def test_known_weights_are_found_with_and_without_labels(channel):
-    functions = ls.grid_cuts((8, 8))
-    model = ls.LogSupermodular(0.5 * functions[0] + 0.8 * functions[1])
-    x = model.sample(60, seed=0).reshape(-1, 8, 8)
+def test_a_feature_with_its_own_noise_is_biased_and_ours_is_not(channel):
+    """Without labels and with them, objectives differ in the statistics of x alone.
+
+    Those are estimated without bias, for every weight, so that weights are consistent; where a
+    feature contains the noise of its own pixel, that of its weight is not.
+    """
+    count, cuts = 400, ls.grid_cuts((6, 6))
+    model = ls.LogSupermodular(0.5 * cuts[0] + 0.8 * cuts[1] - ls.Modular(np.full(36, 0.1)))
+    x = model.sample(count, seed=0).reshape(-1, 6, 6)
     z = channel.sample(x, seed=1)
-    data = ls.learning.make_examples(
-        functions,
-        labels=x,
-        observed=z,
-        channel=channel,
-        judge=train(z, channel)[1],
-        modular="shared",
-        scale=True,
-    )
-    penalty = ls.learning.Penalty.of(data.layout, 1e-3, 1e-3, 1e-3, 1e-3)
-    free = ls.learning.moments(data, penalty, relax=0.0, method="exact").parameters
-    told = ls.learning.exact(data, penalty).parameters
-    for found in (free, told):
-        # the field is the truth, so that nothing is left to the classifier
-        assert np.abs(found.alpha - [0.5, 0.8]).max() < 0.25
-        assert abs(found.scale - 1.0) < 0.25 and abs(found.beta[-1]) < 0.25
+    own, rows = train(z, channel)[1], np.arange(count)
+
+    def errors(judge):
+        """Return the mean error of each statistic, in units of its standard error."""
+        data = ls.learning.make_examples(
+            cuts, labels=x, observed=z, channel=channel, judge=judge, modular="shared", scale=True
+        )
+        (group,) = data.groups
+        found = ls.learning.moment_targets(data).statistics(group, rows)
+        off = found - data.statistics(group, rows, data.label_moments(group, rows))
+        return off.mean(axis=0) / (off.std(axis=0) / np.sqrt(count)), data.layout.blocks["beta"]
+
+    ours, beta = errors(own)
+    seeing, _ = errors(lambda i, odds: own(i, odds) + odds.reshape(len(odds), -1))
+    assert np.abs(ours).max() < 3.5
+    assert np.abs(seeing[beta]).min() > 10.0
+    assert np.abs(np.delete(seeing, beta)).max() < 3.5
 
 
 # ------------------------------------------------------------------------------ costs
