@@ -305,9 +305,10 @@ def _make_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) 
     return native.grid(*(1,) * pad, *shape, three, 1, planes)
 
 
-def box_field(parts: tuple[Any, Any]) -> FloatArray:
+def box_field(parts: tuple[Any, Any], copy: bool = False) -> FloatArray:
     """Return the field in a box as a contiguous array, from `TileGrid.field_parts`."""
-    field = np.ascontiguousarray(load_part(parts[0]), dtype=np.float64)
+    first = load_part(parts[0])
+    field = np.array(first, dtype=np.float64, order="C", copy=copy or None)
     return field if parts[1] is None else field - load_part(parts[1])
 
 
