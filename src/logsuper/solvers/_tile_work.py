@@ -207,7 +207,7 @@ class Work:
         )
         open_ = 0
         for number, found in enumerate(self.over(run_saved, tasks)):
-            put(labels, self.tiles[number].core, found.labels)
+            put_box(labels, self.tiles[number].core, found.labels)
             self.solved += found.solved
             if found.pixels is not None:
                 self.pixels[number] = found.pixels
@@ -294,10 +294,10 @@ class Work:
             core = self.tiles[number].core
             block = np.array(take(labels, core, self.grid.shape))
             block[inside] = values[mine]
-            put(labels, core, block)
+            put_box(labels, core, block)
 
 
-def put(labels: Any, box: Box, values: NDArray[Any]) -> None:
+def put_box(labels: Any, box: Box, values: NDArray[Any]) -> None:
     """Write a box of labels."""
     more = labels.ndim - len(box)
     labels[(*box, *(slice(0, 1),) * more)] = values.reshape(values.shape + (1,) * more)
