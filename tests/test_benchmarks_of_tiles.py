@@ -12,8 +12,10 @@ def test_speeds_are_measured_on_equal_labels(tmp_path, capsys):
 
 
 def test_random_cases_are_counted(capsys):
-    assert tile_cases.main(13) == 0
-    assert "13 of 13 cases" in capsys.readouterr().out
+    assert tile_cases.main(15) == 0
+    assert "15 of 15 cases" in capsys.readouterr().out
+    assert tile_cases.attack(20) == 0
+    assert "20 of 20 cases of white noise" in capsys.readouterr().out
 
 
 def test_the_picture_is_drawn(tmp_path):
