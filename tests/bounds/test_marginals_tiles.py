@@ -5,6 +5,7 @@ import pytest
 from scipy.special import softmax
 
 import logsuper as ls
+from logsuper.bounds import _tiles
 
 
 def exact(f, theta):
@@ -158,6 +159,34 @@ def test_dask_arrays_are_lazy_and_have_the_same_bits(shape, neighbors):
         np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), getattr(right, name))
 
 
+@pytest.mark.parametrize("neighbors", [4, 8])
+def test_finished_tiles_are_not_bracketed_again(neighbors, tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    f = ls.Sum([(0.4, cut) for cut in ls.grid_cuts((12, 15), neighbors)])
+    theta = rng.normal(size=(12, 15))
+    options = {"block": 6, "width": 0.1 if neighbors == 4 else 1.0, "window": 5}
+    right = ls.marginals_tiles(f, theta, **options)
+
+    def stop(state):
+        if state.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ls.marginals_tiles(f, theta, checkpoint=tmp_path, callback=stop, **options)
+    assert len(list(tmp_path.iterdir())) == 3
+    calls, bracket = [], _tiles.bracket_tile
+    monkeypatch.setattr(_tiles, "bracket_tile", lambda one: calls.append(one) or bracket(one))
+    found = ls.marginals_tiles(f, theta, checkpoint=tmp_path, **options)
+    assert len(calls) == right.details["tiles"] - 3 and found.details == right.details
+    np.testing.assert_array_equal(found.lower, right.lower)
+    np.testing.assert_array_equal(found.upper, right.upper)
+    # other fields, and a damaged file, are bracketed
+    next(tmp_path.iterdir()).write_bytes(b"")
+    ls.marginals_tiles(f, theta, checkpoint=tmp_path, **options)
+    ls.marginals_tiles(f, theta + 1.0, checkpoint=tmp_path, **options)
+    assert len(calls) == 2 * right.details["tiles"] - 2
+
+
 def test_bad_input_is_named():
     da = pytest.importorskip("dask.array")
     f = ls.Sum([(1.0, cut) for cut in ls.grid_cuts((4, 4))])
@@ -165,7 +194,7 @@ def test_bad_input_is_named():
         ls.marginals_tiles(f, np.zeros((4, 4)), width=0)
     with pytest.raises(ValueError, match=r"theta\[1, 2\] is NaN"):
         ls.marginals_tiles(f, np.where(np.arange(16).reshape(4, 4) == 6, np.nan, 0.0))
-    with pytest.raises(ValueError, match="callback: not for lazy bounds"):
+    with pytest.raises(ValueError, match="not for lazy bounds"):
         ls.marginals_tiles(f, da.zeros((4, 4)), callback=print)
     one = np.empty((4, 4))
     for out in ((one, one.astype(np.float32)), (one, np.empty((5, 5))), one):

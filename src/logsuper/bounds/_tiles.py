@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +30,11 @@ from logsuper._base import (
     count_threads,
     even_cuts,
     extent,
+    load_arrays,
     make_tiles,
     on_frame,
     relative,
+    save_arrays,
 )
 from logsuper.bounds._columns import column_bounds, fold
 from logsuper.bounds._results import Marginals
@@ -46,6 +50,7 @@ from logsuper.solvers import (
     WeightParts,
     Window,
     box_field,
+    checkpoint_file,
     crop,
     is_dask,
     lay_problem,
@@ -53,6 +58,7 @@ from logsuper.solvers import (
     refuse_nan,
 )
 
+_KIND, _VERSION = "bracket", 1
 # Pixels of a block and of its halo by default, for one, two and three axes.
 _BLOCK = {1: 4096, 2: 64, 3: 16}
 _HALO = {1: 16, 2: 4, 3: 2}
@@ -84,6 +90,7 @@ def marginals_tiles(
     block: int | None = None,
     halo: int | None = None,
     out: tuple[Any, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
     callback: Callable[[TileProgress], object] | None = None,
 ) -> Marginals:
@@ -115,6 +122,8 @@ def marginals_tiles(
         and 2 for volumes.
     out : pair of arrays, optional
         Where lower and upper bounds are written, of float64; by default arrays in memory.
+    checkpoint : str or path, optional
+        A folder for finished tiles. A second call with the same arguments continues from there.
     n_jobs : int, optional
         Threads over tiles; does not change the result.
     callback : callable, optional
@@ -164,8 +173,10 @@ def marginals_tiles(
     tiles = make_tiles(grid.shape, cuts, margin + 1, same_size=False)
     method = "strips" if has_strips(grid) else "columns"
     if is_dask(theta) and out is None:
-        if callback is not None:
-            raise ValueError("callback: not for lazy bounds of a dask array; give out too")
+        if callback is not None or checkpoint is not None:
+            raise ValueError(
+                "callback, checkpoint: not for lazy bounds of a dask array; give out too"
+            )
         options = (asked, columns, margin)
         ends = (
             end.reshape(shape).rechunk(theta.chunks)
@@ -176,8 +187,11 @@ def marginals_tiles(
         return Marginals(lower + (upper - lower) / 2, method, lower, upper, details=details)
     lower, upper = (np.empty(shape), np.empty(shape)) if out is None else _check_out(out, shape)
     widest, open_, most = 0.0, 0, margin
-    tasks = ((_problem(grid, source, tile, asked, columns, margin),) for tile in tiles)
-    for number, (low, high, reach) in enumerate(TileMap(n_jobs)(bracket_tile, tasks)):
+    folder = None if checkpoint is None else Path(checkpoint)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    tasks = ((_problem(grid, source, tile, asked, columns, margin), folder) for tile in tiles)
+    for number, (low, high, reach) in enumerate(TileMap(n_jobs)(bracket_saved, tasks)):
         core = tiles[number].core
         put_box(lower, core, low)
         put_box(upper, core, high)
@@ -252,6 +266,24 @@ def _problem(
     """Return the problem of a tile, with as much of the image as it may need."""
     box = _grown(tile.core, max(halo, _MOST_HALO) + 1, grid.shape)
     return _Problem(grid.crop(box), crop(theta, box), tile, width, window, halo)
+
+
+def bracket_saved(problem: _Problem, folder: Path | None) -> tuple[FloatArray, FloatArray, int]:
+    """Bracket the marginals of a tile, unless a file has them."""
+    if folder is None:
+        return bracket_tile(problem)
+    grid, theta, tile, *options = problem
+    box = _grown(tile.core, max(problem.halo, _MOST_HALO) + 1, grid.shape)
+    field, weights = grid.field_parts(theta, box), grid.parts(box)
+    whole = (grid.shape, grid.steps, *options)
+    path = checkpoint_file(folder, Tile(tile.core, box), field, weights, _KIND, *whole)
+    try:
+        header, arrays = load_arrays(path, _KIND, _VERSION)
+        return arrays["low"], arrays["high"], int(header["halo"])
+    except (FileNotFoundError, KeyError, TypeError, ValueError):  # none, or damaged
+        low, high, halo = bracket_tile(problem)
+        save_arrays(path, _KIND, _VERSION, {"halo": halo}, {"low": low, "high": high})
+        return low, high, halo
 
 
 def bracket_tile(problem: _Problem) -> tuple[FloatArray, FloatArray, int]:

@@ -9,6 +9,7 @@ from logsuper.solvers._parametric import min_norm_point
 from logsuper.solvers._prepare import Prepared, prepare
 from logsuper.solvers._problems import Maximized, Perturbed, Solved
 from logsuper.solvers._problems import check_theta as check_theta
+from logsuper.solvers._tile_checkpoint import checkpoint_file as checkpoint_file
 from logsuper.solvers._tile_dask import Sealed as Sealed
 from logsuper.solvers._tile_grid import Model as Model
 from logsuper.solvers._tile_grid import TileGrid as TileGrid
