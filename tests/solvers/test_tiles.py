@@ -217,6 +217,23 @@ def test_dask_is_lazy_and_equal():
         np.testing.assert_array_equal(y.compute(scheduler="synchronous"), case.whole())
 
 
+@pytest.mark.parametrize(("kept", "times"), [(1 << 20, 1), (0, 2)])
+def test_fields_that_are_too_large_to_keep_are_computed_twice(kept, times, monkeypatch):
+    da = pytest.importorskip("dask.array")
+    monkeypatch.setattr("logsuper.solvers._tile_dask._KEPT", kept)
+    f, theta = problem((40, 44))
+    calls = []
+
+    def compute(block):
+        calls.append(block.shape)
+        return block
+
+    lazy = da.from_array(theta, chunks=22).map_blocks(compute, dtype=float, meta=np.empty((0, 0)))
+    y = ls.maximize_tiles(f, lazy, halo=3).compute(scheduler="synchronous")
+    assert len(calls) == 4 * times
+    np.testing.assert_array_equal(y, whole(f, theta))
+
+
 def test_what_lazy_labels_cannot_heed_is_refused():
     da = pytest.importorskip("dask.array")
     f, theta = problem((20, 20))
