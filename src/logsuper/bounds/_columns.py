@@ -37,6 +37,8 @@ _DECIDED = 100.0
 # Smallest weight of a state relative to the largest: sums of products are at least this large, so
 # that what underflows in them does not matter.
 _SMALLEST = 1e-250
+# Largest sum of weights at a pixel: sums of a few of them do not overflow.
+_LARGEST = 1e290
 # Numbers of the fronts of all columns that are summed over together.
 _TOGETHER = 1 << 17
 
@@ -107,8 +109,11 @@ def fold(
         weights.append(plane)
     own = np.where(ring, np.inf, side * field)
     degree = np.zeros(field.shape)
-    for step, weight in zip(steps, weights, strict=True):
-        degree += weight + back(weight, step)
+    with np.errstate(over="ignore"):
+        for step, weight in zip(steps, weights, strict=True):
+            degree += weight + back(weight, step)
+    if not degree.max(initial=0.0) < _LARGEST:
+        raise ValueError(f"the weights of the edges of a pixel must add up to below {_LARGEST:g}")
     # raising a field keeps an upper bound
     own[own > degree + _DECIDED] = np.inf
     fixed = np.isinf(own)
