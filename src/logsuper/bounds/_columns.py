@@ -13,7 +13,8 @@ A pixel j of log-odds q without its edge to i, of weight a, acts on i by the fie
 
 and q is at most its own field plus the sum of such messages of its other neighbours. Messages with
 all pixels beyond taken for 1, :math:`\phi(\infty,a)=a`, are bounds in every graph at the first two
-levels. (At the third, a walk may return to where it began, where a message would be too small.)
+levels: they are those of the tree of self-avoiding walks (Weitz, *STOC* 2006), cut off. At the
+third level a walk may return to where it began, where a message would be too small.
 
 Lower bounds are upper bounds of the model in which 0 and 1 are exchanged.
 """
@@ -154,7 +155,7 @@ def received(problem: Problem) -> tuple[list[FloatArray], list[FloatArray], list
 
 
 def nearest_odds(problem: Problem) -> FloatArray:
-    """Return upper bounds on all log-odds from pixels at most three steps away."""
+    """Return upper bounds on all log-odds from the fields of pixels at most two steps away."""
     into, first, sources = received(problem)
     total = problem.t + sum(first, np.zeros(problem.t.shape))
     size = np.abs(problem.t) + sum(into, np.zeros(problem.t.shape))
