@@ -1,6 +1,8 @@
 """Random problems on which tiles must equal the whole: `python -m benchmarks.tile_cases`.
 
-Prints how many of 200 cases have the same bits, and what the adversarial ones cost.
+Prints how many of 260 cases have the same bits, and what each kind costs; then 300 small cases of
+white noise, most of which leave pixels open on both sides of a seam, also with a budget. A number
+of cases runs so many of the first sort alone, ``--attack N`` so many of the second.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import logsuper as ls
 ADVERSARIAL = ("no fields", "strong coupling", "one corner")
 KINDS = (
     "silhouette", "contrast", "sizes", "ties", "holes", "volume", "eight", "modular", "huge",
-    "chain", *ADVERSARIAL,
+    "chain", "white noise", "fixed", *ADVERSARIAL,
 )  # fmt: skip
+COUNT = 260
 
 
 class Case(NamedTuple):
@@ -29,9 +32,17 @@ class Case(NamedTuple):
     block: int
     halo: int
     tie: str | None
+    model: Any = None
+    """A model with fixed pixels, for which f and theta are those of its free ones."""
 
     def whole(self) -> Any:
         """Solve it at once."""
+        if self.model is not None:
+            y = np.zeros(self.theta.size, dtype=np.uint8)
+            free, fixed = self.model.free, self.model.fixed
+            y[free] = ls.maximize(self.f, self.theta.ravel()[free], tie=self.tie).y
+            y[list(fixed)] = list(fixed.values())
+            return y.reshape(self.theta.shape)
         factors = self.edge_weights and np.concatenate([w.ravel() for w in self.edge_weights])
         y = (
             ls.prepare([self.f])
@@ -42,8 +53,9 @@ class Case(NamedTuple):
 
     def tiles(self, **options: Any) -> Any:
         """Solve it by tiles."""
+        f = self.f if self.model is None else self.model
         return ls.maximize_tiles(
-            self.f, self.theta, edge_weights=self.edge_weights, tie=self.tie, block=self.block,
+            f, self.theta, edge_weights=self.edge_weights, tie=self.tie, block=self.block,
             halo=self.halo, **options,
         )  # fmt: skip
 
@@ -52,6 +64,8 @@ def make_case(number: int) -> Case:
     """Return the case of a number: the kinds in turn, everything else at random."""
     rng = np.random.default_rng([16, number])
     kind = KINDS[number % len(KINDS)]
+    if kind == "white noise":
+        return white_noise(rng)
     deep = kind == "volume" or (kind in ("ties", "contrast", "holes") and rng.random() < 0.2)
     shape = tuple(rng.integers(5, 14, 3)) if deep else tuple(rng.integers(3, 70, 2))
     if kind == "chain":
@@ -76,7 +90,53 @@ def make_case(number: int) -> Case:
         weights = [_weights(kind, _edge_shape(cut), rng) for cut in cuts]
     tie = [None, None, "min", "max"][rng.integers(4)]
     block = int(rng.integers(2, 9) if deep else rng.integers(3, 25))
-    return Case(kind, f, theta, weights, block, int(rng.integers(0, 6)), tie)
+    case = Case(kind, f, theta, weights, block, int(rng.integers(0, 6)), tie)
+    if kind != "fixed":
+        return case
+    places = rng.choice(f.n, max(1, f.n // int(rng.integers(3, 40))), replace=False)
+    values = rng.integers(0, 2, len(places)).tolist()
+    model = ls.LogSupermodular(f).condition(dict(zip(places.tolist(), values, strict=True)))
+    return case._replace(f=model.f, model=model)
+
+
+def white_noise(rng: np.random.Generator) -> Case:
+    """Return a case with moderate coupling and a small halo, so that open pixels meet at seams."""
+    deep = rng.random() < 0.2
+    sides = rng.integers(3, 9, 3) if deep else rng.integers(6, 34, 2)
+    shape = tuple(int(size) for size in sides)
+    neighbors = int(rng.choice([6, 18, 26] if deep else [4, 8]))
+    cuts = ls.grid_cuts(shape, neighbors)
+    alpha = rng.uniform(0.2, 1.2, len(cuts)) * (4 / neighbors if rng.random() < 0.5 else 1.0)
+    theta = rng.normal(size=shape)
+    if rng.random() < 0.2:
+        theta, alpha = np.rint(2.0 * theta) / 2.0, np.rint(4.0 * alpha) / 4.0 + 0.25  # ties
+    weights = None
+    if rng.random() < 0.2:
+        weights = [rng.exponential(size=_edge_shape(cut)) for cut in cuts]
+    block = int(rng.integers(2, 6) if deep else rng.integers(3, 13))
+    tie = [None, None, "min", "max"][rng.integers(4)]
+    f = ls.Sum(list(zip(alpha.tolist(), cuts, strict=True)))
+    return Case("white noise", f, theta, weights, block, int(rng.integers(0, 5)), tie)
+
+
+def attack(count: int) -> int:
+    """Compare white noise, whole and by tiles; also with a budget. Return how many are wrong."""
+    wrong = seams = 0
+    for number in range(count):
+        rng = np.random.default_rng([17, number])
+        case = white_noise(rng)
+        right, found = case.whole(), case.tiles()
+        partly = case.tiles(budget=float(rng.integers(0, case.theta.size)))
+        proven = np.ones(right.size, dtype=bool)
+        proven[partly.open] = False
+        same = found.proven and np.array_equal(found.y, right)
+        same &= bool((partly.y.ravel() == right.ravel())[proven].all())
+        wrong += not same
+        seams += found.reopened > 0
+        if not same:
+            print(f"attack {number} differs")
+    print(f"{count - wrong} of {count} cases of white noise are equal; {seams} left pixels open")
+    return wrong
 
 
 def _edge_shape(cut: Any) -> tuple[int, ...]:
@@ -121,7 +181,7 @@ def _weights(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any
     return weights
 
 
-def main(count: int = 200) -> int:
+def main(count: int = COUNT) -> int:
     """Compare cases; return how many differ."""
     wrong = 0
     costs: dict[str, list[tuple[float, float]]] = {}
@@ -146,4 +206,7 @@ def main(count: int = 200) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200) > 0)
+    if sys.argv[1:2] == ["--attack"]:
+        sys.exit(attack(int(sys.argv[2])) > 0)
+    wrong = main(int(sys.argv[1])) if len(sys.argv) > 1 else main() + attack(300)
+    sys.exit(wrong > 0)

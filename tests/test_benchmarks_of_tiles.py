@@ -5,15 +5,28 @@ from benchmarks import tile_cases, tiles
 
 def test_speeds_are_measured_on_equal_labels(tmp_path, capsys):
     page = tmp_path / "tiles.md"
-    arguments = ["speed", "scale", "--speed-size", "512", "--repeat", "1", "--out", str(page)]
+    sizes = ["--speed-size", "512", "--marginals-size", "16", "--repeat", "1"]
+    arguments = ["speed", "scale", "marginals", *sizes, "--out", str(page)]
     assert tiles.main(arguments) == 0
     assert "tiles, 2" in capsys.readouterr().out
+    assert "Limits missed: none" in page.read_text(encoding="utf-8")
     assert "10^12 pixels" in page.read_text(encoding="utf-8")
 
 
+def test_a_missed_limit_is_told(monkeypatch, capsys):
+    measure = tiles.measure_scale
+    monkeypatch.setattr(
+        tiles, "measure_scale", lambda size: (tiles.limit(False, "too slow"), measure(size))[1]
+    )
+    assert tiles.main(["scale", "--speed-size", "512"]) == 1
+    assert "MISSED: too slow" in capsys.readouterr().out
+
+
 def test_random_cases_are_counted(capsys):
-    assert tile_cases.main(13) == 0
-    assert "13 of 13 cases" in capsys.readouterr().out
+    assert tile_cases.main(15) == 0
+    assert "15 of 15 cases" in capsys.readouterr().out
+    assert tile_cases.attack(20) == 0
+    assert "20 of 20 cases of white noise" in capsys.readouterr().out
 
 
 def test_the_picture_is_drawn(tmp_path):

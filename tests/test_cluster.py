@@ -59,8 +59,21 @@ def test_joblib_sends_tiles_to_the_cluster(client):
         np.testing.assert_array_equal(ls.maximize_tiles(f, theta, block=30).y, right.y)
         found = ls.marginals_tiles(f, theta, block=32, width=0.5, window=6)
         np.testing.assert_array_equal(ls.perturb_tiles(f, theta, 2, seed=0, block=40), counts)
-    np.testing.assert_array_equal(found.lower, narrow.lower)
-    np.testing.assert_array_equal(found.upper, narrow.upper)
+    lazy = ls.marginals_tiles(f, da.from_array(theta, chunks=32), block=32, width=0.5, window=6)
+    for other in (found, lazy):
+        np.testing.assert_array_equal(other.lower, narrow.lower)
+        np.testing.assert_array_equal(other.upper, narrow.upper)
+
+
+def test_tasks_of_a_cluster_are_reported_and_resumed(client, tmp_path):
+    f, theta = problem((60, 64), 1.0)
+    told, options = [], {"block": 30, "checkpoint": tmp_path}
+    with joblib.parallel_config(backend="dask"):
+        first = ls.maximize_tiles(f, theta, callback=told.append, **options)
+        again = ls.maximize_tiles(f, theta, **options)
+    assert [state.done for state in told] == list(range(1, first.tiles + 1))
+    assert again.solved < first.solved
+    np.testing.assert_array_equal(again.y, first.y)
 
 
 def test_a_killed_worker_costs_time_only(client):

@@ -1,10 +1,11 @@
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
 
 import logsuper as ls
-from logsuper.cli._cleaning import is_doubtful, posterior
+from logsuper.cli._cleaning import is_doubtful
 
 
 @pytest.fixture(scope="module", params=["shared", "pixel"])
@@ -20,14 +21,14 @@ def test_the_posterior_is_that_of_the_denoiser(denoiser):
         image = image.astype(float)
         image[3:5, 2:9] = np.nan
         expected = model.predict_proba([image])[0]
-        found = posterior(model, image).marginals("exact").values.reshape(image.shape)
+        found = model.posterior(image).marginals("exact").values.reshape(image.shape)
         assert np.allclose(np.clip(found, 1e-4, 1 - 1e-4), expected, atol=1e-4)
 
 
 def test_doubtful_pixels_are_those_whose_interval_holds_one_half(denoiser):
     model, noisy = denoiser
     for image in noisy[:3]:
-        truth = posterior(model, image).marginals("exact").values.reshape(image.shape)
+        truth = model.posterior(image).marginals("exact").values.reshape(image.shape)
         found = is_doubtful(model, image, 1)
         # what is certified to be on one side is there
         assert not found[np.abs(truth - 0.5) > 0.1].any()
@@ -45,7 +46,8 @@ def test_volumes_have_no_certified_intervals(denoiser):
 def test_weights_may_be_zero(denoiser, alpha):
     model, noisy = denoiser
     other = copy.copy(model)
-    other.alpha_ = np.array(alpha)
-    truth = posterior(other, noisy[0]).marginals("exact").values.reshape(noisy[0].shape)
+    other.parameters_ = dataclasses.replace(model.parameters_, alpha=np.array(alpha))
+    other.alpha_ = other.parameters_.alpha
+    truth = other.posterior(noisy[0]).marginals("exact").values.reshape(noisy[0].shape)
     found = is_doubtful(other, noisy[0], 1)
     assert not found[np.abs(truth - 0.5) > 0.1].any()

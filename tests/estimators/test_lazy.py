@@ -75,6 +75,36 @@ def test_margins_hold_all_that_the_classifier_of_the_context_sees(decode, monkey
     np.testing.assert_allclose(found, right, atol=1e-12)
 
 
+@pytest.mark.parametrize("alpha", [None, 0.0])
+def test_intervals_are_certified_and_have_the_same_bits_for_dask_arrays(fitted, alpha):
+    noisy, denoisers = fitted
+    model = copy.copy(denoisers["mean"])
+    model.temperature_ = 1.3
+    if alpha is not None:
+        model.parameters_ = dataclasses.replace(model.parameters_, alpha=np.zeros(2))
+    given = noisy[6:].astype(float)
+    given[0, 3:9, 4:20] = np.nan
+    lower, upper = model.predict_interval(given, width=1e-2)
+    exact = model.predict_proba(given)  # by strips over the whole image
+    assert (lower <= exact + 1e-6).all() and (exact <= upper + 1e-6).all()
+    assert (upper - lower).max() <= 1e-2
+    for one, wanted in ((given[0], [lower[0], upper[0]]), (given, [lower, upper])):
+        found = model.predict_interval(da.from_array(one, chunks=17), width=1e-2)
+        for lazy, right in zip(found, wanted, strict=True):
+            assert isinstance(lazy, da.Array)
+            np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), right)
+
+
+def test_the_posterior_of_an_image_has_its_probabilities(fitted):
+    noisy, denoisers = fitted
+    model = denoisers["mean"].posterior(noisy[6])
+    assert model.shape == (40, 44)
+    right = denoisers["mean"].predict_proba(noisy[6:7])[0]
+    np.testing.assert_allclose(np.clip(model.marginals(), 1e-4, 1 - 1e-4), right, atol=1e-9)
+    with pytest.raises(ValueError, match="axes"):
+        denoisers["mean"].posterior(noisy)
+
+
 def test_costs_hold_for_dask_arrays(fitted):
     noisy, denoisers = fitted
     careful = copy.copy(denoisers["mean"]).set_params(cost=(9.0, 1.0))

@@ -75,10 +75,11 @@ def _perturb_tiles(rng: Rng) -> Call:
 
 
 def _marginals_tiles(rng: Rng) -> Call:
-    f = ls.Sum([(float(rng.random()), cut) for cut in ls.grid_cuts((4, 5))])
+    shape, neighbors = pick(rng, (((4, 5), 4), ((7,), None), ((3, 4), 8), ((2, 3, 2), 26)))
+    f = ls.Sum([(float(rng.random()), cut) for cut in ls.grid_cuts(shape, neighbors)])
     arguments = {
         "f": f,
-        "theta": rng.normal(size=(4, 5)),
+        "theta": rng.normal(size=shape),
         "width": 0.1,
         "window": pick(rng, (2, 5)),
         "block": 2,

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks.tile_cases import make_case
+from benchmarks.tile_cases import KINDS, make_case
 
 
 @pytest.mark.parametrize("number", [0, 1, 4, 5, 6, 7, 9])
 def test_counts_equal_those_of_the_whole(number, engine):
-    case = make_case(number + 13)
+    case = make_case(number + len(KINDS))
     if engine == "scipy" and case.theta.size > 1500:
         pytest.skip("slow without kernels")
     factors = case.edge_weights and np.concatenate([w.ravel() for w in case.edge_weights])
@@ -21,6 +21,19 @@ def test_counts_equal_those_of_the_whole(number, engine):
         block=case.block, halo=case.halo,
     )  # fmt: skip
     np.testing.assert_array_equal(counts.ravel() / 3, whole.mean[0])
+
+
+@pytest.mark.parametrize(("shape", "neighbors"), [((15, 22), 8), ((4, 5, 6), 6)])
+def test_conditioned_models_have_the_noise_of_their_elements(shape, neighbors, engine):
+    rng = np.random.default_rng(0)
+    f = ls.Sum([(0.5, cut) for cut in ls.grid_cuts(shape, neighbors)])
+    theta = rng.normal(size=shape)
+    places = rng.choice(f.n, f.n // 5, replace=False).tolist()
+    model = ls.LogSupermodular(f).condition({place: place % 2 for place in places})
+    whole = ls.prepare([model.f]).perturb(theta.ravel()[model.free], [1.0], 3, seed=1).mean[0]
+    counts = ls.perturb_tiles(model, theta, 3, seed=1, block=6).ravel()
+    np.testing.assert_array_equal(counts[model.free] / 3, whole)
+    assert [counts[place] for place in places] == [3 * (place % 2) for place in places]
 
 
 def test_counts_go_to_an_array_and_progress_is_reported():

@@ -61,6 +61,69 @@ def test_threads_do_not_change_the_result(n_jobs):
     )
 
 
+@pytest.mark.parametrize(
+    ("shape", "neighbors", "seed"),
+    [((30, 37), 4, 0), ((30, 37), 8, 1), ((6, 7, 8), 6, 2), ((6, 7, 8), 26, 3), ((50, 1), 4, 4)],
+)
+@pytest.mark.parametrize("tie", [None, "max"])
+def test_conditioned_functions_and_models(shape, neighbors, seed, tie):
+    rng = np.random.default_rng(seed)
+    cuts = ls.grid_cuts(shape, neighbors)
+    if seed % 2:
+        cuts = [cut.with_weights(rng.exponential(size=cut.weights.shape)) for cut in cuts]
+    f = ls.Sum([(0.8, cut) for cut in cuts]) + ls.Modular(rng.normal(size=np.prod(shape)))
+    theta = rng.normal(size=shape)
+    places = rng.choice(f.n, f.n // 6, replace=False).tolist()
+    first = ls.LogSupermodular(f).condition({places.pop(): 1})
+    model = first.condition(dict(zip(places, rng.integers(0, 2, f.n).tolist(), strict=False)))
+    right = np.zeros(f.n, dtype=np.uint8)
+    right[model.free] = ls.maximize(model.f, theta.ravel()[model.free], tie=tie).y
+    options = {"block": 9, "halo": 2, "tie": tie}
+    # a function does not know the values of the pixels that are gone
+    given = np.where(np.isin(np.arange(f.n), model.free).reshape(shape), theta, np.nan)
+    np.testing.assert_array_equal(
+        ls.maximize_tiles(model.f, given, **options).y, right.reshape(shape)
+    )
+    right[list(model.fixed)] = list(model.fixed.values())
+    found = ls.maximize_tiles(model, theta, **options)
+    assert found.proven
+    np.testing.assert_array_equal(found.y, right.reshape(shape))
+
+
+@pytest.mark.parametrize("kind", ["memmap", "zarr", "dask"])
+def test_conditioned_functions_on_other_arrays(kind, tmp_path):
+    f, theta = problem((20, 24))
+    model = ls.LogSupermodular(f).condition({(3, 4): 1, (10, 23): 0})
+    right = ls.maximize_tiles(model, theta, block=8).y
+    if kind == "dask":
+        given = pytest.importorskip("dask.array").from_array(theta, chunks=9)
+        found = ls.maximize_tiles(model, given).compute(scheduler="synchronous")
+    elif kind == "zarr":
+        zarr = pytest.importorskip("zarr")
+        given = zarr.create_array(str(tmp_path / "t"), shape=(20, 24), chunks=(8, 8), dtype="f8")
+        given[:] = theta
+        found = ls.maximize_tiles(model, given).y
+    else:
+        np.save(tmp_path / "theta.npy", theta)
+        found = ls.maximize_tiles(model, np.load(tmp_path / "theta.npy", mmap_mode="r")).y
+    np.testing.assert_array_equal(found, right)
+    assert right[3, 4] == 1 and right[10, 23] == 0
+
+
+def test_terms_that_were_conditioned_on_different_pixels_are_refused():
+    across, down = ls.grid_cuts((5, 5))
+    f = across.condition({0: 1})[0] + down.condition({7: 1})[0]
+    with pytest.raises(TypeError, match="conditioned on the same pixels"):
+        ls.maximize_tiles(f, np.zeros((5, 5)))
+
+
+def test_fields_are_not_overwritten():
+    f, theta = problem((80, 16), strength=4.0)
+    before = theta.copy()
+    ls.maximize_tiles(f, theta, block=20, halo=1)
+    np.testing.assert_array_equal(theta, before)
+
+
 def test_a_larger_halo_proves_more():
     f, theta = problem(strength=4.0)
     opened = [ls.maximize_tiles(f, theta, block=16, halo=h).reopened for h in (0, 4, 16)]
@@ -144,7 +207,7 @@ def test_zarr_in_and_out(tmp_path):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_dask_is_lazy_and_equal():
     da = pytest.importorskip("dask.array")
-    for number in (0, 1, 3, 5, 8, 9, 12):
+    for number in (0, 1, 3, 5, 8, 9, 10, 14):
         case = make_case(number)
         lazy = da.from_array(case.theta, chunks=case.block)
         y = ls.maximize_tiles(
@@ -152,6 +215,23 @@ def test_dask_is_lazy_and_equal():
         )
         assert isinstance(y, da.Array) and y.chunks == lazy.chunks and y.dtype == np.uint8
         np.testing.assert_array_equal(y.compute(scheduler="synchronous"), case.whole())
+
+
+@pytest.mark.parametrize(("kept", "times"), [(1 << 20, 1), (0, 2)])
+def test_fields_that_are_too_large_to_keep_are_computed_twice(kept, times, monkeypatch):
+    da = pytest.importorskip("dask.array")
+    monkeypatch.setattr("logsuper.solvers._tile_dask._KEPT", kept)
+    f, theta = problem((40, 44))
+    calls = []
+
+    def compute(block):
+        calls.append(block.shape)
+        return block
+
+    lazy = da.from_array(theta, chunks=22).map_blocks(compute, dtype=float, meta=np.empty((0, 0)))
+    y = ls.maximize_tiles(f, lazy, halo=3).compute(scheduler="synchronous")
+    assert len(calls) == 4 * times
+    np.testing.assert_array_equal(y, whole(f, theta))
 
 
 def test_what_lazy_labels_cannot_heed_is_refused():

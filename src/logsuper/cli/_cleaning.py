@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from logsuper.estimators import MaskDenoiser
-    from logsuper.model import LogSupermodular
 
 
 from typing import TYPE_CHECKING
@@ -257,33 +256,6 @@ NO_INTERVALS = (
 )
 
 
-def posterior(denoiser: MaskDenoiser, image: NDArray[Any]) -> LogSupermodular:
-    """Return the model of the clean mask given one noisy image, as `MaskDenoiser` defines it.
-
-    Parameters
-    ----------
-    denoiser : MaskDenoiser
-        Fitted, with cuts between neighbours.
-    image : ndarray
-        NaN where missing.
-    """
-    import numpy as np
-    from scipy.ndimage import correlate
-
-    from logsuper.functions import Modular, grid_cuts
-    from logsuper.model import LogSupermodular
-
-    odds = denoiser.channel_.log_odds(image)
-    around = correlate(np.tanh(odds / 2.0), denoiser.filter_, mode="constant")
-    field = denoiser.modular_ + around + denoiser.scale_ * odds
-    cuts = grid_cuts(image.shape, denoiser.neighbors)
-    f = sum(
-        (float(a) * cut for a, cut in zip(denoiser.alpha_, cuts, strict=True)),
-        start=Modular(-np.ravel(field)),
-    )
-    return LogSupermodular(f)
-
-
 def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any], jobs: int) -> NDArray[Any]:
     """Return the pixels whose certified interval of probability holds one half.
 
@@ -294,7 +266,7 @@ def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any], jobs: int) -> NDArr
 
     if image.ndim != 2 or denoiser.neighbors not in (None, 4):
         raise ValueError(NO_INTERVALS)
-    model = posterior(denoiser, image)
+    model = denoiser.posterior(image)
     # without couplings there is no grid to cut into strips
     found = model.marginals("strips", n_jobs=jobs) if denoiser.alpha_.any() else model.marginals()
     assert found.lower is not None and found.upper is not None

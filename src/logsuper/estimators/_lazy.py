@@ -8,16 +8,19 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import expit
 
-from logsuper._base import FloatArray
+from logsuper._base import EPS, FloatArray
+from logsuper.bounds import marginals_tiles
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
+from logsuper.estimators._decoding import keep_doubt
 from logsuper.estimators._images import read_images
 from logsuper.estimators._mask_examples import functions_on, gather
 from logsuper.estimators._noise import check_observed
 from logsuper.estimators._surroundings import reach
-from logsuper.functions import Sum
-from logsuper.learning import Parameters
+from logsuper.functions import SubmodularFunction, Sum
+from logsuper.learning import Parameters, soften
 from logsuper.solvers import maximize_tiles
 
 HALO = 32
@@ -35,6 +38,8 @@ class Denoiser(Protocol):
     channel_: Channel
     parameters_: Parameters
     decode_factor_: float
+    temperature_: float
+    n_jobs: int | None
     surroundings_: BlindSpot | None
     _design: dict[str, Any]
 
@@ -72,16 +77,25 @@ def lazy_modes(denoiser: Denoiser, noisy: Any) -> Any:
     _check(denoiser, noisy)
     if noisy.ndim > design["axes"]:
         return _stacked(noisy, lambda image: lazy_modes(denoiser, image), np.uint8)
+    theta = _fields(denoiser, noisy, denoiser.decode_factor_)
+    alpha = denoiser.parameters_.scaled(denoiser.decode_factor_).alpha
+    if not np.any(alpha):
+        return (theta > 0).astype(np.uint8)
+    return maximize_tiles(_function(denoiser, noisy.shape, alpha), theta)
+
+
+def _fields(denoiser: Denoiser, noisy: Any, factor: float) -> Any:
+    """Return the fields of a dask array of one image, lazily."""
     import dask.array as da
 
     maker = FieldMaker(
-        design,
+        denoiser._design,
         denoiser.channel_,
         denoiser.parameters_,
-        denoiser.decode_factor_,
+        factor,
         denoiser.surroundings_,
     )
-    theta = da.map_overlap(
+    return da.map_overlap(
         maker,
         noisy,
         depth=_depth(denoiser, noisy),
@@ -89,11 +103,51 @@ def lazy_modes(denoiser: Denoiser, noisy: Any) -> Any:
         dtype=np.float64,
         meta=np.empty((0,) * noisy.ndim),
     )
-    alpha = denoiser.parameters_.scaled(denoiser.decode_factor_).alpha
-    if not np.any(alpha):
-        return (theta > 0).astype(np.uint8)
-    cuts = functions_on(design["neighbors"], noisy.shape)
-    return maximize_tiles(Sum(list(zip(np.ravel(alpha).tolist(), cuts, strict=True))), theta)
+
+
+def _function(denoiser: Denoiser, shape: tuple[int, ...], alpha: FloatArray) -> SubmodularFunction:
+    cuts = functions_on(denoiser._design["neighbors"], shape)
+    return Sum(list(zip(np.ravel(alpha).tolist(), cuts, strict=True)))
+
+
+def lazy_intervals(denoiser: Denoiser, noisy: Any, width: float) -> tuple[Any, Any]:
+    """Return certified bounds on the probabilities of a dask array: an image, or a stack."""
+    _check(denoiser, noisy)
+    if noisy.ndim > denoiser._design["axes"]:
+        import dask.array as da
+
+        pairs = [lazy_intervals(denoiser, noisy[i], width) for i in range(len(noisy))]
+        lower, upper = zip(*pairs, strict=True)
+        return da.stack(lower), da.stack(upper)
+    f = _function(denoiser, noisy.shape, denoiser.parameters_.alpha)
+    return bound_means(denoiser, f, _fields(denoiser, noisy, 1.0), width)
+
+
+def bound_means(
+    denoiser: Denoiser, f: SubmodularFunction, field: Any, width: float
+) -> tuple[Any, Any]:
+    """Return certified bounds on the probabilities of one image, as denoisers give them."""
+    heat = denoiser.temperature_
+
+    def finish(p: FloatArray) -> FloatArray:
+        return keep_doubt(soften(p, heat))
+
+    def alone(u: FloatArray, slip: float) -> FloatArray:
+        return finish(expit(u) * (1.0 + slip))
+
+    if not np.any(denoiser.parameters_.alpha):
+        slip = 4.0 * EPS
+        return _each_chunk(alone, field, slip=-slip), _each_chunk(alone, field, slip=slip)
+    jobs = None if is_lazy(field) else denoiser.n_jobs
+    found = marginals_tiles(f, field, width=width, n_jobs=jobs)
+    return _each_chunk(finish, found.lower), _each_chunk(finish, found.upper)
+
+
+def _each_chunk(function: Callable[..., FloatArray], array: Any, **options: float) -> Any:
+    """Call a function of an array, or of each chunk of a dask array."""
+    if not is_lazy(array):
+        return function(array, **options)
+    return array.map_blocks(function, dtype=np.float64, meta=np.empty((0,) * array.ndim), **options)
 
 
 def lazy_means(denoiser: Denoiser, noisy: Any) -> Any:

@@ -11,6 +11,7 @@ from logsuper.learning._contrast import contrast_weights
 from logsuper.learning._decoding import METHODS as METHODS
 from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
+from logsuper.learning._decoding import make_function as make_function
 from logsuper.learning._decoding import make_model as make_model
 from logsuper.learning._descent import descend, logistic
 from logsuper.learning._engines import Engine, Exact, FixedNoise, FreshNoise, Strips

@@ -376,12 +376,18 @@ def make_function(group: Group, row: int, alpha: FloatArray) -> SubmodularFuncti
     return weighted_sum(group.prepared, alpha, factors)
 
 
-def make_model(group: Group, row: int, alpha: FloatArray, field: FloatArray) -> LogSupermodular:
-    """Return the model of an example, with x as a vector; infinite fields fix elements."""
+def make_model(
+    group: Group,
+    row: int,
+    alpha: FloatArray,
+    field: FloatArray,
+    shape: tuple[int, ...] | None = None,
+) -> LogSupermodular:
+    """Return the model of an example; infinite fields fix elements. By default x is a vector."""
     infinite = np.isinf(field)
     f = make_function(group, row, alpha) - Modular(np.where(infinite, 0.0, field))
     fixed = {int(d): int(field[d] > 0) for d in np.flatnonzero(infinite)}
-    model = LogSupermodular(f, shape=(f.n,))
+    model = LogSupermodular(f, shape=(f.n,) if shape is None else shape)
     return model.condition(fixed) if fixed else model
 
 

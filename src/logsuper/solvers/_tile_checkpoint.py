@@ -9,11 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from logsuper._base import extent, load_arrays, save_arrays
-from logsuper.solvers._tile_grid import box_field
+from logsuper._base import Tile, extent, load_arrays, save_arrays
+from logsuper.solvers._tile_grid import WeightParts, box_field
 from logsuper.solvers._tile_solve import OpenPixels, Solution, Task
 
 _KIND, _VERSION = "tile", 1
+
+
+def checkpoint_file(
+    folder: Path, tile: Tile, field: tuple[Any, Any], weights: WeightParts, *others: object
+) -> Path:
+    """Return the name of the file of a tile, which depends on all numbers it is computed from."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr((tile, *others)).encode())
+    digest.update(box_field(field).data)
+    shape = extent(tile.outer)
+    for k in range(len(weights.steps)):
+        digest.update(np.ascontiguousarray(weights.of(k, shape)).data)
+    corner = "-".join(str(side.start) for side in tile.core)
+    return folder / f"{corner}-{digest.hexdigest()}.npz"
 
 
 class Checkpoint:
@@ -34,14 +48,8 @@ class Checkpoint:
 
     def path(self, task: Task) -> Path:
         """Return the name of the file of a task; reads the fields of the tile."""
-        digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr((task.shape, task.tile, task.units, task.tie)).encode())
-        digest.update(box_field(task.field).data)
-        shape = extent(task.tile.outer)
-        for k in range(len(task.weights.steps)):
-            digest.update(np.ascontiguousarray(task.weights.of(k, shape)).data)
-        corner = "-".join(str(side.start) for side in task.tile.core)
-        return self.folder / f"{corner}-{digest.hexdigest()}.npz"
+        others = (task.shape, task.units, task.tie)
+        return checkpoint_file(self.folder, task.tile, task.field, task.weights, *others)
 
     def load(self, path: Path) -> Solution | None:
         """Return the solution in a file, or None if there is none, or it is damaged."""

@@ -27,6 +27,9 @@ from logsuper.solvers._tile_units import (
 
 T = TypeVar("T")
 
+# Bytes of fields that workers may keep between the two passes over them.
+_KEPT = 1 << 32
+
 
 class Sealed(Generic[T]):
     """An argument of a task that dask must not look into: it would compute arrays in it."""
@@ -56,6 +59,7 @@ def lazy_labels(grid: TileGrid, theta: Any, halo: int, tie: str | None) -> Any:
     import dask.array as da
     from dask import delayed
     from dask.array.overlap import ensure_minimum_chunksize, overlap
+    from dask.graph_manipulation import clone
 
     margin, wanted = halo + 1, theta.chunks
     theta = theta.rechunk(
@@ -69,9 +73,11 @@ def lazy_labels(grid: TileGrid, theta: Any, halo: int, tie: str | None) -> Any:
     outer = overlap(theta, depth, boundary="none", allow_rechunk=False).to_delayed().ravel()
 
     bounds = delayed(_bounds, pure=False)(whole)
+    # large fields are computed again for the solves, instead of being kept until all are counted
+    counted = clone(theta) if theta.nbytes > _KEPT else theta
     counts = [
         delayed(_count, pure=False)(block, Sealed((grid, tile.core)), bounds, tie)
-        for block, tile in zip(theta.to_delayed().ravel(), tiles, strict=True)
+        for block, tile in zip(counted.to_delayed().ravel(), tiles, strict=True)
     ]
     units = delayed(_decide, pure=False)(counts, bounds, whole)
     solutions = [

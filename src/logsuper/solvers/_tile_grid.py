@@ -11,15 +11,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from logsuper._base import Box, FloatArray, IntArray
-from logsuper.functions import Cut, Modular, SubmodularFunction
+from logsuper._base import BoolArray, Box, FloatArray, IntArray
+from logsuper.functions import Cut, Modular, SubmodularFunction, check_function
 from logsuper.solvers._native import kernels
-from logsuper.solvers._tile_sources import Squeezed, check_source, crop, load_part, part_of
+from logsuper.solvers._tile_sources import (
+    Squeezed,
+    check_source,
+    crop,
+    hold,
+    is_dask,
+    load_part,
+    part_of,
+)
 from logsuper.structures import STENCILS
 
 Step = tuple[int, ...]
@@ -66,12 +75,16 @@ class TileGrid:
         edge is the sum of factor * array.
     tilt : ndarray or None
         Sum of the modular terms, of the shape of the image.
+    held : ndarray of int8 or None
+        For a function that was conditioned: 0 at free pixels, else the sign of an infinite field.
+        Edges of held pixels have weight 0, as their pull is in the modular terms.
     """
 
     shape: tuple[int, ...]
     steps: tuple[Step, ...]
     terms: tuple[tuple[tuple[float, Any], ...], ...]
     tilt: Any = None
+    held: NDArray[np.int8] | None = None
 
     @property
     def size(self) -> int:
@@ -117,7 +130,7 @@ class TileGrid:
             for step, terms in zip(self.steps, self.terms, strict=True)
         )
         tilt = None if self.tilt is None else crop(self.tilt, box)
-        return dataclasses.replace(self, terms=terms, tilt=tilt)
+        return dataclasses.replace(self, terms=terms, tilt=tilt, held=None)
 
     def field_parts(self, theta: Any, box: Box) -> tuple[Any, Any]:
         """Return what is needed to compute the field in a box: theta and the modular terms."""
@@ -177,27 +190,63 @@ class WeightParts(NamedTuple):
         return found
 
 
-def lay_grid(f: SubmodularFunction, edge_weights: Sequence[Any] | None = None) -> TileGrid:
-    """Return a sum of grid cuts and modular functions as a grid.
+class Model(Protocol):
+    """The part of a `LogSupermodular` that is used here: its function and its fixed elements."""
+
+    f: SubmodularFunction
+    fixed: dict[int, int]
+
+
+def lay_problem(
+    f: SubmodularFunction | Model, theta: Any, edge_weights: Sequence[Any] | None = None
+) -> tuple[TileGrid, Any, tuple[int, ...]]:
+    """Return the grid of a function or model, its fields, and the shape of its image.
+
+    The fields of held pixels are infinite, and axes of length 1 are removed at the end.
+    """
+    fixed: dict[int, int] = {}
+    if not isinstance(f, SubmodularFunction):
+        f, fixed = getattr(f, "f", f), getattr(f, "fixed", {})
+    grid, shape = lay_grid(check_function(f), edge_weights, fixed)
+    source = check_source(theta, "theta", shape)
+    if len(shape) > len(grid.shape):
+        source = source.reshape(grid.shape) if is_dask(source) else Squeezed(source, grid.shape)
+    return grid, source if grid.held is None else hold(source, grid.held), shape
+
+
+def lay_grid(
+    f: SubmodularFunction,
+    edge_weights: Sequence[Any] | None = None,
+    fixed: Mapping[int, int] | None = None,
+) -> tuple[TileGrid, tuple[int, ...]]:
+    """Return a sum of grid cuts and modular functions as a grid, and the shape of its image.
+
+    Parameters
+    ----------
+    f : SubmodularFunction
+        Possibly conditioned.
+    edge_weights : sequence of array, optional
+    fixed : mapping of int to {0, 1}, optional
+        Values of the pixels that f was conditioned on; 0 where not given.
 
     Raises
     ------
     TypeError
         If f has other terms.
     """
-    cuts: list[tuple[float, Cut]] = []
+    cuts: list[tuple[float, Cut, Cut]] = []
     modular: list[tuple[float, Modular]] = []
     for factor, atom in f.terms():
         if isinstance(atom, Modular):
             modular.append((factor, atom))
-        elif isinstance(atom, Cut) and atom.offset is not None and atom.shape is not None:
-            cuts.append((factor, atom))
+        elif isinstance(atom, Cut) and atom.origin[0].offset is not None:
+            cuts.append((factor, atom, atom.origin[0]))
         else:
             raise TypeError(
                 f"f has the term {atom!r}; tiles need a sum of the cuts of grid_cuts(shape) and of "
                 "Modular functions. Use maximize for others"
             )
-    shapes = {cut.shape for _, cut in cuts}
+    shapes = {root.shape for _, _, root in cuts}
     if len(shapes) != 1:
         raise TypeError("f must have cuts of grid_cuts(shape), all of one shape")
     [full] = shapes
@@ -206,38 +255,69 @@ def lay_grid(f: SubmodularFunction, edge_weights: Sequence[Any] | None = None) -
     while len(shape) > 1 and shape[-1] == 1:
         shape = shape[:-1]
     axes = len(shape)
-    tables = _edge_tables(cuts, edge_weights)
+    is_free = _free_pixels([cut for _, cut, _ in cuts])
+    tables = _edge_tables([root for _, _, root in cuts], edge_weights)
     by_step: dict[tuple[int, ...], list[tuple[float, Any]]] = {}
-    for factor, cut in cuts:
-        assert cut.offset is not None
-        sides = _edge_shape(full, cut.offset)
+    for factor, cut, root in cuts:
+        assert root.offset is not None
+        sides = _edge_shape(full, root.offset)
         if 0 in sides:
             continue
         array: Any = None
-        if cut.weights.strides == (0,):
+        if is_free is not None:
+            whole = np.zeros(math.prod(sides))
+            whole[is_free[root.edges].all(axis=1)] = cut.weights * factor
+            array, factor = whole.reshape(sides[:axes]), 1.0
+        elif cut.weights.strides == (0,):
             factor = float(cut.weights[0]) * factor
         else:
             array = (cut.weights * factor).reshape(sides[:axes])
             factor = 1.0
         if tables is not None:
-            table = tables[cut.offset]
+            table = tables[root.offset]
             if array is not None:
-                array = array * np.asarray(table)
+                array = array * np.asarray(table).reshape(sides[:axes])
             else:
                 array = table if len(full) == axes else Squeezed(table, sides[:axes])
-        three = (0,) * (3 - axes) + tuple(cut.offset[:axes])
+        three = (0,) * (3 - axes) + tuple(root.offset[:axes])
         by_step.setdefault(three, []).append((factor, array))
     steps = next(
         s for s in STENCILS if set(by_step) <= set(s) and (axes < 3 or len(s) not in (2, 4))
     )
-    return TileGrid(
+    held = tilt = None
+    if modular:
+        tilt = sum((factor * atom.t for factor, atom in modular), np.zeros(1))
+    if is_free is not None:
+        held = np.where(is_free, 0, -1).astype(np.int8)
+        held[[place for place, value in (fixed or {}).items() if value]] = 1
+        held = held.reshape(shape)
+        if tilt is not None:
+            spread = np.zeros(shape)
+            spread.ravel()[is_free] = tilt
+            tilt = spread
+    grid = TileGrid(
         shape,
         tuple(tuple(step[3 - axes :]) for step in steps if not any(step[: 3 - axes])),
         tuple(tuple(by_step.get(step, ())) for step in steps if not any(step[: 3 - axes])),
-        sum((factor * atom.t for factor, atom in modular), np.zeros(1)).reshape(shape)
-        if modular
-        else None,
+        None if tilt is None else tilt.reshape(shape),
+        held,
     )
+    return grid, tuple(full)
+
+
+def _free_pixels(cuts: Sequence[Cut]) -> BoolArray | None:
+    """Return which pixels are elements of cuts that were conditioned; None if all are."""
+    (root, free), *others = (cut.origin for cut in cuts)
+    left = np.arange(0) if free is None else free
+    for _, mine in others:
+        if (mine is None) == (free is None) and (mine is None or np.array_equal(mine, left)):
+            continue
+        raise TypeError("all terms of f must be conditioned on the same pixels")
+    if free is None:
+        return None
+    found = np.zeros(root.n, dtype=bool)
+    found[free] = True
+    return found
 
 
 def _edge_shape(shape: Sequence[int], offset: Sequence[int]) -> tuple[int, ...]:
@@ -245,12 +325,12 @@ def _edge_shape(shape: Sequence[int], offset: Sequence[int]) -> tuple[int, ...]:
 
 
 def _edge_tables(
-    cuts: Iterable[tuple[float, Cut]], edge_weights: Sequence[Any] | None
+    cuts: Iterable[Cut], edge_weights: Sequence[Any] | None
 ) -> dict[tuple[int, ...], Any] | None:
     """Return the factors on the edges of each offset, checked."""
     if edge_weights is None:
         return None
-    offsets = list(dict.fromkeys((cut.offset, cut.shape) for _, cut in cuts))
+    offsets = list(dict.fromkeys((cut.offset, cut.shape) for cut in cuts))
     if len(edge_weights) != len(offsets):
         raise ValueError(
             f"edge_weights has {len(edge_weights)} arrays, but f has {len(offsets)} directions; "
@@ -305,9 +385,10 @@ def _make_kernel(shape: tuple[int, ...], steps: tuple[Step, ...], commons: Any) 
     return native.grid(*(1,) * pad, *shape, three, 1, planes)
 
 
-def box_field(parts: tuple[Any, Any]) -> FloatArray:
+def box_field(parts: tuple[Any, Any], copy: bool = False) -> FloatArray:
     """Return the field in a box as a contiguous array, from `TileGrid.field_parts`."""
-    field = np.ascontiguousarray(load_part(parts[0]), dtype=np.float64)
+    first = load_part(parts[0])
+    field = np.array(first, dtype=np.float64, order="C", copy=copy or None)
     return field if parts[1] is None else field - load_part(parts[1])
 
 

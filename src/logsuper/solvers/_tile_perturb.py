@@ -23,12 +23,12 @@ from logsuper._base import (
     require_memory,
     stream_key,
 )
-from logsuper.functions import SubmodularFunction, check_function, grid_shape
+from logsuper.functions import SubmodularFunction
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_of
-from logsuper.solvers._tile_grid import lay_grid
-from logsuper.solvers._tile_sources import Squeezed, check_source, read
-from logsuper.solvers._tile_work import TileMap, TileProgress, Work, check_sizes, put, take
+from logsuper.solvers._tile_grid import Model, lay_problem
+from logsuper.solvers._tile_sources import read
+from logsuper.solvers._tile_work import TileMap, TileProgress, Work, check_sizes, put_box, take
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,6 +39,9 @@ class NoisyFields:
     ----------
     theta : source
     tilt : ndarray or None
+    before : ndarray of int64 or None
+        Number of free pixels before each pixel, for a function that was conditioned: its noise is
+        that of its elements.
     shape : tuple of int
     key, problem, sample : int
         Which stream of noise; see `Prepared.perturb`.
@@ -46,6 +49,7 @@ class NoisyFields:
 
     theta: Any
     tilt: FloatArray | None
+    before: IntArray | None
     shape: tuple[int, ...]
     key: int
     problem: int
@@ -55,7 +59,19 @@ class NoisyFields:
         field = np.array(read(self.theta, box), dtype=np.float64, order="C")
         if self.tilt is not None:
             field -= self.tilt[box]
-        starts = row_starts(box, self.shape)
+        if self.before is None:
+            self._add_noise(row_starts(box, self.shape), field)
+            return field
+        # the free pixels of a row are successive elements
+        before = self.before[box].reshape(-1, field.shape[-1])
+        noise = np.zeros(before.shape)
+        starts = np.ascontiguousarray(before[:, 0])
+        self._add_noise(starts, noise)
+        own = np.take_along_axis(noise, before - starts[:, None], axis=1)
+        return field + own.reshape(field.shape)
+
+    def _add_noise(self, starts: IntArray, field: FloatArray) -> None:
+        """Add the noise of successive elements to each row of a field."""
         rows = field.reshape(len(starts), -1)
         native = kernels()
         if native is not None:
@@ -63,7 +79,6 @@ class NoisyFields:
         else:
             places = starts[:, None] + np.arange(rows.shape[1])
             rows += logistic_of(self.key, self.problem, self.sample, places)
-        return field
 
 
 def row_starts(box: Box, shape: Sequence[int]) -> IntArray:
@@ -75,7 +90,7 @@ def row_starts(box: Box, shape: Sequence[int]) -> IntArray:
 
 
 def perturb_tiles(
-    f: SubmodularFunction,
+    f: SubmodularFunction | Model,
     theta: Any,
     n_samples: int,
     seed: Seed,
@@ -125,18 +140,13 @@ def perturb_tiles(
     >>> bool((counts / 5 == whole.mean.reshape(40, 50)).all())
     True
     """
-    check_function(f)
     check_callback(callback)
     samples = check_integer(n_samples, "n_samples", 1, 2**31)
     problem = check_integer(number, "number", 0, 2**64)
     key = stream_key(seed)
     threads = count_threads(n_jobs)
     limit = check_limit(memory_limit)
-    grid = lay_grid(f, edge_weights)
-    shape = tuple(grid_shape(f))
-    source = check_source(theta, "theta", shape)
-    if len(shape) > len(grid.shape):
-        source = Squeezed(source, grid.shape)
+    grid, source, shape = lay_problem(f, theta, edge_weights)
     if grid.size > 2**34:
         raise ValueError(f"theta has {grid.size} pixels; noise is defined for up to 2**34")
     sizes = check_sizes(grid, source, block, halo, limit, threads)
@@ -148,9 +158,11 @@ def perturb_tiles(
     elif np.dtype(out.dtype) != np.uint32:
         raise TypeError(f"out has dtype {out.dtype}; give an array of uint32, which holds counts")
     bare = dataclasses.replace(grid, tilt=None)
+    free = None if grid.held is None else grid.held == 0
+    before = None if free is None else (np.cumsum(free) - free.ravel()).reshape(grid.shape)
     with _scratch(shape, isinstance(out, np.ndarray)) as labels:
         for sample in range(samples):
-            noisy = NoisyFields(source, grid.tilt, grid.shape, key, problem, sample)
+            noisy = NoisyFields(source, grid.tilt, before, grid.shape, key, problem, sample)
             work = Work(bare, noisy, None, sizes, TileMap(n_jobs))
             report = None if callback is None else _Report(callback, sample, samples)
             work.run(labels, callback=report)
@@ -158,7 +170,7 @@ def perturb_tiles(
                 ones = take(labels, tile.core, grid.shape).astype(np.uint32)
                 if sample:
                     ones += take(out, tile.core, grid.shape)
-                put(out, tile.core, ones)
+                put_box(out, tile.core, ones)
     return out
 
 

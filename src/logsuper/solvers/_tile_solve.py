@@ -127,6 +127,8 @@ def prove_inside(
     the loop are those of the whole image, hence so are the labels inside it, which depend on
     nothing else. This takes little more than one solve. If they differ, or for volumes and edges
     with weights of their own, the box is solved a second time, with all outside set to 1.
+
+    The outermost pixels of `field` are overwritten.
     """
     native = kernels() is not None and units.tier in ("narrow", "wide")
     if not native or field.ndim != 2 or weights.commons is None:
@@ -137,9 +139,8 @@ def prove_inside(
         (i.start if o.start else 0, o.stop - o.start - i.stop if o.stop < n else 0)
         for i, o, n in zip(inner, outer, shape, strict=True)
     ]
-    low = field.copy()
-    _set_frame(low, margin, -np.inf)
-    labels = _solve_once(low, weights.steps, weights.commons, units, tie)
+    _set_frame(field, margin, -np.inf)
+    labels = _solve_once(field, weights.steps, weights.commons, units, tie)
     sides = [(axis, end) for axis in (0, 1) for end in (0, 1) if margin[axis][end]]
     if all(
         margin[axis][end] >= _QUICK
@@ -147,9 +148,8 @@ def prove_inside(
         for axis, end in sides
     ):
         return labels, True
-    high = field.copy()
-    _set_frame(high, margin, np.inf)
-    other = _solve_once(high, weights.steps, weights.commons, units, tie)
+    _set_frame(field, margin, np.inf)
+    other = _solve_once(field, weights.steps, weights.commons, units, tie)
     labels[labels != other] = OPEN
     return labels, False
 
@@ -266,7 +266,7 @@ class Task(NamedTuple):
     def run(self) -> Solution:
         """Solve the tile."""
         tile, shape = self.tile, extent(self.tile.outer)
-        field = box_field(self.field)
+        field = box_field(self.field, copy=True)
         labels, proven = prove_inside(field, self.weights, self.units, tile, self.shape, self.tie)
         if proven:
             return Solution(labels[tile.inner], None, field.size)

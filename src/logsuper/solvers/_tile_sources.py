@@ -90,6 +90,34 @@ class Squeezed:
         return found.reshape(found.shape[: len(self.shape)])
 
 
+class Held:
+    """A source whose values at held pixels are infinite; see `TileGrid`."""
+
+    def __init__(self, source: Any, held: NDArray[np.int8]) -> None:
+        self.source, self.held, self.shape = source, held, held.shape
+        self.chunks = getattr(source, "chunks", None)
+
+    def __getitem__(self, box: Box) -> FloatArray:
+        return _with_held(read(self.source, box), self.held[box])
+
+
+def _with_held(field: NDArray[Any], held: NDArray[np.int8]) -> FloatArray:
+    return np.where(held == 0, field, np.where(held > 0, np.inf, -np.inf))
+
+
+def hold(source: Any, held: NDArray[np.int8]) -> Any:
+    """Return fields that are infinite where pixels are held."""
+    if type(source) is np.ndarray:
+        return _with_held(source, held)
+    if is_dask(source):
+        import dask.array as da
+
+        return da.map_blocks(
+            _with_held, source, da.from_array(held, chunks=source.chunks), dtype=np.float64
+        )
+    return Held(source, held)
+
+
 def check_source(source: Any, name: str, shape: Sequence[int]) -> Any:
     """Return a source of this shape; lists become arrays."""
     if not hasattr(source, "shape") or not hasattr(source, "__getitem__"):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +18,7 @@ from logsuper._base import (
     IntArray,
     available_memory,
     check_integer,
+    count_threads,
     even_cuts,
     extent,
     make_tiles,
@@ -33,6 +38,8 @@ _BLOCK = {1: 1 << 18, 2: 512, 3: 96}
 _HALO = {1: 64, 2: 8, 3: 4}
 # Chunks of a file along each side of a block.
 _CHUNKS = 4
+# Pixels that are read at a time from an array in memory to choose the integers.
+_SLAB = 1 << 19
 # Fraction of the memory limit for the boxes that are solved at the same time.
 _SHARE = 0.5
 
@@ -93,7 +100,12 @@ class Sizes(NamedTuple):
 
 
 class TileMap:
-    """Calls of a function for many arguments, in order, by joblib."""
+    """Calls of a function for many arguments; results come in order.
+
+    On a cluster, or any other backend of joblib that is not of threads, the calls are joblib's.
+    Threads are our own: joblib looks for results every hundredth of a second, in which a thread
+    solves several tiles.
+    """
 
     def __init__(self, n_jobs: int | None) -> None:
         self.n_jobs = n_jobs
@@ -103,8 +115,36 @@ class TileMap:
     ) -> Iterator[Any]:
         import joblib  # on first use, as it takes a while
 
+        backend, usual = joblib.parallel.get_active_backend(prefer="threads")
+        if getattr(backend, "uses_threads", False):
+            jobs = usual if self.n_jobs is None else self.n_jobs
+            return _over_threads(function, arguments, count_threads(jobs))
         parallel = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
         return iter(parallel(joblib.delayed(function)(*each) for each in arguments))
+
+
+# Tasks per thread that are begun or waiting.
+_AHEAD = 4
+
+
+def _over_threads(
+    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], threads: int
+) -> Iterator[Any]:
+    """Yield the results of calls, in order; few results wait for the caller at a time."""
+    if threads == 1:
+        yield from itertools.starmap(function, arguments)
+        return
+    waiting: collections.deque[Future[Any]] = collections.deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for each in arguments:
+                waiting.append(pool.submit(function, *each))
+                if len(waiting) == _AHEAD * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # after an error, or if the caller stops
+            pool.shutdown(cancel_futures=True)
 
 
 class Work:
@@ -125,10 +165,19 @@ class Work:
         self.grid, self.theta, self.tie, self.sizes, self.over = grid, theta, tie, sizes, over
         self.cuts = sizes.cuts(grid.shape)
         self.tiles = make_tiles(grid.shape, self.cuts, sizes.halo + 1)
-        self.units = choose_units(grid, theta, [tile.core for tile in self.tiles], tie, over)
+        self.units = choose_units(grid, theta, self._slabs(), tie, over)
         self.pixels: dict[int, OpenPixels] = {}
         self.reopened = self.solved = 0
         self.left: IntArray = np.empty(0, dtype=np.int64)
+
+    def _slabs(self) -> list[Box]:
+        """Return boxes that are fast to read: blocks, or whole rows of an array in memory."""
+        shape = self.grid.shape
+        if type(self.theta) is not np.ndarray or not self.theta.flags.c_contiguous:
+            return [tile.core for tile in self.tiles]
+        rows = max(1, _SLAB // math.prod(shape[1:]))
+        slabs = make_tiles(shape, even_cuts(shape, (rows, *shape[1:])), 0)
+        return [slab.core for slab in slabs]
 
     def run(
         self,
@@ -158,7 +207,7 @@ class Work:
         )
         open_ = 0
         for number, found in enumerate(self.over(run_saved, tasks)):
-            put(labels, self.tiles[number].core, found.labels)
+            put_box(labels, self.tiles[number].core, found.labels)
             self.solved += found.solved
             if found.pixels is not None:
                 self.pixels[number] = found.pixels
@@ -245,10 +294,10 @@ class Work:
             core = self.tiles[number].core
             block = np.array(take(labels, core, self.grid.shape))
             block[inside] = values[mine]
-            put(labels, core, block)
+            put_box(labels, core, block)
 
 
-def put(labels: Any, box: Box, values: NDArray[Any]) -> None:
+def put_box(labels: Any, box: Box, values: NDArray[Any]) -> None:
     """Write a box of labels."""
     more = labels.ndim - len(box)
     labels[(*box, *(slice(0, 1),) * more)] = values.reshape(values.shape + (1,) * more)

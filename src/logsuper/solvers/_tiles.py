@@ -8,13 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from logsuper._base import IntArray, check_callback, check_limit, count_threads, extent
-from logsuper.functions import SubmodularFunction, check_function, grid_shape
+from logsuper.functions import SubmodularFunction
 from logsuper.solvers._problems import check_tie
 from logsuper.solvers._tile_checkpoint import Checkpoint
-from logsuper.solvers._tile_grid import lay_grid
+from logsuper.solvers._tile_grid import Model, lay_problem
 from logsuper.solvers._tile_sources import (
-    Squeezed,
-    check_source,
     destination,
     is_dask,
     opened,
@@ -70,7 +68,7 @@ class Tiled:
 
 
 def maximize_tiles(
-    f: SubmodularFunction,
+    f: SubmodularFunction | Model,
     theta: Any,
     *,
     edge_weights: Sequence[Any] | None = None,
@@ -94,12 +92,14 @@ def maximize_tiles(
 
     Parameters
     ----------
-    f : SubmodularFunction
+    f : SubmodularFunction or LogSupermodular
         A sum of the cuts of `grid_cuts`, of any stencil and with any weights, and of `Modular`
-        functions.
+        functions; or what `condition` has left of one.
     theta : array of the shape of the image
         Fields: numpy, memory-mapped, zarr, dask, or anything with a `shape` that can be sliced.
-        Infinite fields fix their pixels.
+        Infinite fields fix their pixels. Those of pixels that f was conditioned on are not used:
+        such pixels have the label that a model was given for them, and 0 in a function, which does
+        not know it.
     edge_weights : sequence of array, optional
         Factors >= 0 on the edges, one array per direction of f, in the order of its cuts, each of
         the shape of the edges: (H, W - 1) for the horizontal ones of an image. Any kind of array.
@@ -156,23 +156,18 @@ def maximize_tiles(
     >>> bool((found.y.ravel() == ls.maximize(f, theta.ravel()).y).all())
     True
     """
-    check_function(f)
     check_tie(tie)
     check_callback(callback)
     threads = count_threads(n_jobs)
     limit = check_limit(memory_limit)
-    grid = lay_grid(f, edge_weights)
-    shape = _image_shape(f)
-    source = check_source(theta, "theta", shape)
+    grid, source, shape = lay_problem(f, theta, edge_weights)
     allowance = None if budget is None else _check_budget(budget)
-    if len(shape) > len(grid.shape):
-        source = Squeezed(source, grid.shape)
     sizes = check_sizes(grid, source, block, halo, limit, threads)
     if is_dask(theta) and out is None:
         _refuse_for_lazy(block=block, budget=budget, checkpoint=checkpoint, callback=callback)
         from logsuper.solvers._tile_dask import lazy_labels
 
-        found = lazy_labels(grid, theta.reshape(grid.shape), sizes.halo, tie)
+        found = lazy_labels(grid, source, sizes.halo, tie)
         return found.reshape(shape).rechunk(theta.chunks)
     if out is None:
         refuse_large_result(grid.size, limit)
@@ -189,11 +184,6 @@ def maximize_tiles(
         work.solved,
         work.units.tier,
     )
-
-
-def _image_shape(f: SubmodularFunction) -> tuple[int, ...]:
-    """Return the shape that the cuts of f were made for."""
-    return tuple(grid_shape(f))
 
 
 def _refuse_for_lazy(**given: object) -> None:
