@@ -38,6 +38,7 @@ from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place
 from logsuper.learning._make_examples import join_examples as join_examples
 from logsuper.learning._make_examples import make_examples
+from logsuper.learning._marginal import marginal
 from logsuper.learning._max_margin import max_margin
 from logsuper.learning._moment_targets import moment_targets
 from logsuper.learning._moments import HEAVY as HEAVY
@@ -102,6 +103,7 @@ __all__ = [
     "logistic",
     "make_examples",
     "make_steps",
+    "marginal",
     "max_margin",
     "means",
     "minimize",

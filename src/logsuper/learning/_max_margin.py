@@ -76,7 +76,7 @@ def max_margin(
     """
     check_problem(examples, penalty)
     refuse_missing_labels(examples, "max_margin")
-    engine = _Augmented(_pixel_weights(examples, loss), n_jobs)
+    engine = _Augmented(pixel_weights(examples, loss), n_jobs)
     objective = _Margin.supervised(examples, engine)
     return minimize(objective, penalty, name="max_margin", max_iter=max_iter, **options)
 
@@ -120,7 +120,7 @@ class _Margin(Objective):
         return False
 
 
-def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, FloatArray]:
+def pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, FloatArray]:
     """Return the weight of each pixel in the loss, for every group."""
     if isinstance(loss, str):
         if loss != "hamming":
