@@ -1,4 +1,4 @@
-// Python bindings of the losses of elements that are held at their labels.
+// Python bindings of the losses of single labels.
 #include "flips.hpp"
 
 #include <vector>
@@ -11,23 +11,23 @@ namespace {
 
 void flip_labels(Array<const int64_t> edges, Array<const double> weights, Array<const double> theta,
                  Array<const uint8_t> labels, Array<const double> costs, Array<const uint64_t> numbers,
-                 uint64_t key, uint32_t first_sample, int threads, Array<double> values, Array<double> fields,
-                 Array<double> cuts) {
-    require(edges.ndim() == 2 && length(edges, 1) == 2 && weights.ndim() == 2 && theta.ndim() == 2 &&
-                values.ndim() == 2,
+                 uint64_t key, uint32_t first_sample, int samples, int threads, Array<double> values,
+                 Array<double> fields, Array<double> cuts) {
+    require(edges.ndim() == 2 && length(edges, 1) == 2 && weights.ndim() == 2 && theta.ndim() == 2,
             "wrong number of axes");
     FlipProblems p;
     p.problems = length(theta, 0);
     p.nodes = length(theta, 1);
     p.edges = length(edges, 0);
-    p.samples = length(values, 1);
+    p.samples = samples;
+    require(samples >= 1, "samples must be >= 1");
     require(p.nodes < int64_t{1} << 30 && p.edges < int64_t{1} << 29, "too many nodes or edges");
     require(length(weights, 0) == 1 || length(weights, 0) == p.problems, "weights has the wrong length");
     require(length(weights, 1) == p.edges, "weights has the wrong shape");
     require(has_shape(labels, {p.problems, p.nodes}), "labels has the wrong shape");
-    require(has_shape(costs, {p.problems, p.nodes}), "costs has the wrong shape");
+    require(has_shape(costs, {p.problems, p.nodes, 2}), "costs has the wrong shape");
     require(has_shape(numbers, {p.problems}), "numbers has the wrong shape");
-    require(length(values, 0) == p.problems, "values has the wrong shape");
+    require(has_shape(values, {p.problems}), "values has the wrong shape");
     require(has_shape(fields, {p.problems, p.nodes}), "fields has the wrong shape");
     require(has_shape(cuts, {p.problems, p.edges}), "cuts has the wrong shape");
     require_threads(threads);
@@ -61,8 +61,8 @@ void flip_labels(Array<const int64_t> edges, Array<const double> weights, Array<
 void bind_flips(nb::module_& m) {
     m.def("flip_labels", &flip_labels, nb::arg("edges"), nb::arg("weights"), nb::arg("theta"),
           nb::arg("labels"), nb::arg("costs"), nb::arg("numbers"), nb::arg("key"), nb::arg("first_sample"),
-          nb::arg("threads"), nb::arg("values").noconvert(), nb::arg("fields").noconvert(),
-          nb::arg("cuts").noconvert());
+          nb::arg("samples"), nb::arg("threads"), nb::arg("values").noconvert(),
+          nb::arg("fields").noconvert(), nb::arg("cuts").noconvert());
 }
 
 }  // namespace LOGSUPER_ISA

@@ -1,15 +1,15 @@
-// What holding single elements at their labels costs, for all elements from one maximal flow.
+// The weighted log loss of the labels of single elements, and its slopes, from one maximal flow per draw.
 //
-// With V(y) = (theta + z)'y - sum_e w_e |y_i - y_j|, labels x and costs c,
-//     L = sum_d c_d [ max_y V(y) - max_{y: y_d = x_d} V(y) ]
-// and its derivatives in theta and w. Elements whose maximiser agrees with their label contribute nothing.
-// For any other element d, the maximal flow of the first maximum is continued with d as a source of unlimited
-// capacity (a sink if x_d = 0): the nodes that d then reaches in the residual graph are those that change
-// with it (P. Kohli and P. Torr, "Measuring uncertainty in graph cut solutions", CVIU 112, 2008). That is a
-// search around d, after which the flow is put back.
+// With V(y) = (theta + z)'y - sum_e w_e |y_i - y_j| and logistic noise z, element d of the maximiser is 1
+// with probability sigma(m_d) given the noise of the others; m_d + z_d = max V with y_d = 1 - max V with y_d
+// = 0. One of the two is the maximum itself. For the other, its maximal flow is continued with d as a source
+// of unlimited capacity (a sink if the label of d is 1): the nodes that d reaches in the residual graph when
+// no path is left are those that change with it (P. Kohli and P. Torr, "Measuring uncertainty in graph cut
+// solutions", CVIU 112, 2008). That is a search around d, after which the flow is put back.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -100,15 +100,16 @@ struct FlipProblems {
     bool shared = false;              // by all problems
     const double* theta = nullptr;    // (problems, nodes)
     const uint8_t* labels = nullptr;  // (problems, nodes); above 1 where there is none
-    const double* costs = nullptr;    // (problems, nodes)
+    const double* costs = nullptr;    // (problems, nodes, 2): of a false one and of a false zero
     const uint64_t* numbers = nullptr;  // (problems,): which stream each problem has
     uint64_t key = 0;
     uint32_t first_sample = 0;
-    double* values = nullptr;  // (problems, samples): L
-    double* fields = nullptr;  // (problems, nodes): the sum over the samples of dL / dtheta
-    double* cuts = nullptr;    // (problems, edges): that of -dL / dw
+    double* values = nullptr;  // (problems,): the losses
+    double* fields = nullptr;  // (problems, nodes): their derivatives in theta
+    double* cuts = nullptr;    // (problems, edges): minus those in the weights
 };
 
+// One problem per unit of work.
 class FlipJob {
     const FlipProblems& p_;
     const SparseShape graph_;
@@ -117,8 +118,8 @@ class FlipJob {
    public:
     struct Scratch {
         std::unique_ptr<FlipSolver> solver;
-        std::vector<double> field;
         int64_t weights_of = -1;
+        std::vector<double> field, right, each;  // (nodes,), (nodes,), (samples, nodes)
     };
 
     explicit FlipJob(const FlipProblems& p) : p_(p), graph_(p.nodes, p.ends, p.edges), edge_(2 * p.edges) {
@@ -128,49 +129,83 @@ class FlipJob {
 
     void run(Scratch& scratch, int64_t m) const {
         if (!scratch.solver) scratch.solver = std::make_unique<FlipSolver>(graph_);
-        FlipSolver& solver = *scratch.solver;
-        const int64_t which = p_.shared ? 0 : m;
+        const int64_t n = p_.nodes, which = p_.shared ? 0 : m;
         const double* const weights = p_.weights + which * p_.edges;
         if (scratch.weights_of != which) {
-            solver.set_weights(measure(weights), [&](int64_t e) { return weights[e]; });
+            scratch.solver->set_weights(measure(weights), [&](int64_t e) { return weights[e]; });
             scratch.weights_of = which;
         }
-        scratch.field.resize(p_.nodes);
-        double* const field = scratch.field.data();
-        for (int64_t s = 0; s < p_.samples; ++s) {
-            const uint32_t number = static_cast<uint32_t>(p_.first_sample + s);
-            perturb_field({p_.key, p_.numbers[m], number}, p_.theta + m * p_.nodes, p_.nodes, p_.nodes,
-                          field);
-            solver.solve(field, Tie::kMinimal, true);
-            double total = 0;
-            for (int64_t d = 0; d < p_.nodes; ++d) {
-                const uint8_t x = p_.labels[m * p_.nodes + d];
-                const double cost = p_.costs[m * p_.nodes + d];
-                if (x > 1 || cost == 0 || solver.label(d) == (x == 1)) continue;
-                total += cost * loss(solver, m, static_cast<int32_t>(d), cost, weights, field);
-            }
-            p_.values[m * p_.samples + s] = total;
-            poll(4 * p_.nodes);
-        }
+        scratch.field.resize(n);
+        scratch.right.assign(n, 0.0);
+        scratch.each.resize(p_.samples * n);
+        for (int64_t s = 0; s < p_.samples; ++s) find_margins(scratch, m, s, weights);
+        double total = 0;
+        for (int64_t d = 0; d < n; ++d)
+            if (counts(m, d)) total += loss(m, d, scratch.right[d]);
+        p_.values[m] = total;
+        // The sets are found again rather than kept: they may be as large as the graph.
+        for (int64_t s = 0; s < p_.samples; ++s) add_slopes(scratch, m, s);
     }
 
    private:
-    // max V - max of V with the other label of d, and what it adds to the derivatives.
-    double loss(FlipSolver& solver, int64_t m, int32_t d, double cost, const double* weights,
-                const double* field) const {
-        const double sign = solver.label(d) ? 1 : -1;  // how far y_j exceeds its new value
-        double gap = 0;
-        for (const int32_t j : solver.flip(d)) {
-            gap += sign * field[j];
-            p_.fields[m * p_.nodes + j] += cost * sign;
-            for (int32_t a = graph_.first[j]; a < graph_.first[j + 1]; ++a) {
-                if (solver.flipped(graph_.head[a])) continue;
-                const double change = solver.label(j) != solver.label(graph_.head[a]) ? 1 : -1;
-                gap -= change * weights[edge_[a]];
-                p_.cuts[m * p_.edges + edge_[a]] += cost * change;
+    static constexpr double kLargest = 500;  // margin, so that no probability becomes 0
+
+    const double* costs(int64_t m, int64_t d) const { return p_.costs + 2 * (m * p_.nodes + d); }
+    uint8_t label(int64_t m, int64_t d) const { return p_.labels[m * p_.nodes + d]; }
+    bool counts(int64_t m, int64_t d) const { return label(m, d) <= 1 && costs(m, d)[label(m, d)] > 0; }
+
+    // right[d] is the mean of P(y_d = x_d), which becomes r: -a log q with q = a r / (a r + b (1 - r)), a the
+    // cost of an error at this label and b that of the other error.
+    double loss(int64_t m, int64_t d, double& right) const {
+        const double a = costs(m, d)[label(m, d)], b = costs(m, d)[!label(m, d)];
+        const double r = right / static_cast<double>(p_.samples), all = a * r + b * (1 - r);
+        right = -a * b / (r * all) / static_cast<double>(p_.samples);  // the slope in each of the samples
+        return -a * std::log(a * r / all);
+    }
+    void solve(Scratch& scratch, int64_t m, int64_t s) const {
+        const uint32_t number = static_cast<uint32_t>(p_.first_sample + s);
+        perturb_field({p_.key, p_.numbers[m], number}, p_.theta + m * p_.nodes, p_.nodes, p_.nodes,
+                      scratch.field.data());
+        scratch.solver->solve(scratch.field.data(), Tie::kMinimal, true);
+        poll(4 * p_.nodes);
+    }
+
+    // P(y_d = x_d | the noise of the others) of one sample; `gap` is m_d + z_d.
+    void find_margins(Scratch& scratch, int64_t m, int64_t s, const double* weights) const {
+        solve(scratch, m, s);
+        FlipSolver& solver = *scratch.solver;
+        const double* const field = scratch.field.data();
+        for (int64_t d = 0; d < p_.nodes; ++d) {
+            if (!counts(m, d)) continue;
+            double gap = 0;
+            for (const int32_t j : solver.flip(static_cast<int32_t>(d))) {
+                gap += field[j];
+                for (int32_t a = graph_.first[j]; a < graph_.first[j + 1]; ++a)
+                    if (!solver.flipped(graph_.head[a]))
+                        gap += solver.label(graph_.head[a]) ? weights[edge_[a]] : -weights[edge_[a]];
+            }
+            const double up = gap - (field[d] - p_.theta[m * p_.nodes + d]);
+            const double margin = std::clamp(label(m, d) ? up : -up, -kLargest, kLargest);
+            scratch.each[s * p_.nodes + d] = 1 / (1 + std::exp(-margin));
+            scratch.right[d] += scratch.each[s * p_.nodes + d];
+        }
+    }
+
+    void add_slopes(Scratch& scratch, int64_t m, int64_t s) const {
+        solve(scratch, m, s);
+        FlipSolver& solver = *scratch.solver;
+        for (int64_t d = 0; d < p_.nodes; ++d) {
+            if (!counts(m, d)) continue;
+            const double r = scratch.each[s * p_.nodes + d];
+            const double slope = (label(m, d) ? 1 : -1) * scratch.right[d] * r * (1 - r);
+            if (slope == 0) continue;
+            for (const int32_t j : solver.flip(static_cast<int32_t>(d))) {
+                p_.fields[m * p_.nodes + j] += slope;
+                for (int32_t a = graph_.first[j]; a < graph_.first[j + 1]; ++a)
+                    if (!solver.flipped(graph_.head[a]))
+                        p_.cuts[m * p_.edges + edge_[a]] += solver.label(graph_.head[a]) ? -slope : slope;
             }
         }
-        return gap;
     }
     WeightRange measure(const double* weights) const {
         WeightRange range;

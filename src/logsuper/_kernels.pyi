@@ -335,7 +335,7 @@ def conditional_graph(
 ) -> None:
     """Sum the probabilities over the samples; weights (M or 1, m)."""
 
-# ---- what holding elements at their labels costs: theta, labels, costs (M, n) --------------------
+# ---- the losses of single labels: theta, labels (M, n), costs (M, n, 2) --------------------------
 
 def flip_labels(
     edges: _Int64,
@@ -346,9 +346,10 @@ def flip_labels(
     numbers: _UInt64,
     key: int,
     first_sample: int,
+    samples: int,
     threads: int,
     values: _Float64,
     fields: _Float64,
     cuts: _Float64,
 ) -> None:
-    """Out: the losses (M, S), and sums of their slopes (M, n) and (M, m); weights (M or 1, m)."""
+    """Out: the losses (M,) and their slopes (M, n) and (M, m); weights (M or 1, m)."""

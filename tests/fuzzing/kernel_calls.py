@@ -562,8 +562,9 @@ def _flip_labels(module: ModuleType, rng: Random) -> Call:
         "edges": np.array([(i, i + 1) for i in range(n - 1)], dtype=np.int64),
         "weights": rng.exponential(size=(1, n - 1)),
         "labels": rng.integers(0, 3, (problems, n)).astype(np.uint8),
-        "costs": rng.exponential(size=(problems, n)),
-        "values": np.zeros((problems, samples)),
+        "costs": rng.exponential(size=(problems, n, 2)),
+        "samples": samples,
+        "values": np.zeros(problems),
         "fields": np.zeros((problems, n)),
         "cuts": np.zeros((problems, n - 1)),
     }
