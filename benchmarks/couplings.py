@@ -87,16 +87,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rates", type=float, nargs="+", default=[0.1, 0.2])
     parser.add_argument("--knots", type=int, default=3, help="bumps per axis")
     parser.add_argument("--context", nargs="+", default=["filter", "trees"])
+    parser.add_argument("--learn", nargs="+", default=list(ROWS), help="with, without clean images")
     given = parser.parse_args(arguments)
     images = load_silhouettes(given.data, given.count)[: given.count // 2]
     head = ["context", "learned", "flipped", "one weight", f"{given.knots}x{given.knots} bumps"]
     rows = []
     for context in given.context:
-        for name, learner in ROWS.items():
+        for name in given.learn:
             for rate in given.rates:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ls.ConvergenceWarning)
-                    one, many = run(images, rate, context == "trees", learner, given.knots)
+                    one, many = run(images, rate, context == "trees", ROWS[name], given.knots)
                 error = (many - one).std(ddof=1) / np.sqrt(len(images))
                 change = f"{(many - one).mean():+.3f} +- {error:.3f}"
                 cells = [f"{one.mean():.3f}", f"{many.mean():.3f}", change]

@@ -8,6 +8,7 @@ interface of scikit-learn.
 # for other rooms
 from logsuper.learning._checkpoint import State
 from logsuper.learning._contrast import contrast_weights
+from logsuper.learning._costs import check_cost as check_cost
 from logsuper.learning._decoding import METHODS as METHODS
 from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
