@@ -154,12 +154,13 @@ class FlipJob {
     uint8_t label(int64_t m, int64_t d) const { return p_.labels[m * p_.nodes + d]; }
     bool counts(int64_t m, int64_t d) const { return label(m, d) <= 1 && costs(m, d)[label(m, d)] > 0; }
 
-    // right[d] is the mean of P(y_d = x_d), which becomes r: -a log q with q = a r / (a r + b (1 - r)), a the
-    // cost of an error at this label and b that of the other error.
+    // -a log q with q = a r / (a r + b (1 - r)): a is the cost of an error at this label, b that of the other
+    // error, and r the mean of P(y_d = x_d). `right` is the sum of these, and becomes the slope in each of
+    // them.
     double loss(int64_t m, int64_t d, double& right) const {
         const double a = costs(m, d)[label(m, d)], b = costs(m, d)[!label(m, d)];
         const double r = right / static_cast<double>(p_.samples), all = a * r + b * (1 - r);
-        right = -a * b / (r * all) / static_cast<double>(p_.samples);  // the slope in each of the samples
+        right = -a * b / (r * all) / static_cast<double>(p_.samples);
         return -a * std::log(a * r / all);
     }
     void solve(Scratch& scratch, int64_t m, int64_t s) const {

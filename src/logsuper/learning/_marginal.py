@@ -85,7 +85,8 @@ class Marginal(Objective):
             share = len(rows) / count
             value += share * float(found.values.mean())
             gradient += share * examples.mean_statistics(group, rows, moments)
-        return Loss(value, 0.0, gradient, count * engine.n_samples)
+        # the mean over draws is inside of a logarithm: they do not tell its standard error
+        return Loss(value, np.nan, gradient, count * engine.n_samples)
 
 
 def marginal(
