@@ -362,7 +362,9 @@ def test_decoders_refuse_what_is_no_data(name):
         getattr(learning, name)([[0, 1]], theta=np.ones(3), **DECODERS[name])
 
 
-@pytest.mark.parametrize("name", ["logistic", "saa", "exact", "pseudo", "lfield", "max_margin"])
+@pytest.mark.parametrize(
+    "name", ["logistic", "saa", "exact", "pseudo", "lfield", "max_margin", "marginal"]
+)
 def test_learners_refuse_a_callback_before_any_work(name):
     weights = penalty(alpha=0.1, modular=0.1)
     with pytest.raises(TypeError, match="callback must be callable or None, got list"):

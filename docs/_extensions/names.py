@@ -28,7 +28,7 @@ ROOMS: dict[str, dict[str, list[str]]] = {
     "solvers": {
         "Functions": ["maximize", "prepare", "min_norm_point"],
         "By tiles": ["maximize_tiles", "perturb_tiles", "Tiled", "TileProgress"],
-        "Results": ["Prepared", "Maximized", "Solved", "Perturbed", "MinNormPoint"],
+        "Results": ["Prepared", "Maximized", "Solved", "Perturbed", "LabelLosses", "MinNormPoint"],
     },
     "bounds": {
         "Choosing a method": ["auto"],
@@ -53,8 +53,8 @@ ROOMS: dict[str, dict[str, list[str]]] = {
     },
     "learning": {
         "Learners": [
-            "logistic", "latent", "moments", "resample", "exact", "max_margin", "saa", "lfield",
-            "pseudo", "choose_learner", "choose_exact", "Learner", "LEARNERS",
+            "logistic", "latent", "moments", "resample", "exact", "max_margin", "marginal", "saa",
+            "lfield", "pseudo", "choose_learner", "choose_exact", "Learner", "LEARNERS",
         ],
         "Examples and parameters": [
             "make_examples", "Examples", "Layout", "Parameters", "Penalty", "Context", "Place",

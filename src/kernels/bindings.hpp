@@ -24,6 +24,7 @@ namespace LOGSUPER_ISA {
 void bind_chains(nb::module_& m);
 void bind_conditional(nb::module_& m);
 void bind_filters(nb::module_& m);
+void bind_flips(nb::module_& m);
 void bind_graph(nb::module_& m);
 void bind_grid(nb::module_& m);
 void bind_kernel(nb::module_& m);

@@ -31,4 +31,5 @@ NB_MODULE(LOGSUPER_MODULE, m) {
     bind_messages(m);
     bind_filters(m);
     bind_conditional(m);
+    bind_flips(m);
 }

@@ -46,8 +46,11 @@ template <class T>
 class SparseSolver {
     enum : uint8_t { kFree = 0, kSource = 1, kSink = 2 };
 
+   protected:  // the flow, for solvers that continue from it
     const SparseShape& g_;
     std::vector<T> capacity_, residual_, excess_;
+
+   private:
     std::vector<uint8_t> tree_, orphaned_, queued_;
     std::vector<int32_t> parent_, stamp_, distance_;  // parent_: arc from the node to its parent
     std::vector<int32_t> queue_, orphans_;

@@ -54,6 +54,7 @@ from logsuper.io import read_uai as read_uai
 from logsuper.io import write_uai as write_uai
 from logsuper.model import LogSupermodular as LogSupermodular
 from logsuper.sampling import NotCoalesced as NotCoalesced
+from logsuper.solvers import LabelLosses as LabelLosses
 from logsuper.solvers import MinNormPoint as MinNormPoint
 from logsuper.solvers import Perturbed as Perturbed
 from logsuper.solvers import Prepared as Prepared

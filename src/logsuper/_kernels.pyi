@@ -334,3 +334,22 @@ def conditional_graph(
     sums: _Float64,
 ) -> None:
     """Sum the probabilities over the samples; weights (M or 1, m)."""
+
+# ---- the losses of single labels: theta, labels (M, n), costs (M, n, 2) --------------------------
+
+def flip_labels(
+    edges: _Int64,
+    weights: _Float64,
+    theta: _Float64,
+    labels: _UInt8,
+    costs: _Float64,
+    numbers: _UInt64,
+    key: int,
+    first_sample: int,
+    samples: int,
+    threads: int,
+    values: _Float64,
+    fields: _Float64,
+    cuts: _Float64,
+) -> None:
+    """Out: the losses (M,) and their slopes (M, n) and (M, m); weights (M or 1, m)."""

@@ -550,3 +550,22 @@ def _conditional_graph(module: ModuleType, rng: Random) -> Call:
     edges = np.array([(i, i + 1) for i in range(n - 1)], dtype=np.int64)
     arguments |= {"edges": edges, "weights": rng.exponential(size=(1, n - 1))}
     return Call(None, arguments, lambda _: _are_sums(arguments["sums"], samples))
+
+
+@entry("flip_labels")
+def _flip_labels(module: ModuleType, rng: Random) -> Call:
+    n = int(rng.integers(2, 12))
+    samples, arguments = _perturbed(rng, n)
+    problems = len(arguments["theta"])
+    del arguments["rounds"], arguments["sums"]
+    arguments |= {
+        "edges": np.array([(i, i + 1) for i in range(n - 1)], dtype=np.int64),
+        "weights": rng.exponential(size=(1, n - 1)),
+        "labels": rng.integers(0, 3, (problems, n)).astype(np.uint8),
+        "costs": rng.exponential(size=(problems, n, 2)),
+        "samples": samples,
+        "values": np.zeros(problems),
+        "fields": np.zeros((problems, n)),
+        "cuts": np.zeros((problems, n - 1)),
+    }
+    return Call(None, arguments, lambda _: bool((arguments["values"] >= -1e-9).all()))

@@ -24,6 +24,7 @@ _LEARNERS: dict[str, dict[str, Any]] = {
     "pseudo": {"max_iter": 3},
     "lfield": {"max_iter": 3},
     "max_margin": {"max_iter": 3, "blocks": 2, "loss": "hamming"},
+    "marginal": {"max_iter": 3, "n_samples": 2, "batch": 2, "loss": "hamming"},
     "moments": {
         "max_iter": 3,
         "n_samples": 2,

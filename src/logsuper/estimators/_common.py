@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from logsuper._base import FloatArray, Seed, check_number
+from logsuper._base import FloatArray, Seed, as_float, check_number, refuse, refuse_negative
+from logsuper.estimators._images import Images
 from logsuper.functions import SubmodularFunction
-from logsuper.learning import Callback, Examples, Learned, Learner, Penalty
+from logsuper.learning import LEARNERS, Callback, Examples, Learned, Learner, Penalty, check_cost
 
 __all__ = [
     "as_seed",
-    "check_cost",
     "check_count",
     "check_functions",
     "check_tol",
+    "find_threshold",
+    "has_cost",
+    "read_weights",
     "refuse_weights",
     "run",
-    "weigh",
     "whole",
 ]
 
@@ -86,25 +88,15 @@ def _find_penalty(given: Any, learner: Learner, examples: Examples) -> Penalty:
     return Penalty.of(examples.layout, **{_KINDS[kind]: weight for kind, weight in given.items()})
 
 
-def check_cost(cost: Any) -> float:
+def find_threshold(cost: Any) -> FloatArray:
     """Return the probability from which on a pixel is a one, given the costs of both errors."""
-    try:
-        false_one, false_zero = (check_number(value, "cost") for value in cost)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            "cost must be a pair of positive numbers, of a false one and of a false zero, got "
-            f"{cost!r}"
-        ) from None
-    if not min(false_one, false_zero) > 0:
-        raise ValueError(f"cost must be positive, got {cost!r}")
+    false_one, false_zero = check_cost(cost)
     return false_one / (false_one + false_zero)
 
 
-def weigh(cost: tuple[float, float], labels: Sequence[Any]) -> list[FloatArray] | FloatArray:
-    """Return what a wrong pixel costs, for each pixel of clean images."""
-    false_one, false_zero = cost
-    found = [np.where(np.asarray(x) == 1, false_zero, false_one) for x in labels]
-    return np.stack(found) if len({x.shape for x in found}) == 1 else found
+def has_cost(cost: Any) -> bool:
+    """Return whether the two errors differ in their costs anywhere."""
+    return bool(np.any(find_threshold(cost) != 0.5))
 
 
 def check_count(value: Any, name: str, least: int = 1) -> int:
@@ -117,13 +109,39 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
-def refuse_weights(sample_weight: object) -> None:
-    """Refuse the weights of images that scikit-learn's tools can pass on."""
+def refuse_weights(sample_weight: object, learner: str | None = None) -> None:
+    """Refuse weights where they have no meaning: for most learners, or for all."""
     if sample_weight is not None:
+        names = ", ".join(repr(name) for name, other in LEARNERS.items() if other.costs)
+        remedy = f", or learn by one of {names}" if learner else ""
         raise ValueError(
-            "sample_weight must be None: leave images out, or give pixels that shall not count the "
-            "label NaN"
+            f"sample_weight must be None{f' for {learner!r}' if learner else ''}: leave images "
+            f"out, or give pixels that shall not count the label NaN{remedy}"
         )
+
+
+def read_weights(sample_weight: Any, images: Images) -> list[FloatArray] | None:
+    """Return the weights of the pixels of each image, given those of images or of pixels."""
+    if sample_weight is None:
+        return None
+    try:
+        given = list(sample_weight)
+    except TypeError:
+        raise TypeError("sample_weight must have a weight, or an array, per image") from None
+    if len(given) != len(images):
+        raise ValueError(f"sample_weight has {len(given)} entries for {len(images)} images")
+    found = []
+    for i, (part, image) in enumerate(zip(given, images, strict=True)):
+        weights = as_float(part, f"sample_weight[{i}]")
+        if weights.shape not in ((), image.shape):
+            raise ValueError(
+                f"sample_weight[{i}] has shape {weights.shape}; give a number, or an array of the "
+                f"image's shape {image.shape}"
+            )
+        refuse(~np.isfinite(weights), weights, f"sample_weight[{i}]", "must be finite")
+        refuse_negative(weights, f"sample_weight[{i}]", "a wrong pixel must not be a gain")
+        found.append(np.broadcast_to(weights, image.shape))
+    return found
 
 
 def check_tol(value: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,10 +69,15 @@ def keep_doubt(p: FloatArray) -> FloatArray:
     return np.clip(p, DOUBT, 1.0 - DOUBT)
 
 
-def share_right(labels: Iterable[NDArray[Any]], masks: Iterable[NDArray[Any]]) -> float:
-    """Return the share of labelled pixels that masks have right."""
-    right, known = 0, 0
-    for x, y in zip(labels, masks, strict=True):
-        right += int(np.count_nonzero(x == y))
-        known += int(np.count_nonzero(x == x))  # NaN has no label
+def share_right(
+    labels: Iterable[NDArray[Any]],
+    masks: Iterable[NDArray[Any]],
+    weights: Sequence[FloatArray] | None = None,
+) -> float:
+    """Return the share of labelled pixels that masks have right, with weights of the pixels."""
+    right, known = 0.0, 0.0
+    for i, (x, y) in enumerate(zip(labels, masks, strict=True)):
+        w = np.ones(x.shape) if weights is None else weights[i]
+        right += float(w[x == y].sum())
+        known += float(w[x == x].sum())  # NaN has no label
     return right / known

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from logsuper import learning
 from logsuper._base import FloatArray, as_key, check_callback, check_choice, count_threads
 from logsuper.estimators._blind_spot import train_blind_spot
-from logsuper.estimators._common import as_seed, check_cost, refuse_weights, weigh, whole
+from logsuper.estimators._common import as_seed, has_cost, read_weights, refuse_weights, whole
 from logsuper.estimators._crops import crop, is_large
 from logsuper.estimators._design import (
     choose_beside,
@@ -58,10 +58,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         rate for all pixels is checked: a warning says if it is larger than the images show.
     learner : str, default "auto"
         How to learn: "auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin",
-        "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum likelihood,
-        with clean images; without them "resample" where all functions are pairwise ("moments" with
-        a classifier as `context` and 20 images or more, none of them large), else "latent". The
-        last three learn from noisy images alone and ignore clean ones.
+        "marginal", "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum
+        likelihood, with clean images; without them "resample" where all functions are pairwise
+        ("moments" with a classifier as `context` and 20 images or more, none of them large), else
+        "latent". The last three learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
         20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
@@ -75,10 +75,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         ``predict_proba``: they see up to 13 pixels away, take seconds to train, and make fewer
         errors; see the notes. "select" chooses among trees with the filter, the filter alone, and
         all smaller ones.
-    cost : pair of float, default (1.0, 1.0)
-        What a zero that is taken for a one costs, and a one that is taken for a zero. `predict`
-        takes a pixel for a one where its probability exceeds the first over their sum;
-        "max_margin" learns with these losses. Not for the most probable mask of other learners.
+    cost : pair of float or array, default (1.0, 1.0)
+        What a zero that is taken for a one costs, and a one that is taken for a zero; arrays have
+        the shape of an image. `predict` takes a pixel for a one where its probability exceeds the
+        first over their sum; "max_margin" and "marginal" learn with these losses. Not for the most
+        probable mask of other learners.
     scale : bool or "select", default True
         Whether the weight w of the observations is learned; else, and for "latent", it is 1.
     penalty : float, dict or "select", optional
@@ -225,7 +226,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         modular: str = "auto",
         neighbors: Any = None,
         context: Any = "auto",
-        cost: tuple[float, float] = (1.0, 1.0),
+        cost: tuple[Any, Any] = (1.0, 1.0),
         scale: bool | str = True,
         penalty: float | dict[str, float] | str | None = None,
         decode: str = "auto",
@@ -260,7 +261,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> Self:
+    def fit(self, noisy: Any, clean: Any = None, sample_weight: Any = None) -> Self:
         """Learn from noisy images, and from clean ones where they are given.
 
         Parameters
@@ -268,34 +269,37 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
         clean : the same, optional
             0 or 1; NaN, or masked, where there is no label.
-        sample_weight : None
-            Images have no weights: leave images out, or give pixels that shall not count the label
-            NaN.
+        sample_weight : sequence, optional
+            Per image a number or an array of its shape: factors on the losses of wrong pixels, for
+            "max_margin" and "marginal". Other learners have none: leave images out, or give pixels
+            that shall not count the label NaN.
 
         Returns
         -------
         self
         """
-        refuse_weights(sample_weight)
         check_choice(self.learner, "learner", ["auto", *LEARNERS])
         check_choice(self.modular, "modular", ["auto", "pixel", "shared", "none"])
         if not isinstance(self.verbose, bool | np.bool_):
             raise TypeError(f"verbose must be True or False, got {self.verbose!r}")
         check_callback(self.callback)
         check_selection(self)
-        check_cost(self.cost)
+        costly = has_cost(self.cost)
         self._check_decoding()
         images = read_images(noisy, "noisy")
         labels = None if clean is None else read_labels(clean, images)
         learner = self._choose_learner(images, labels)
         if not learner.labels:
             labels = None
-        if tuple(self.cost) != (1.0, 1.0) and self.decode == "map" != learner.decode:
+        weights = read_weights(sample_weight, images)
+        if not learner.costs:
+            refuse_weights(weights, learner.name)
+        if costly and self.decode == "map" != learner.decode:
             raise ValueError(
                 f"cost = {self.cost!r} has no effect on the most probable mask; use decode='mean', "
                 "or learner='max_margin'"
             )
-        windows = may_crop(self) and is_large(images)
+        windows = may_crop(self, weights) and is_large(images)
         design = {
             "neighbors": self.neighbors,
             "axes": images[0].ndim,
@@ -335,9 +339,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 )
                 progress.say(f"surroundings: {len(around.models)} classifiers trained")
             found: dict[str, Any] = {}
-            if learner.costs and tuple(self.cost) != (1.0, 1.0):
-                assert marked is not None
-                found["loss"] = weigh(self.cost, marked)
+            if learner.costs:
+                found["cost"] = self.cost
+                if weights is not None:
+                    found["loss"] = np.stack(weights) if len(images.shapes) == 1 else weights
             stderr = 0.0 if given else find_error(channel, images, labels)
             if labels is None and not given:
                 found["rate_stderr"] = find_rate_error(channel, images, stderr)

@@ -24,8 +24,10 @@ _RADII = {2: (2, 1), 3: (1,)}
 _SUPPORT = 1000
 
 
-def may_crop(estimator: Any) -> bool:
+def may_crop(estimator: Any, weights: Any = None) -> bool:
     """Return whether the model is the same everywhere, so that parts of images will do."""
+    if weights is not None or any(np.ndim(part) for part in estimator.cost):
+        return False
     neighbors = estimator.neighbors
     anywhere = neighbors is None or isinstance(neighbors, int | np.integer)
     local = not (anywhere or callable(neighbors)) or has_places(estimator.noise)

@@ -13,7 +13,7 @@ from logsuper import learning
 from logsuper._base import FloatArray, as_key, count_threads
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
-from logsuper.estimators._common import as_seed, check_cost, check_count, refuse_weights
+from logsuper.estimators._common import as_seed, check_count, find_threshold, read_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._lazy import (
@@ -35,7 +35,7 @@ __all__ = ["MaskDecoder"]
 class MaskDecoder(Decoding):
     """The part of `MaskDenoiser` that uses a fitted model."""
 
-    cost: tuple[float, float]
+    cost: tuple[Any, Any]
     temperature_: float
     channel_: Channel
     shape_: tuple[int, ...] | None
@@ -61,10 +61,14 @@ class MaskDecoder(Decoding):
             means = self._decides_by_means
             return lazy_decisions(self, noisy) if means else lazy_modes(self, noisy)
         if self._decides_by_means:
-            least, heat = check_cost(self.cost), self.temperature_
-            return self._decode(
-                noisy, self._find_means, np.uint8, lambda p: learning.soften(p, heat) > least
-            )
+            least, heat = find_threshold(self.cost), self.temperature_
+
+            def decide(p: FloatArray) -> NDArray[np.bool_]:
+                if least.ndim and least.shape != p.shape:
+                    raise ValueError(f"cost has shape {least.shape}, but an image has {p.shape}")
+                return np.asarray(learning.soften(p, heat) > least)
+
+            return self._decode(noisy, self._find_means, np.uint8, decide)
         return self._decode(noisy, self._find_modes, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
@@ -183,7 +187,7 @@ class MaskDecoder(Decoding):
 
         return self._decode(noisy, find, np.uint8, copies=(count,))
 
-    def score(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> float:
+    def score(self, noisy: Any, clean: Any = None, sample_weight: Any = None) -> float:
         """Return the share of labelled pixels that `predict` gets right, or a score without labels.
 
         Parameters
@@ -193,8 +197,8 @@ class MaskDecoder(Decoding):
             Without it, every observed pixel is hidden once, together with others, and predicted
             from the remaining pixels by the probabilities that `marginals` names: a proper score
             for noisy images without clean ones.
-        sample_weight : None
-            As in `fit`.
+        sample_weight : sequence, optional
+            Per image a number or an array of its shape: weights of the labelled pixels.
 
         Returns
         -------
@@ -212,10 +216,12 @@ class MaskDecoder(Decoding):
         >>> good.score(noisy[6:]) > bad.score(noisy[6:])
         True
         """
-        refuse_weights(sample_weight)
         images = read_images(noisy, "noisy")
+        weights = read_weights(sample_weight, images)
         if clean is not None:
-            return share_right(read_labels(clean, images), self.predict(images))
+            return share_right(read_labels(clean, images), self.predict(images), weights)
+        if weights is not None:
+            raise ValueError("sample_weight must be None without clean images")
         total, known = 0.0, 0
         for _, examples, theta in self._examples(images):
             found = learning.score(

@@ -153,6 +153,8 @@ class Selector:
                 f"{SELECT!r} compares probabilities, and those of learner={self.learner.name!r} "
                 "mean nothing; give the arguments, or choose by GridSearchCV"
             )
+        if "loss" in self.found:
+            raise ValueError(f"{SELECT!r} compares images without sample_weight; leave one out")
         train, test = _hold_out(self.images, self.key)
         values: dict[str, Any] = {
             "context": range(start.context, -1, -1),

@@ -8,6 +8,7 @@ interface of scikit-learn.
 # for other rooms
 from logsuper.learning._checkpoint import State
 from logsuper.learning._contrast import contrast_weights
+from logsuper.learning._costs import check_cost as check_cost
 from logsuper.learning._decoding import METHODS as METHODS
 from logsuper.learning._decoding import SAMPLES as SAMPLES
 from logsuper.learning._decoding import best_factor, means, modes, samples
@@ -39,6 +40,7 @@ from logsuper.learning._lfield import lfield
 from logsuper.learning._light import Place
 from logsuper.learning._make_examples import join_examples as join_examples
 from logsuper.learning._make_examples import make_examples
+from logsuper.learning._marginal import marginal
 from logsuper.learning._max_margin import max_margin
 from logsuper.learning._moment_targets import moment_targets
 from logsuper.learning._moments import HEAVY as HEAVY
@@ -104,6 +106,7 @@ __all__ = [
     "logistic",
     "make_examples",
     "make_steps",
+    "marginal",
     "max_margin",
     "means",
     "minimize",

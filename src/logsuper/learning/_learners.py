@@ -104,6 +104,7 @@ LEARNERS: dict[str, Learner] = {
             modular=10,
             beta=1e3,
         ),
+        Learner("marginal", "._marginal", costs=True),
         # a classifier has not seen what is drawn from a field, and is trusted too little
         Learner("resample", "._resample", labels=False, pairwise=True, beside="moments"),
         # estimated statistics are noisy, and can leave the polytope of those that a model can have

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from logsuper._base import FloatArray, Seed, as_float, refuse_negative
+from logsuper._base import FloatArray, Seed
+from logsuper.learning._costs import Cost, pixel_costs, rows_of
 from logsuper.learning._engines import Batch, Partition
 from logsuper.learning._examples import Examples
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
@@ -29,6 +30,7 @@ def max_margin(
     penalty: Penalty,
     *,
     loss: str | ArrayLike = "hamming",
+    cost: Cost = (1.0, 1.0),
     seed: Seed = 0,
     n_jobs: int | None = None,
     max_iter: int = 500,
@@ -47,6 +49,8 @@ def max_margin(
     loss : "hamming" or array-like
         One per wrong pixel; or the weight of each pixel, in the shape of an image, or of all
         images; a list with an array for each image where their shapes differ.
+    cost : pair of float or array-like
+        Factors on the loss of a false one and of a false zero; arrays have the shape of an image.
     seed : int, Generator or None
         Not used: nothing is random.
     n_jobs : int, optional
@@ -76,7 +80,7 @@ def max_margin(
     """
     check_problem(examples, penalty)
     refuse_missing_labels(examples, "max_margin")
-    engine = _Augmented(_pixel_weights(examples, loss), n_jobs)
+    engine = _Augmented(pixel_costs(examples, loss, cost), n_jobs)
     objective = _Margin.supervised(examples, engine)
     return minimize(objective, penalty, name="max_margin", max_iter=max_iter, **options)
 
@@ -87,12 +91,12 @@ class _Augmented:
 
     Attributes
     ----------
-    weights : dict
-        The loss of each pixel, (n,) or (N, n), by the identity of the group.
+    costs : dict
+        The losses of false ones and of false zeros, (N or 1, n, 2), by the identity of the group.
     n_jobs : int or None
     """
 
-    weights: dict[int, FloatArray]
+    costs: dict[int, FloatArray]
     n_jobs: int | None
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
@@ -101,8 +105,8 @@ class _Augmented:
         assert group.labels is not None
         # |y - x| = x + (1 - 2x) y
         x = group.labels[rows].astype(np.float64)
-        given = self.weights[id(group)]
-        weights = given if given.ndim == 1 else given[rows]
+        costs = rows_of(self.costs[id(group)], rows)
+        weights = np.where(x == 1.0, costs[..., 1], costs[..., 0])
         augmented = fields + weights * (1.0 - 2.0 * x)
         y, values, stats = group.prepared.maximize(
             augmented, alpha, edge_weights=group.factors(rows), n_jobs=self.n_jobs
@@ -118,37 +122,3 @@ class _Margin(Objective):
     def alike(self) -> bool:
         """Whether the free side is the same for all examples: not with a loss in it."""
         return False
-
-
-def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, FloatArray]:
-    """Return the weight of each pixel in the loss, for every group."""
-    if isinstance(loss, str):
-        if loss != "hamming":
-            raise ValueError(f"loss must be 'hamming' or the weights of pixels, got {loss!r}")
-        return {id(group): np.ones(group.prepared.n) for group in examples.groups}
-    shapes = [group.shape for group in examples.groups]
-    if len(shapes) == 1:
-        group = examples.groups[0]
-        weights = _as_weights(loss, "loss", shapes[0], (examples.count, *shapes[0]))
-        one = weights.shape == group.shape
-        return {id(group): weights.ravel() if one else weights.reshape(group.count, -1)}
-    if not isinstance(loss, list | tuple) or len(loss) != examples.count:
-        raise ValueError(
-            f"loss must be 'hamming' or a list of {examples.count} arrays, one per image, for "
-            f"images of {' and '.join(map(str, shapes))}"
-        )
-    return {
-        id(group): np.stack(
-            [_as_weights(loss[i], f"loss[{i}]", group.shape).ravel() for i in group.index]
-        )
-        for group in examples.groups
-    }
-
-
-def _as_weights(loss: Any, name: str, *shapes: tuple[int, ...]) -> FloatArray:
-    """Return weights of pixels, of one of the given shapes."""
-    weights = as_float(loss, name)
-    refuse_negative(weights, name, "a wrong pixel must not be a gain")
-    if weights.shape not in shapes:
-        raise ValueError(f"{name} has shape {weights.shape}, but the image has {shapes[0]}")
-    return weights

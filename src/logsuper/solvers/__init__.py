@@ -1,6 +1,7 @@
 """Exact maximisers of ``theta'y - f(y)`` over ``y`` in ``{0, 1}^n``."""
 
 # names imported `as` themselves are for other rooms
+from logsuper.solvers._flips import LabelLosses
 from logsuper.solvers._maximize import maximize
 from logsuper.solvers._min_norm import MinNormPoint
 from logsuper.solvers._native import kernels as kernels
@@ -28,6 +29,7 @@ from logsuper.solvers._tiles import Tiled, maximize_tiles
 from logsuper.solvers._wolfe import one_blas_thread as one_blas_thread
 
 __all__ = [
+    "LabelLosses",
     "Maximized",
     "MinNormPoint",
     "Perturbed",

@@ -25,6 +25,7 @@ from logsuper._base import (
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._conditional import ROUNDS, adder, average
 from logsuper.solvers._direct import MinNorm, Sorting
+from logsuper.solvers._flips import LabelLosses, check_labels, find_losses
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._problems import (
     Noise,
@@ -318,6 +319,53 @@ class Prepared:
 
         add = adder(self._flow, self.functions, problems, noise, depth, threads, sums)
         return average(draw, add, sums, noise.samples, field)
+
+    def label_losses(
+        self,
+        theta: ArrayLike,
+        alpha: ArrayLike,
+        labels: ArrayLike,
+        costs: ArrayLike = (1.0, 1.0),
+        *,
+        n_samples: int,
+        seed: Seed,
+        edge_weights: ArrayLike | None = None,
+        numbers: ArrayLike | None = None,
+        n_jobs: int | None = None,
+    ) -> LabelLosses:
+        r"""Return the weighted log loss of each element's own label, and its slopes.
+
+        Probabilities are those of `conditional_means`, here with every other element free to
+        react. With equal costs c the loss is :math:`-c\sum_d\log P(y_d=x_d)`.
+
+        Parameters
+        ----------
+        theta, alpha, n_samples, seed, edge_weights, numbers, n_jobs
+            As in `perturb`, with the same noise.
+        labels : array-like of shape (n,) or (M, n)
+            0 or 1; 2 or NaN for an element without a label.
+        costs : array-like of shape (2,), (n, 2) or (M, n, 2)
+            Of a false one and of a false zero. The loss is least at the true probabilities
+            whatever they are, and cares most about those near the first over their sum.
+
+        Returns
+        -------
+        LabelLosses
+
+        Examples
+        --------
+        >>> import logsuper as ls
+        >>> s = ls.prepare([ls.Cut(2, [(0, 1)])])
+        >>> s.label_losses([0.5, 0.0], [0.0], [1, 2], n_samples=1, seed=0).values  # -log sigma(1/2)
+        array([0.47407698])
+        """
+        problems = self._check(theta, alpha, edge_weights)
+        noise = _check_noise(n_samples, seed, numbers, problems)
+        self._refuse_unfit(theta)
+        x, price = check_labels(
+            np.broadcast_to(problems.theta, (problems.size, self.n)), labels, costs
+        )
+        return find_losses(self._solver, problems, noise, x, price, count_threads(n_jobs))
 
     def _refuse_unfit(self, theta: ArrayLike) -> None:
         """Raise a ValueError that names a NaN, or a field so large that sums overflow."""
