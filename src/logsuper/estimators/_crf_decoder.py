@@ -194,7 +194,7 @@ class CRFDecoder(Decoding, Saveable):
 
     def _calibrate(self, p: FloatArray, unary: FloatArray, sample: Sample) -> FloatArray:
         """Return calibrated probabilities of a sample, from those of the field."""
-        return self.calibration_.apply(*self._enlarge_terms(p, unary, sample))
+        return self.calibration_.apply(*self._enlarge_terms(p, unary, sample), float(p.mean()))
 
     def _enlarge_terms(
         self, p: FloatArray, unary: FloatArray, sample: Sample
