@@ -124,8 +124,10 @@ class CRFDecoder(Decoding, Saveable):
         """Draw masks from the field, exactly, by coupling from the past.
 
         Samples are of the field itself: `calibration` changes the probabilities of single pixels,
-        and says nothing about whole masks. Those of a reduced image are drawn at the working size
-        and brought back.
+        and says nothing about whole masks. The field judges each pixel as if its unary term erred
+        there alone, but that errs about whole images (the ``image`` of `calibration_`): areas of
+        true masks vary more than those of samples, and an interval of areas of samples holds fewer
+        than it says. Samples of a reduced image are drawn at the working size and brought back.
 
         Parameters
         ----------
