@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from benchmarks.crf import calibration_error
+from benchmarks.crf_halves import noise_floor
 from logsuper.estimators._calibration import Calibration, mix
 
 
@@ -63,6 +65,17 @@ def test_an_effect_of_images_is_found_and_bounded(seed):
     few = mix(list(p[:2]), list(unary[:2]), list(y[:2]), means[:2])
     assert abs(few.image) < 0.5
     assert mix([p[0]], [unary[0]], [y[0]], means[:1]).image == 0
+
+
+def test_the_floor_of_the_calibration_error(seed):
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(20):
+        p = rng.beta(0.5, 1.5, size=(50, 400))  # right on average, image by image
+        y = (rng.random(p.shape) < p).astype(int)
+        found.append((calibration_error(list(p), list(y)), noise_floor(list(p), list(y))))
+    error, floor = np.mean(found, axis=0)
+    assert 0.8 * floor < error < 1.2 * floor
 
 
 def test_a_formula_by_hand():

@@ -118,7 +118,7 @@ def _by_chunks(find: Any, image: Any, far: int, axes: int, dtype: type, **given:
     image = image.rechunk({axis: -1 for axis in range(axes, image.ndim)})
     outer = overlap(image, depth, boundary="none")
     drop = list(range(axes, image.ndim))
-    meta = np.empty((0,) * axes, dtype=dtype)
+    meta: Any = np.empty((0,) * axes, dtype=dtype)
     found = outer.map_blocks(find, drop_axis=drop, dtype=dtype, meta=meta, **given)
     return trim_internal(found, {axis: depth[axis] for axis in range(axes)}, boundary="none")
 
@@ -143,8 +143,9 @@ def _squares(crf: Any, image: Any) -> list[Any]:
 
 
 def _mean_square(squares: list[Any]) -> float:
-    count = sum(own.size for own in squares)
-    return float(sum(own.sum() for own in squares)) / max(1, count)
+    count = sum(int(own.size) for own in squares)
+    total = float(sum(own.sum() for own in squares))
+    return total / max(1, count)
 
 
 def _stacked(decode: Any, crf: Any, images: Any) -> Any:
