@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from benchmarks.crf import calibration_error
+from benchmarks.crf_halves import noise_floor
 from logsuper.estimators._calibration import Calibration, mix
 
 
@@ -25,7 +27,8 @@ def test_true_numbers_are_found(seed):
     true = Calibration(0.6, 0.7, -0.3, 0.03, 0.08)
     y = (rng.random(len(p)) < true.apply(p, unary)).astype(float)
     found = mix([p], [0.01 * unary], [y])  # the unit of the unary term does not matter
-    np.testing.assert_allclose(found, [0.6, 70.0, -0.3, 0.03, 0.08], atol=0.12, rtol=0.12)
+    assert found.image == 0  # without means of images
+    np.testing.assert_allclose(found[:5], [0.6, 70.0, -0.3, 0.03, 0.08], atol=0.12, rtol=0.12)
     gap = found.apply(p, 0.01 * unary) - true.apply(p, unary)
     assert np.abs(gap).mean() < 0.01
 
@@ -36,7 +39,43 @@ def test_what_is_too_sure_is_kept_off_0_and_1(seed):
     y = (rng.random(len(p)) < share).astype(float)
     found = mix([p], [unary], [y])
     np.testing.assert_allclose(found.apply(p, 0.0 * unary), share, atol=0.03)
-    np.testing.assert_allclose(found[3:], 0.05, atol=0.02)
+    np.testing.assert_allclose(found[3:5], 0.05, atol=0.02)
+
+
+def test_an_effect_of_images_is_found_and_bounded(seed):
+    rng = np.random.default_rng(seed)
+    shift = rng.normal(size=(200, 1))
+    # the field believes a shift of the whole image; half of it is true
+    p, unary = expit(rng.normal(scale=2.0, size=(200, 200)) + shift), np.zeros((200, 200))
+    true = expit(logit(p) - 0.5 * shift)
+    y = (rng.random(p.shape) < true).astype(float)
+    y[:, ::5] = np.nan
+    means = p.mean(axis=1)
+    found, flat = mix(list(p), list(unary), list(y), means), mix(list(p), list(unary), list(y))
+    assert found.image < -0.3 and found.valid
+    gaps = [
+        np.abs(np.stack([own.apply(q, 0.0, m) for q, m in zip(p, means, strict=True)]) - true)
+        for own in (found, flat)
+    ]
+    assert gaps[0].mean() < 0.4 * gaps[1].mean()
+    # beyond the training images the effect is that of the outermost
+    assert found.apply([0.3], 0.0, 1e-9)[0] == found.apply([0.3], 0.0, means.min())[0]
+    assert found.apply([0.3], 0.0, 1.0)[0] == found.apply([0.3], 0.0, means.max())[0]
+    # few images decide little, and one image nothing
+    few = mix(list(p[:2]), list(unary[:2]), list(y[:2]), means[:2])
+    assert abs(few.image) < 0.5
+    assert mix([p[0]], [unary[0]], [y[0]], means[:1]).image == 0
+
+
+def test_the_floor_of_the_calibration_error(seed):
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(20):
+        p = rng.beta(0.5, 1.5, size=(50, 400))  # right on average, image by image
+        y = (rng.random(p.shape) < p).astype(int)
+        found.append((calibration_error(list(p), list(y)), noise_floor(list(p), list(y))))
+    error, floor = np.mean(found, axis=0)
+    assert 0.8 * floor < error < 1.2 * floor
 
 
 def test_a_formula_by_hand():
@@ -44,6 +83,8 @@ def test_a_formula_by_hand():
     inside = 0.1 + 0.7 * 3.0 / 4.0  # the square root of the odds 9 is 3
     assert found[0] == pytest.approx(expit(logit(inside) + 0.6 - 1.0))
     assert Calibration(0.5).apply([0.9], [7.0])[0] == pytest.approx(0.75)  # a temperature of 2
+    whole = Calibration(image=-0.5, least=-3.0, most=2.0).apply([0.9], [0.0], 0.2)
+    assert whole[0] == pytest.approx(expit(logit(0.9) - 0.5 * logit(0.2)))
 
 
 def test_it_is_no_worse_than_either_and_rises(seed):

@@ -11,6 +11,7 @@ import logsuper as ls
 from logsuper.estimators import _crops
 from logsuper.estimators._field_samples import Sample
 from logsuper.estimators._refinement import Picture, Refinement
+from logsuper.estimators._unary import describe
 from logsuper.estimators._working_size import (
     choose_size,
     enlarge,
@@ -97,6 +98,22 @@ def test_what_comes_out_has_the_shape_of_what_goes_in():
     assert np.mean(most[0] == masks[0]) > 0.85 and most[0].dtype == np.uint8
     stacked = crf.predict(np.stack(images[:1]))
     assert isinstance(stacked, np.ndarray) and stacked.shape == (1, 40, 60)
+
+
+def test_features_of_the_context_by_hand():
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(20, 30, 2))
+    plain, found = describe(image), describe(image, context=True)
+    assert found.shape[-1] == plain.shape[-1] + 2 * (1 + 5 * 2)
+    np.testing.assert_array_equal(found[..., : plain.shape[-1]], plain)
+    near, around = plain[..., 2:4], plain[..., 5:7]  # means in the first two windows
+    rest = found[..., plain.shape[-1] :]
+    np.testing.assert_allclose(rest[..., :2], image.mean(axis=(0, 1)) - near)
+    np.testing.assert_allclose(rest[3, :, 2:4], image.mean(axis=0) - near[3])
+    np.testing.assert_allclose(rest[:, 5, 4:6], image.mean(axis=1) - near[:, 5])
+    np.testing.assert_allclose(rest[2, 9, 6:8], around[6, 9] - near[2, 9])  # four rows below
+    np.testing.assert_allclose(rest[2, 9, 8:10], around[0, 9] - near[2, 9])  # beyond: the border
+    assert describe(np.ones((4, 5, 6)), 3, context=True).shape == (4, 5, 6, 26)
 
 
 def test_images_below_the_working_size_are_left_alone():

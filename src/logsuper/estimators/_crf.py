@@ -61,10 +61,12 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     scales : sequence of float, default (0.3, 1.0, 3.0)
         Of the contrast, in root mean square differences between neighbours; see
         `logsuper.learning.contrast_weights`.
-    features : callable, optional
+    features : callable or "context", optional
         Called with an image, returns the features (..., p) of its pixels for the classifier. By
         default the channels, their means and deviations in three windows, and the place of the
-        pixel; in graphs the features of a node and their mean over its neighbours.
+        pixel; in graphs the features of a node and their mean over its neighbours. "context" also
+        compares a pixel with its whole image, with its row and column, and with windows to all
+        sides: better where an image shows one object, and three times as many features.
     folds : int, default 5
         Parts of the training images; those of each get their log-odds from a classifier that was
         trained on the others.
@@ -79,9 +81,10 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     calibration : {"mix", "temperature", None}
         How probabilities are made as sure as they are right: those of the field are softened and
         kept off 0 and 1 by the rates :math:`\epsilon` at which it is wrong however sure it is, and
-        the unary term u is added to their log-odds, :math:`\operatorname{logit}(\epsilon_0+
-        (1-\epsilon_0-\epsilon_1)\sigma(a\operatorname{logit}p))+b\,u+c`; or log-odds are divided by
-        one number. Chosen by the log loss on training images that the classifier has not seen.
+        the unary term u and the log-odds m of the mean probability of the image are added to their
+        log-odds, :math:`\operatorname{logit}(\epsilon_0+(1-\epsilon_0-\epsilon_1)\sigma(a
+        \operatorname{logit}p))+b\,u+c+d\,m`; or log-odds are divided by one number. Chosen by the
+        log loss on training images that the classifier has not seen.
     penalty : float or dict, optional
         Weight of the quadratic regulariser, in nats per image, for all parameters or for each kind
         ("alpha", "modular", "filter"), as in `MaskDenoiser`; "filter" is that of beta.
@@ -109,7 +112,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     held_log_odds_ : list of ndarray, or None
         Log-odds of the training images from classifiers that have not seen them.
     calibration_ : Calibration
-        Its ``field`` (a), ``unary`` (b), ``constant`` (c), and rates ``missed`` and ``false``.
+        Its ``field`` (a), ``unary`` (b), ``constant`` (c), rates ``missed`` and ``false``, and
+        ``image`` (d), with bounds on m.
     learner_ : str
     history_ : tuple of Record
     n_iter_ : int
@@ -377,7 +381,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
             places.append(known)
             for column, row in zip(columns, rows, strict=True):
                 column.append(row.ravel()[known])
-        self.calibration_ = mix(*columns)
+        means = [float(p.mean()) for p in found]
+        self.calibration_ = mix(columns[0], columns[1], columns[2], means)
         reduced = [k for k, mask in enumerate(labels) if found[k].shape != mask.shape]
         if reduced and self._coupling.kind == "contrast" and labels[0].ndim == 2:
             refinement = choose_refinement(

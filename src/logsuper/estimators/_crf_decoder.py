@@ -18,6 +18,8 @@ from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._field_examples import Coupling, gather
 from logsuper.estimators._field_samples import Sample, Samples, match, read_masks, read_samples
+from logsuper.estimators._lazy import is_lazy
+from logsuper.estimators._lazy_field import lazy_modes, lazy_probabilities
 from logsuper.estimators._refinement import Picture, Refinement
 from logsuper.estimators._saving import Saveable
 from logsuper.estimators._unary import Unary, make_unary
@@ -47,13 +49,27 @@ class CRFDecoder(Decoding, Saveable):
         Parameters
         ----------
         images : array-like (N, H, W), (N, H, W, C) or (N, Z, H, W[, C]), or list
-            As in `fit`.
+            As in `fit`; or a dask array, one image or a stack of images.
 
         Returns
         -------
         ndarray of the shape of the masks, or list, uint8
+            Of a dask array a lazy one: for ``decode="map"`` by tiles, with the mask of the whole
+            image (contrast is measured by a mean over the image, whose last digit may differ); else
+            from the probabilities of each chunk. Images that are reduced to a working size, and
+            features that see the whole image, as built-in ones do, are refused.
+
+        Notes
+        -----
+        Features of a dask array are log-odds (or probabilities) that are brought, or made by a
+        callable with an attribute ``reach``: how many pixels it looks at to each side. With
+        ``edges="contrast"`` the call reads the whole picture once, for the mean contrast.
         """
         check_is_fitted(self)
+        if is_lazy(images):
+            if self._decides_by_means:
+                return (lazy_probabilities(self, images) > 0.5).astype(np.uint8)
+            return lazy_modes(self, images)
         if self._decides_by_means:
             return self._decode(
                 images, self._find_means, np.uint8, lambda *found: self._refine(*found) > 0.5
@@ -71,8 +87,12 @@ class CRFDecoder(Decoding, Saveable):
         Returns
         -------
         ndarray of the shape of the masks, or list, float64
-            In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss.
+            In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss. Of a dask array a lazy
+            one, each chunk with 32 pixels around it; see `predict`.
         """
+        if is_lazy(images):
+            check_is_fitted(self)
+            return lazy_probabilities(self, images)
         return self._decode(
             images, self._find_means, np.float64, lambda *found: keep_doubt(self._refine(*found))
         )
@@ -104,8 +124,10 @@ class CRFDecoder(Decoding, Saveable):
         """Draw masks from the field, exactly, by coupling from the past.
 
         Samples are of the field itself: `calibration` changes the probabilities of single pixels,
-        and says nothing about whole masks. Those of a reduced image are drawn at the working size
-        and brought back.
+        and says nothing about whole masks. The field judges each pixel as if its unary term erred
+        there alone, but that errs about whole images (the ``image`` of `calibration_`): areas of
+        true masks vary more than those of samples, and an interval of areas of samples holds fewer
+        than it says. Samples of a reduced image are drawn at the working size and brought back.
 
         Parameters
         ----------
@@ -194,7 +216,7 @@ class CRFDecoder(Decoding, Saveable):
 
     def _calibrate(self, p: FloatArray, unary: FloatArray, sample: Sample) -> FloatArray:
         """Return calibrated probabilities of a sample, from those of the field."""
-        return self.calibration_.apply(*self._enlarge_terms(p, unary, sample))
+        return self.calibration_.apply(*self._enlarge_terms(p, unary, sample), float(p.mean()))
 
     def _enlarge_terms(
         self, p: FloatArray, unary: FloatArray, sample: Sample

@@ -19,17 +19,21 @@ from logsuper.estimators._field_samples import Sample, Samples, refuse_nonfinite
 
 __all__ = ["Unary", "describe", "make_unary"]
 
+# What makes features: a callable, "context", or None for the built-in ones.
+Maker = Callable[[Any], Any] | str | None
 WORDS = ("trees", "linear", "log_odds", "probabilities")
 
 # Sides of the windows that describe the surroundings of a pixel, in parts of the shorter side.
 _WINDOWS = (0.05, 0.15, 0.4)
+# Distances at which "context" looks at the second of these windows, in the same parts.
+_DISTANCES = (0.2, 0.4)
 # Distance that brought and predicted probabilities keep from 0 and 1.
 _CERTAIN = 1e-6
 # Pixels that a classifier judges at a time.
 _BLOCK = 1 << 18
 
 
-def describe(array: Any, axes: int | None = None) -> FloatArray:
+def describe(array: Any, axes: int | None = None, context: bool = False) -> FloatArray:
     """Return the built-in features of each pixel: its channels, those around it, and its place.
 
     Parameters
@@ -38,27 +42,51 @@ def describe(array: Any, axes: int | None = None) -> FloatArray:
         An image or a volume.
     axes : int, optional
         Number of axes of its mask; by default all but the last one.
+    context : bool, default False
+        Whether to compare each pixel with its whole image, too.
 
     Returns
     -------
-    ndarray of shape (*shape, C + 3 (C + 1) + axes)
+    ndarray of shape (*shape, C + 3 (C + 1) + axes), or (..., + C (1 + 5 axes)) with context
         Channels; their means in three windows and the root mean square deviation from them; the
-        place, from 0 to 1 along each axis.
+        place, from 0 to 1 along each axis. With context, what the mean of the first window is less
+        than that of the image, of each line through the pixel, and of windows at two distances to
+        either side of it along each axis.
     """
     picture = np.asarray(array, dtype=np.float64)
     axes = picture.ndim - 1 if axes is None else axes
     shape = picture.shape[:axes]
     picture = picture.reshape(*shape, -1)
     found = [picture]
+    means = []
     for part in _WINDOWS:
         size = tuple([2 * round(0.5 * part * min(shape)) + 1] * axes + [1])
         mean = uniform_filter(picture, size)
         variance = (uniform_filter(picture**2, size) - mean**2).mean(axis=-1, keepdims=True)
         found += [mean, np.sqrt(np.maximum(variance, 0.0))]
+        means.append(mean)
         beat()
     steps = [np.linspace(0.0, 1.0, side) for side in shape]
     found.append(np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1))
+    if context:
+        found += _compare(picture, means[0], means[1])
     return np.concatenate(found, axis=-1)
+
+
+def _compare(picture: FloatArray, near: FloatArray, around: FloatArray) -> list[FloatArray]:
+    """Return what the means near each pixel are less than others in the image."""
+    axes = range(picture.ndim - 1)
+    shape = picture.shape[:-1]
+    found = [picture.mean(axis=tuple(axes), keepdims=True) - near]
+    found += [picture.mean(axis=axis, keepdims=True) - near for axis in axes]
+    for part in _DISTANCES:
+        step = round(part * min(shape))
+        for axis in axes:
+            for shift in (step, -step):
+                places = np.clip(np.arange(shape[axis]) + shift, 0, shape[axis] - 1)
+                found.append(np.take(around, places, axis=axis) - near)
+                beat()
+    return found
 
 
 def _describe_graph(sample: Sample) -> FloatArray:
@@ -146,7 +174,7 @@ class Brought(Unary):
 class Linear(Unary):
     """Features that the field itself weighs: built-in ones, or those of a callable."""
 
-    def __init__(self, make: Callable[[Any], Any] | None, scaling: FloatArray | None) -> None:
+    def __init__(self, make: Maker, scaling: FloatArray | None) -> None:
         self.make, self.scaling = make, scaling
 
     def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
@@ -187,7 +215,7 @@ class Classified(Unary):
     def __init__(
         self,
         template: Any,
-        make: Callable[[Any], Any] | None,
+        make: Maker,
         folds: int,
         most: int,
         threads: int,
@@ -277,12 +305,13 @@ class _Judge:
         return np.asarray(self.classifier.decision_function(rows), dtype=np.float64)
 
 
-def feature_rows(sample: Sample, make: Callable[[Any], Any] | None, name: str) -> FloatArray:
+def feature_rows(sample: Sample, make: Maker, name: str) -> FloatArray:
     """Return features (n, p) of a sample: built-in ones, or those of a callable."""
-    if make is None:
+    if not callable(make):
         if sample.edges is not None:
             return _describe_graph(sample)
-        return describe(sample.array, len(sample.shape)).reshape(sample.size, -1)
+        rows = describe(sample.array, len(sample.shape), make == "context")
+        return rows.reshape(sample.size, -1)
     given = sample.array if sample.edges is None else (sample.array, sample.edges)
     found = as_float(make(given), name)
     if found.shape[: len(sample.shape)] != sample.shape or found.ndim > len(sample.shape) + 1:
@@ -302,8 +331,9 @@ def make_unary(
     scaling: FloatArray | None = None,
 ) -> Unary:
     """Return what an estimator's arguments ask for, as fitted before where it was."""
-    if features is not None and not callable(features):
-        raise TypeError(f"features must be callable or None, got {type(features).__name__}")
+    word = isinstance(features, str) and features == "context"
+    if not (features is None or word or callable(features)):
+        raise TypeError(f"features must be callable, 'context' or None, got {features!r}")
     if isinstance(unary, str):
         if unary not in WORDS:
             raise ValueError(
