@@ -94,7 +94,11 @@ def _build(name: str, flags: str) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    shutil.copytree(ROOT / "src" / "logsuper", package / "logsuper", dirs_exist_ok=True)
+    # kernels that were built in the source tree must not replace those with the sanitizer
+    kernels = shutil.ignore_patterns("*.so")
+    shutil.copytree(
+        ROOT / "src" / "logsuper", package / "logsuper", ignore=kernels, dirs_exist_ok=True
+    )
     return package
 
 

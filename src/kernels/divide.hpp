@@ -48,7 +48,8 @@ inline void cap_for_regions(WeightRange& range, const double* theta, int64_t n) 
 inline int64_t divide_bytes(int64_t slots, int64_t n) { return 16 * slots + 4 * n; }
 
 // A view has `slots()` positions for nodes, `slot(i)` being that of node i, and
-//   add(slot, field)             raise the excess
+//   units(field)                 as an integer
+//   add(slot, units)             raise the excess
 //   solve(open)                  make the flow maximal; `open` lists the slots of open regions
 //   label(slot), excess(slot)
 //   visit_cut(found)             found(slot, slot, weight, edge) for edges between different labels
@@ -61,6 +62,7 @@ ParametricResult divide(View& view, const double* theta, double* s) {
     struct Region {
         double total = 0, absolute = 0, tau = 0, gain = 0;
         int64_t size = 0, chosen = 0;
+        int64_t shift = 0;  // tau minus that of the region that this one is a part of, in integer units
         int32_t child = -1;
     };
     std::vector<double> c(view.slots());
@@ -83,7 +85,7 @@ ParametricResult divide(View& view, const double* theta, double* s) {
         all.size = n;
         all.tau = all.total / static_cast<double>(n);
     }
-    for (int32_t b : open) view.add(b, regions[0].tau - c[b]);
+    for (int32_t b : open) view.add(b, view.units(regions[0].tau - c[b]));
 
     while (!open.empty()) {
         ++result.levels;
@@ -125,20 +127,22 @@ ParametricResult divide(View& view, const double* theta, double* s) {
                 region[b] = -1;
             } else {
                 open[kept++] = b;
-                Region& child = children[r.child + view.label(b)];
+                region[b] = r.child + view.label(b);
+                Region& child = children[region[b]];
                 child.total += c[b];
                 child.absolute += std::abs(c[b]);
-                ++child.size;
             }
         }
         open.resize(kept);
         poll(static_cast<int64_t>(16 * open.size()));
-        for (Region& r : children) r.tau = r.total / static_cast<double>(r.size);
-        for (int32_t b : open) {
-            const Region& r = regions[region[b]];
-            region[b] = r.child + view.label(b);
-            view.add(b, children[region[b]].tau - r.tau);
-        }
+        for (const Region& r : regions)
+            for (int label = 0; r.child >= 0 && label < 2; ++label) {
+                Region& child = children[r.child + label];
+                child.size = label ? r.chosen : r.size - r.chosen;
+                child.tau = child.total / static_cast<double>(child.size);
+                child.shift = view.units(child.tau - r.tau);
+            }
+        for (int32_t b : open) view.add(b, children[region[b]].shift);
         regions.swap(children);
     }
     return result;

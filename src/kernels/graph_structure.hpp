@@ -74,9 +74,8 @@ struct GraphRegions {
     int64_t nodes() const { return structure.graph.n; }
     int64_t slots() const { return structure.graph.n; }
     int64_t slot(int64_t i) const { return i; }
-    void add(int64_t i, double field) {
-        solver.add(i, static_cast<int64_t>(std::nearbyint(field * solver.scale())));
-    }
+    int64_t units(double field) const { return static_cast<int64_t>(std::nearbyint(field * solver.scale())); }
+    void add(int64_t i, int64_t units) { solver.add(i, units); }
     void solve(const std::vector<int32_t>&) { solver.resume(); }
     bool label(int64_t i) const { return solver.label(i); }
     double excess(int64_t i) const { return static_cast<double>(solver.excess(i)) / solver.scale(); }

@@ -94,9 +94,8 @@ struct GridRegions {
     int64_t nodes() const { return shape.size(); }
     int64_t slots() const { return shape.rows * shape.stride; }
     int64_t slot(int64_t i) const { return i / shape.width * shape.stride + i % shape.width; }
-    void add(int64_t b, double field) {
-        solver.add(b, static_cast<int64_t>(std::nearbyint(field * solver.scale())));
-    }
+    int64_t units(double field) const { return static_cast<int64_t>(std::nearbyint(field * solver.scale())); }
+    void add(int64_t b, int64_t units) { solver.add(b, units); }
     void solve(const std::vector<int32_t>& open) { solver.resume(open); }
     bool label(int64_t b) const { return solver.labels()[b >> 6] >> (b & 63) & 1; }
     double excess(int64_t b) const { return static_cast<double>(solver.excess(b)) / solver.scale(); }

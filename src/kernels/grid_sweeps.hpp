@@ -24,8 +24,12 @@ class GridSweeps {
     GridPlanes<K>& planes_;
     T* const columns_;           // work space for the flow along the rows, if kKeepColumns
     std::vector<uint8_t> idle_;  // by block of rows: whether to skip it
+    // Entries of the field by size in integer units, four at a time: below the bound, below
+    // Resolution<T>::kFine, below 1/2 or NaN, and 0. All include those that are 0.
+    struct Counts {
+        Int64x4 within = {}, coarse = {}, lost = {}, zero = {};
+    } counts_;
     Resolution<T> resolution_;
-    bool saw_nan_ = false;
 
    public:
     // workspace: (padded rows, stride) numbers of 32 bits, used between forward() and backward().
@@ -34,10 +38,18 @@ class GridSweeps {
 
     // Starts a flow from the field theta; returns whether the integers are fine enough for it.
     bool start(const double* theta) {
-        saw_nan_ = false;
         resolution_ = {};
+        counts_ = {};
         forward<true>(theta);
-        if (saw_nan_) refuse_nan();
+        const auto sum = [](Int64x4 v) { return v[0] + v[1] + v[2] + v[3]; };
+        const int64_t zeros = sum(counts_.zero);
+        resolution_.seen += sum(counts_.within) - zeros;
+        resolution_.coarse += sum(counts_.coarse) - zeros;
+        if (sum(counts_.lost) > zeros) {
+            for (int64_t i = 0; i < layout_.rows * layout_.width; ++i)
+                if (std::isnan(theta[i])) refuse_nan();
+            resolution_.lost = true;
+        }
         return resolution_.enough();
     }
     // Continues the flow; skips the blocks of rows without any of the given nodes, in increasing order.
@@ -94,28 +106,28 @@ class GridSweeps {
 #if defined(__AVX2__)
         if constexpr (sizeof(T) == 4) {
             const __m256d s = _mm256_set1_pd(scale), hi = _mm256_set1_pd(bound), lo = _mm256_set1_pd(-bound);
-            const __m256d fine = _mm256_set1_pd(Resolution<T>::kFine), zero = _mm256_setzero_pd();
-            const __m256d sign = _mm256_set1_pd(-0.0), half = _mm256_set1_pd(0.5);
-            __m256d odd = zero, lost = zero;
-            __m256i seen = _mm256_setzero_si256(), coarse = seen;
+            const __m256d fine = _mm256_set1_pd(Resolution<T>::kFine), half = _mm256_set1_pd(0.5);
+            const __m256d sign = _mm256_set1_pd(-0.0), zero = _mm256_setzero_pd();
+            Counts counts = counts_;
+            const auto four = [&](__m256d t) {
+                const __m256d v = _mm256_mul_pd(t, s), size = _mm256_andnot_pd(sign, v);
+                counts.within -= (Int64x4)_mm256_cmp_pd(size, hi, _CMP_LT_OQ);
+                counts.coarse -= (Int64x4)_mm256_cmp_pd(size, fine, _CMP_LT_OQ);
+                counts.lost -= (Int64x4)_mm256_cmp_pd(size, half, _CMP_NGE_UQ);
+                counts.zero -= (Int64x4)_mm256_cmp_pd(size, zero, _CMP_EQ_OQ);
+                return _mm256_cvtpd_epi32(_mm256_max_pd(_mm256_min_pd(v, hi), lo));
+            };
             for (; c + 4 <= width; c += 4) {
                 prefetch(t + c + 1024);
-                __m256d v = _mm256_mul_pd(_mm256_loadu_pd(t + c), s);
-                odd = _mm256_or_pd(odd, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
-                const __m256d size = _mm256_andnot_pd(sign, v), some = _mm256_cmp_pd(v, zero, _CMP_NEQ_UQ);
-                const __m256d counts = _mm256_and_pd(some, _mm256_cmp_pd(size, hi, _CMP_LT_OQ));
-                const __m256d small = _mm256_and_pd(some, _mm256_cmp_pd(size, fine, _CMP_LT_OQ));
-                lost = _mm256_or_pd(lost, _mm256_and_pd(some, _mm256_cmp_pd(size, half, _CMP_LT_OQ)));
-                seen = _mm256_sub_epi64(seen, _mm256_castpd_si256(counts));
-                coarse = _mm256_sub_epi64(coarse, _mm256_castpd_si256(small));
-                v = _mm256_max_pd(_mm256_min_pd(v, hi), lo);
-                _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), _mm256_cvtpd_epi32(v));
+                _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), four(_mm256_loadu_pd(t + c)));
             }
-            saw_nan_ |= _mm256_movemask_pd(odd) != 0;
-            resolution_.lost |= _mm256_movemask_pd(lost) != 0;
-            const Int64x4 s4 = (Int64x4)seen, c4 = (Int64x4)coarse;
-            resolution_.seen += s4[0] + s4[1] + s4[2] + s4[3];
-            resolution_.coarse += c4[0] + c4[1] + c4[2] + c4[3];
+            if (c < width) {  // what follows in the padded row is 0
+                const __m256i inside =
+                    _mm256_cmpgt_epi64(_mm256_set1_epi64x(width - c), _mm256_setr_epi64x(0, 1, 2, 3));
+                _mm_storeu_si128(reinterpret_cast<__m128i*>(e + c), four(_mm256_maskload_pd(t + c, inside)));
+                c = width;
+            }
+            counts_ = counts;
         }
 #endif
         for (; c < width; ++c) e[c] = quantise(t[c], scale, bound, resolution_);
@@ -146,23 +158,19 @@ class GridSweeps {
         const bool uniform = numbers_.uniform;
         const Vec<T> common = Vec<T>{} + numbers_.common[0];
         const int64_t last = (blocks - 1) * kBlock;  // the only block where a uniform weight meets the border
-        Vec<T> carry = {};
+        // Edge j wants the flow flow_j + excess_j, once edge j - 1 has sent now_(j-1) - flow_(j-1) to node j.
+        Vec<T> now = {}, before = {};
         for (int64_t c = 0; c < blocks * kBlock; c += kBlock, w += kBlock * kBlock) {
             Vec<T> excess[kBlock], flow[kBlock];
             load_columns(e + c, stride, excess);
             if (!First) load_columns(numbers_.flow[0].data + r * stride + c, stride, flow);
             for (int j = 0; j < kBlock; ++j) {
                 const Vec<T> limit = uniform && c < last ? common : load<T>(w + j * kBlock);
-                excess[j] += carry;
-                if (First) {
-                    flow[j] = vmin(vmax(excess[j], -limit), limit);
-                    carry = flow[j];
-                } else {
-                    const Vec<T> moved = vmin(vmax(flow[j] + excess[j], -limit), limit);
-                    carry = moved - flow[j];
-                    flow[j] = moved;
-                }
-                excess[j] -= carry;
+                const Vec<T> wanted = (First ? excess[j] : excess[j] + (flow[j] - before)) + now;
+                if (!First) before = flow[j];
+                now = vmin(vmax(wanted, -limit), limit);
+                excess[j] = wanted - now;
+                flow[j] = now;
             }
             store_columns(e + c, stride, excess);
             put_columns(r, c, flow);
@@ -235,7 +243,11 @@ class GridSweeps {
         const bool uniform = numbers_.uniform;
         const Vec<T> common = Vec<T>{} + numbers_.common[0];
         const int64_t last = (blocks - 1) * kBlock;
-        Vec<T> right[kBlock] = {};  // the block to the right, its first column not yet final
+        Vec<T> right[kBlock] = {};  // the block to the right; its first column still contains the old flow
+        // Edge j wants the flow flow_j - excess_(j+1), once edge j + 1 has given flow_(j+1) - now_(j+1) back
+        // to node j + 1: (flow_j - (excess_(j+1) + flow_(j+1))) + now_(j+1), of which only the last term
+        // waits.
+        Vec<T> now = {};
         for (int64_t c = last; c >= 0; c -= kBlock) {
             Vec<T> excess[kBlock], flow[kBlock];
             const T* w = numbers_.weight_columns.data + r * stride + c * kBlock;
@@ -250,17 +262,18 @@ class GridSweeps {
             get_columns(r, c, flow);
             for (int j = kBlock - 1; j >= 0; --j) {
                 const Vec<T> limit = uniform && c < last ? common : load<T>(w + j * kBlock);
-                Vec<T>& from = j == kBlock - 1 ? right[0] : excess[j + 1];
-                const Vec<T> now = vmin(vmax(flow[j] - from, -limit), limit);
-                const Vec<T> moved = flow[j] - now;
+                Vec<T>& next = j == kBlock - 1 ? right[0] : excess[j + 1];
+                const Vec<T> wanted = (flow[j] - next) + now;
+                now = vmin(vmax(wanted, -limit), limit);
+                next = now - wanted;
+                excess[j] += flow[j];
                 flow[j] = now;
-                from -= moved;
-                excess[j] += moved;
             }
             if (c + kBlock < blocks * kBlock) store_columns(e + c + kBlock, stride, right);
             store_columns(f + c, stride, flow);
             for (int i = 0; i < kBlock; ++i) right[i] = excess[i];
         }
+        right[0] -= now;
         store_columns(e, stride, right);
     }
 

@@ -227,23 +227,35 @@ LOGSUPER_INLINE void store_columns(T* p, int64_t stride, const V* columns) {
 #endif
 
 // Adds the finite numbers among theta[0 .. count - 1] whose bit is set (at most 64), four at a time: the
-// order of the additions is the same on every machine.
+// order of the additions is the same on every machine. No bit from `count` on is set.
 inline void add_chosen(const double* theta, uint64_t bits, int64_t count, Float64x4& sum) {
     constexpr double kLargest = std::numeric_limits<double>::max();
+    if (!bits) return;
+    // A fixed number of steps: the highest bit of a row is not predictable.
+    const int64_t last = count < 64 ? count : 64;
+#if defined(__AVX2__)
+    const __m256i to_sign = _mm256_setr_epi64x(63, 62, 61, 60);
+    __m256i rest = _mm256_set1_epi64x(static_cast<int64_t>(bits));
+    for (int64_t i = 0; i < last; i += 4, rest = _mm256_srli_epi64(rest, 4)) {
+        const Float64x4 t = (Float64x4)_mm256_maskload_pd(theta + i, _mm256_sllv_epi64(rest, to_sign));
+        sum += (Float64x4)((Int64x4)t & (Int64x4)(t <= kLargest));
+    }
+#else
     alignas(32) static const int64_t kMasks[16][4] = {
         {0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},  {0, 0, -1, 0},  {-1, 0, -1, 0},
         {0, -1, -1, 0}, {-1, -1, -1, 0}, {0, 0, 0, -1},   {-1, 0, 0, -1},  {0, -1, 0, -1}, {-1, -1, 0, -1},
         {0, 0, -1, -1}, {-1, 0, -1, -1}, {0, -1, -1, -1}, {-1, -1, -1, -1}};
-    for (int64_t i = 0; bits; i += 4, bits >>= 4) {
+    for (int64_t i = 0; i < last; i += 4, bits >>= 4) {
         Float64x4 t = {};
         Int64x4 mask;
-        if (i + 4 <= count)
+        if (i + 4 <= last)
             std::memcpy(&t, theta + i, sizeof t);
         else
-            std::memcpy(&t, theta + i, sizeof(double) * static_cast<size_t>(count - i));
+            std::memcpy(&t, theta + i, sizeof(double) * static_cast<size_t>(last - i));
         std::memcpy(&mask, kMasks[bits & 15], sizeof mask);
         sum += (Float64x4)((Int64x4)t & mask & (Int64x4)(t <= kLargest));
     }
+#endif
 }
 inline double total(Float64x4 sum) { return (sum[0] + sum[1]) + (sum[2] + sum[3]); }
 

@@ -296,8 +296,8 @@ class Flow:
 
     def min_norm(
         self, problems: Problems, threads: int, memory_limit: int | None = None
-    ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Return the min-norm points, gaps and numbers of levels; requires no auxiliary nodes."""
+    ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+        """Return the min-norm points, gaps, numbers of levels and `field`; no auxiliary nodes."""
         if self._on_list is not self:
             return self._on_list.min_norm(problems, threads, memory_limit)
         count = problems.size
@@ -312,7 +312,7 @@ class Flow:
             self._kernel.min_norm(
                 field, weights, None, threads, points, gaps, levels, memory=memory
             )
-        return points, gaps, levels
+        return points, gaps, levels, field
 
     def _copies(self, problems: Problems) -> float:
         """Return the number of bytes of the copies of fields and factors made for the kernel."""

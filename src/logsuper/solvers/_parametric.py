@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import Bits, FloatArray, IntArray, check_limit, count_threads, places_of, refuse
 from logsuper.functions import SubmodularFunction, check_function
-from logsuper.solvers._direct import Direct
+from logsuper.solvers._direct import Direct, closed_form_kind
 from logsuper.solvers._flow import Flow
 from logsuper.solvers._min_norm import MinNormPoint, min_norm_point_wolfe, unit_of
 from logsuper.solvers._native import kernels
@@ -94,12 +94,11 @@ def _points(
     f: SubmodularFunction, fields: FloatArray, threads: int, limit: int | None
 ) -> MinNormPoint:
     """Return the points; their gaps are infinite if squares overflow or underflow."""
-    closed = Direct.has_closed_form([f])
+    closed = closed_form_kind(f) is not None
     flow = None if closed else Flow.build(structure_of(f), limit)
     if flow is not None and flow.simple and kernels() is not None:
-        problems = _problems(fields)
         # The tolerance is relative to the kernel's fields, which include modular terms of f.
-        return _judge(*flow.min_norm(problems, threads, limit), flow.field(problems))
+        return _judge(*flow.min_norm(_problems(fields), threads, limit))
     if flow is not None or closed:
         return _judge(*_divide_all(f, fields, flow, threads, limit), fields)
     if unit_of(f, fields) != 1.0:  # to Wolfe's algorithm, an underflow looks like convergence
