@@ -291,7 +291,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         windows = may_crop(self) and is_large(images)
         design = {
             "neighbors": self.neighbors,
-            "axes": images[0].ndim,
+            "axes": len(images.shapes[0]),
             "modular": choose_term(self.modular, images, windows),
             "context": choose_radius(self.context, learner, images),
             "scale": bool(self.scale) and not learner.latent,
@@ -299,7 +299,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         }
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
-        progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
+        progress.begin(f"{len(images)} images, {images.pixels} pixels")
         with progress.listening():
             channel, said = find_channel(self.noise, images, labels)
             given = not isinstance(self.noise, str)
@@ -370,7 +370,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.parameters_, self.history_ = learned.parameters, tuple(learned.history)
             self.channel_ = channel if learned.channel is None else learned.channel
             self.converged_ = bool(learned.converged)
-            self.shape_ = images[0].shape if len(images.shapes) == 1 else None
+            self.shape_ = images.shapes[0] if len(set(images.shapes)) == 1 else None
             self.decode_factor_ = 1.0
             if labels is not None and self.decode == "map" != learner.decode:
                 theta = examples.layout.pack(self.parameters_)
@@ -380,7 +380,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
 
     def _choose_learner(self, images: Images, labels: Images | None) -> Learner:
         if self.learner == "auto":
-            functions = () if labels else functions_on(self.neighbors, images[0].shape)
+            functions = () if labels else functions_on(self.neighbors, images.shapes[0])
             chosen = choose_learner(labels is not None, functions)
             alone = has_trees(self.context, chosen) and not is_select(self.context)
             return learner_beside(chosen) if alone else chosen

@@ -185,13 +185,13 @@ class MaskDecoder(Decoding):
 
     def _check_shapes(self, images: Images) -> None:
         axes = self._design["axes"]
-        if images[0].ndim != axes:
+        if len(images.shapes[0]) != axes:
             raise ValueError(
-                f"noisy[0] has {images[0].ndim} axes, but the training images have {axes}"
+                f"noisy[0] has {len(images.shapes[0])} axes, but the training images have {axes}"
             )
-        for i, image in enumerate(images):
-            if self._design["modular"] == "pixel" and image.shape != self.shape_:
+        for i, shape in enumerate(images.shapes):
+            if self._design["modular"] == "pixel" and shape != self.shape_:
                 raise ValueError(
-                    f"noisy[{i}] has shape {image.shape}, but the modular term was learned for the "
+                    f"noisy[{i}] has shape {shape}, but the modular term was learned for the "
                     f"pixels of {self.shape_}; resize it, or fit with modular='shared'"
                 )

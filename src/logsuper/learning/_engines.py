@@ -14,7 +14,7 @@ away from the phase transition, about halves with every column of the window.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from logsuper.bounds import (
     logit,
     strip_widths,
 )
-from logsuper.learning._examples import UNKNOWN, Examples, Group
+from logsuper.learning._examples import UNKNOWN, Examples, Group, Rows
 from logsuper.solvers import Prepared
 
 Side = Literal["free", "held"]
@@ -121,6 +121,9 @@ class Perturbations:
     seed: int
     n_jobs: int | None = None
 
+    # whether the result for an example depends on its place in the batch
+    together: ClassVar[bool] = False
+
 
 class FixedNoise(Perturbations):
     """The logistic bound with the same noise for an example at every step, a Latin hypercube.
@@ -176,6 +179,8 @@ class FreshNoise(Perturbations):
     >>> objective.loss(theta, step=1).value == objective.loss(theta, step=2).value
     False
     """
+
+    together = True
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Perturb, maximise and average in one call of the kernel."""
@@ -280,7 +285,7 @@ class Strips:
     window: int = 6
     n_jobs: int | None = None
     anchored: bool = False
-    _anchors: dict[tuple[Group, Side], Bits] = dataclasses.field(default_factory=dict)
+    _anchors: dict[tuple[Group, Side], Rows] = dataclasses.field(default_factory=dict)
 
     def anchor(self, window: int) -> Strips:
         """Return an engine that will keep the references of its first evaluation."""
@@ -308,7 +313,9 @@ class Strips:
             return self._modes(group, rows, alpha, fields)
         key = group, side
         if key not in self._anchors:
-            self._anchors[key] = np.full((group.count, group.prepared.n), UNKNOWN, dtype=np.uint8)
+            self._anchors[key] = group.room()
+            for part in group.pieces():
+                self._anchors[key][part] = np.full(1, UNKNOWN, dtype=np.uint8)
         anchors = self._anchors[key]
         new = (anchors[rows] == UNKNOWN).any(axis=1)
         if new.any():

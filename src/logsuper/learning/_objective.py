@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -171,8 +171,8 @@ class Objective:
         count = self.examples.count if index is None else len(index)
         for group, rows in self.examples.parts(index):
             beat()
-            free = self._term(theta, group, rows, "free", step)
-            held = self._term(theta, group, rows, "held", step)
+            free = self._mean_term(theta, group, rows, "free", step)
+            held = self._mean_term(theta, group, rows, "held", step)
             share = len(rows) / count
             value += share * (free.value - held.value)
             gradient += share * (free.phi - held.phi)
@@ -242,10 +242,35 @@ class Objective:
 
     def _pieces(self, side: Side) -> Iterator[tuple[Group, IntArray]]:
         """Split all examples into pieces that fit into memory, unless they share one model."""
+        for group, rows in self.examples.parts():
+            for piece in self._split(group, rows, side):
+                yield group, piece
+
+    def _split(self, group: Group, rows: IntArray, side: Side) -> Iterable[IntArray]:
         if side == "free" and self.alike:
-            return self.examples.parts()
+            return [rows]
         engine = self.engine_of(side)
-        return self.examples.pieces(engine.n_samples if isinstance(engine, FixedNoise) else 1)
+        return group.pieces(engine.n_samples if isinstance(engine, FixedNoise) else 1, rows)
+
+    def _mean_term(
+        self, theta: FloatArray, group: Group, rows: IntArray, side: Side, step: int
+    ) -> Term:
+        """Return one side of examples of a group, a piece of them at a time."""
+        linear = side == "held" and self.convex
+        if linear or getattr(self.engine_of(side), "together", False):
+            return self._term(theta, group, rows, side, step)
+        pieces = list(self._split(group, rows, side))
+        terms = [self._term(theta, group, piece, side, step) for piece in pieces]
+        if len(terms) == 1:
+            return terms[0]
+        shares = np.array([len(piece) for piece in pieces]) / len(rows)
+        return Term(
+            float(shares @ [term.value for term in terms]),
+            np.asarray(shares @ np.array([term.phi for term in terms])),
+            float(shares**2 @ [term.variance for term in terms]),
+            sum(term.cuts for term in terms),
+            np.zeros(()),
+        )
 
     def _total(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> Term:
         """Return one side, averaged over all examples."""
@@ -273,8 +298,7 @@ class Objective:
         """Return one side of some examples of a group."""
         examples, counts = self.examples, np.zeros(())
         if side == "held" and self.targets is not None:
-            whole = len(rows) == group.count and bool((rows == np.arange(group.count)).all())
-            phi, level = self._linear[group] if whole else self._target(group, rows)
+            phi, level = self._mean_target(group, rows)
             # without a learned scale w = 1, which is not a parameter
             value = float(phi @ theta) + (0.0 if examples.layout.scale else level)
             return Term(value, phi, 0.0, 0, counts)
@@ -298,6 +322,19 @@ class Objective:
         spread = draws.var(axis=1, ddof=1).mean() if draws.shape[1] > 1 else np.nan
         return Term(value, phi, float(spread) / draws.size, draws.size, counts)
 
+    def _mean_target(self, group: Group, rows: IntArray) -> tuple[FloatArray, float]:
+        """Return the same as `_target`, a piece at a time; full passes need it at every step."""
+        whole = len(rows) == group.count and bool((rows == np.arange(group.count)).all())
+        pieces = list(group.pieces(rows=rows))
+        if not whole and len(pieces) == 1:
+            return self._target(group, rows)
+        key = group, b"" if whole else rows.tobytes()
+        if key not in self._linear:
+            parts = [(len(piece), *self._target(group, piece)) for piece in pieces]
+            phi = sum(size * part for size, part, _ in parts) / len(rows)
+            self._linear[key] = np.asarray(phi), sum(b * a for b, _, a in parts) / len(rows)
+        return self._linear[key]
+
     def _target(self, group: Group, rows: IntArray) -> tuple[FloatArray, float]:
         """Return the mean statistics of the held side where it is linear, and of l'x."""
         assert self.targets is not None
@@ -308,14 +345,9 @@ class Objective:
         return phi, float(moments.agreement.mean())
 
     @functools.cached_property
-    def _linear(self) -> dict[Group, tuple[FloatArray, float]]:
-        """The same of all examples of each group: full batches need it at every step."""
-        result = {}
-        for group in self.examples.groups:
-            parts = [(len(rows), *self._target(group, rows)) for rows in group.pieces()]
-            phi = sum(size * part for size, part, _ in parts) / group.count
-            result[group] = np.asarray(phi), sum(b * a for b, _, a in parts) / group.count
-        return result
+    def _linear(self) -> dict[tuple[Group, bytes], tuple[FloatArray, float]]:
+        """What `_mean_target` has found."""
+        return {}
 
 
 def refuse_context(examples: Examples) -> None:
