@@ -51,11 +51,11 @@ class Images(LazyImages):
             return np.empty((len(self), *copies, *self.shapes[0]), dtype=dtype)
         return [None] * len(self)
 
-    def pieces(self) -> Iterator[slice]:
+    def pieces(self, most: int = _PIECE) -> Iterator[slice]:
         """Split the list into runs of a bounded number of pixels."""
         first, pixels = 0, 0
         for i, size in enumerate(map(math.prod, self.shapes)):
-            if pixels and pixels + size > _PIECE:
+            if pixels and pixels + size > most:
                 yield slice(first, i)
                 first, pixels = i, 0
             pixels += size

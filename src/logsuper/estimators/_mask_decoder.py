@@ -19,6 +19,7 @@ from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._lazy import is_lazy, lazy_decisions, lazy_means, lazy_modes
 from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
+from logsuper.estimators._spread import spread
 from logsuper.learning import Examples
 
 __all__ = ["MaskDecoder"]
@@ -52,12 +53,15 @@ class MaskDecoder(Decoding):
         if is_lazy(noisy):
             means = self._decides_by_means
             return lazy_decisions(self, noisy) if means else lazy_modes(self, noisy)
+        images = self._read(noisy)
+        if (found := spread(self, "predict", images, np.uint8)) is not None:
+            return found
         if self._decides_by_means:
             least, heat = check_cost(self.cost), self.temperature_
             return self._decode(
-                noisy, self._find_means, np.uint8, lambda p: learning.soften(p, heat) > least
+                images, self._find_means, np.uint8, lambda p: learning.soften(p, heat) > least
             )
-        return self._decode(noisy, self._find_modes, np.uint8)
+        return self._decode(images, self._find_modes, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
         """Return the probability that each pixel is 1.
@@ -75,11 +79,14 @@ class MaskDecoder(Decoding):
         if is_lazy(noisy):
             check_is_fitted(self)
             return lazy_means(self, noisy)
+        images = self._read(noisy)
+        if (spreading := spread(self, "predict_proba", images, np.float64)) is not None:
+            return spreading
 
         def finish(p: FloatArray) -> FloatArray:
             return keep_doubt(learning.soften(p, self.temperature_))
 
-        return self._decode(noisy, self._find_means, np.float64, finish)
+        return self._decode(images, self._find_means, np.float64, finish)
 
     def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw exact samples of the clean masks given the noisy ones, by coupling from the past.
@@ -101,7 +108,7 @@ class MaskDecoder(Decoding):
         def find(examples: Examples, theta: FloatArray) -> Any:
             return learning.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
 
-        return self._decode(noisy, find, np.uint8, copies=(count,))
+        return self._decode(self._read(noisy), find, np.uint8, copies=(count,))
 
     def score(self, noisy: Any, clean: Any = None, sample_weight: None = None) -> float:
         """Return the share of labelled pixels that `predict` gets right, or a score without labels.
@@ -133,7 +140,7 @@ class MaskDecoder(Decoding):
         True
         """
         refuse_weights(sample_weight)
-        images = read_images(noisy, "noisy")
+        images = self._read(noisy)
         if clean is not None:
             return share_right(read_labels(clean, images), self.predict(images))
         total, known = 0.0, 0
@@ -154,18 +161,23 @@ class MaskDecoder(Decoding):
             raise ValueError("noisy has no observed pixel, so that there is no score")
         return total / known
 
+    def _read(self, noisy: Any) -> Images:
+        check_is_fitted(self)
+        self._check_decoding()
+        images = read_images(noisy, "noisy")
+        self._check_shapes(images)
+        check_observed(self.channel_, images)
+        return images
+
     def _decode(
         self,
-        noisy: Any,
+        images: Images,
         find: Callable[[Examples, FloatArray], Any],
         dtype: type,
         finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
         copies: tuple[int, ...] = (),
     ) -> Any:
         """Run a decoder; the result is a stack for a stack and a list for a list."""
-        check_is_fitted(self)
-        self._check_decoding()
-        images = read_images(noisy, "noisy")
         out = images.room(dtype, copies)
         for piece, examples, theta in self._examples(images):
             for i, image in zip(piece, find(examples, theta), strict=True):
@@ -173,10 +185,7 @@ class MaskDecoder(Decoding):
         return out
 
     def _examples(self, images: Images) -> Iterator[tuple[range, Examples, FloatArray]]:
-        """Check all images, then yield pieces of bounded size as examples, with the parameters."""
-        check_is_fitted(self)
-        self._check_shapes(images)
-        check_observed(self.channel_, images)
+        """Yield pieces of bounded size as examples, with the parameters."""
         around = self.surroundings_
         judge = None if around is None else around.judge_new(count_threads(self.n_jobs))
         for piece in images.pieces():

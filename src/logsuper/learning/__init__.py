@@ -62,6 +62,7 @@ from logsuper.learning._score import score_labels as score_labels
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
 from logsuper.learning._stochastic import Descent, make_steps
+from logsuper.learning._team import count_workers as count_workers
 from logsuper.learning._temperature import best_temperature, soften
 
 __all__ = [

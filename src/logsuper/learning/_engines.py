@@ -149,6 +149,10 @@ class FixedNoise(Perturbations):
             noise[place] = logit(latin_hypercube(rng, self.n_samples, group.prepared.n))
         return noise
 
+    def relocate(self, batch: Batch, own: Group) -> FixedNoise:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        return KeptNoise(self.n_samples, self.seed)
+
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Maximise under the noise of these examples, all of it in one call of the kernel."""
         group, rows, alpha, fields, _ = batch
@@ -297,6 +301,13 @@ class Strips:
         choice, references = Choice("strips", self.window), self._references(batch)
         return batch.infer(choice, side=side, references=references, n_jobs=self.n_jobs)
 
+    def relocate(self, batch: Batch, own: Group) -> Strips:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        kept: dict[tuple[Group, Side], Rows] = {}
+        if self.anchored:
+            kept[own, batch.side] = self._references(batch)
+        return dataclasses.replace(self, n_jobs=None, _anchors=kept)
+
     def widths(self, batch: Batch) -> FloatArray:
         """Return how far log Z can be from what `evaluate` returns, (B,)."""
         return strip_widths(*batch.models, self.window, self._references(batch), self.n_jobs)
@@ -398,6 +409,11 @@ class Exact:
                 else Sums(choice.method)
             )
         return self._chosen[group]
+
+    def relocate(self, batch: Batch, own: Group) -> Engine:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        chosen = self.choose(batch.group)
+        return chosen.relocate(batch, own) if isinstance(chosen, Strips) else chosen
 
     def bounds(self, group: Group) -> bool:
         """Return whether the values of a group are bounds, rather than exact."""

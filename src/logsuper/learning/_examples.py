@@ -348,14 +348,14 @@ class Examples:
 
     def statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
         r"""Return :math:`\varphi_i(x_i)`, the statistics in the order of the parameters, (B, P)."""
-        return np.concatenate(list(self._blocks(group, rows, moments)), axis=1)
+        return np.concatenate(list(self.blocks(group, rows, moments)), axis=1)
 
     def mean_statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
         """Return the mean of `statistics` over the examples, (P,), without forming all of them."""
-        blocks = self._blocks(group, rows, moments)
+        blocks = self.blocks(group, rows, moments)
         return np.concatenate([np.add.reduce(block, axis=0) for block in blocks]) / len(rows)
 
-    def _blocks(self, group: Group, rows: IntArray, moments: Moments) -> Iterator[FloatArray]:
+    def blocks(self, group: Group, rows: IntArray, moments: Moments) -> Iterator[FloatArray]:
         """Yield the statistics of each kind of parameter, (B, size)."""
         yield -moments.stats
         if self.layout.modular == 1:

@@ -22,8 +22,8 @@ from logsuper._base import IntArray, beat
 
 Image = NDArray[Any]
 
-KEPT = 1 << 26
-"""Bytes of lazy images that stay in memory."""
+KEPT = 1 << 28
+"""Bytes of lazy images that stay in memory, unless their source has a `memory_limit`."""
 
 BINARY, WHOLE, FINITE = 1, 2, 4
 """Facts about an image: all that is there is 0 or 1, nothing is missing, nothing is infinite."""
@@ -71,7 +71,8 @@ class LazyImages(Sequence[Image]):
         self._kept: dict[int, Image] = {}
         self._last: tuple[int, Image] | None = None
         shapes, lazy = [], is_lazy(source)
-        left = KEPT if lazy else math.inf
+        limit = getattr(source, "memory_limit", None)
+        left = (KEPT if limit is None else limit) if lazy else math.inf
         for i in range(len(self)):
             beat()
             image = self._load(i) if lazy else read(source[i], f"{name}[{i}]")
@@ -114,6 +115,17 @@ class LazyImages(Sequence[Image]):
 
     def __iter__(self) -> Iterator[Image]:
         return (self[i] for i in range(len(self)))
+
+    def section(self, piece: slice) -> Sequence[Image]:
+        """Return some images for another process: files, which it reads itself, or arrays."""
+        if not self.complete and isinstance(self._source, Sequence):
+            try:
+                part: Sequence[Image] = self._source[piece]
+            except TypeError:  # not every sequence has slices
+                return self[piece]
+            if isinstance(part, type(self._source)):
+                return part
+        return self[piece]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_kept": {}, "_last": None}

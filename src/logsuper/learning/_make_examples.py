@@ -66,7 +66,7 @@ def make_examples(
         :math:`f_1,\dots,f_K`; or what returns them for the shape of an image, where shapes differ.
     labels : array-like (N, ...) or sequence of arrays, optional
         The x: 0 or 1, NaN or masked where there is no label. Items of a sequence that reads them
-        when they are indexed (`logsuper.io.ImageFiles`, a memory map, zarr) beyond 64 MB are read
+        when they are indexed (`logsuper.io.ImageFiles`, a memory map, zarr) beyond 256 MB are read
         again for each batch, and must not change.
     observed : array-like (N, ...) or sequence of arrays, optional
         What was observed of each x, NaN or masked where nothing was; read like `labels`.

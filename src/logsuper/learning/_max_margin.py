@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from logsuper._base import FloatArray, Seed, as_float, refuse_negative
 from logsuper.learning._engines import Batch, Partition
-from logsuper.learning._examples import Examples
+from logsuper.learning._examples import Examples, Group
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
 from logsuper.learning._learned import Learned
 from logsuper.learning._objective import Objective, Penalty, check_problem
@@ -88,12 +88,17 @@ class _Augmented:
     Attributes
     ----------
     weights : dict
-        The loss of each pixel, (n,) or (N, n), by the identity of the group.
+        The loss of each pixel, (n,) or (N, n), of each group.
     n_jobs : int or None
     """
 
-    weights: dict[int, FloatArray]
+    weights: dict[Group, FloatArray]
     n_jobs: int | None
+
+    def relocate(self, batch: Batch, own: Group) -> _Augmented:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        given = self.weights[batch.group]
+        return _Augmented({own: given if given.ndim == 1 else given[batch.rows]}, None)
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         r"""Maximise :math:`u^\top y-f(y)+\sum_d\omega_d|y_d-x_d|`."""
@@ -101,7 +106,7 @@ class _Augmented:
         assert group.labels is not None
         # |y - x| = x + (1 - 2x) y
         x = group.labels[rows].astype(np.float64)
-        given = self.weights[id(group)]
+        given = self.weights[group]
         weights = given if given.ndim == 1 else given[rows]
         augmented = fields + weights * (1.0 - 2.0 * x)
         y, values, stats = group.prepared.maximize(
@@ -120,25 +125,25 @@ class _Margin(Objective):
         return False
 
 
-def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[int, FloatArray]:
+def _pixel_weights(examples: Examples, loss: str | ArrayLike) -> dict[Group, FloatArray]:
     """Return the weight of each pixel in the loss, for every group."""
     if isinstance(loss, str):
         if loss != "hamming":
             raise ValueError(f"loss must be 'hamming' or the weights of pixels, got {loss!r}")
-        return {id(group): np.ones(group.prepared.n) for group in examples.groups}
+        return {group: np.ones(group.prepared.n) for group in examples.groups}
     shapes = [group.shape for group in examples.groups]
     if len(shapes) == 1:
         group = examples.groups[0]
         weights = _as_weights(loss, "loss", shapes[0], (examples.count, *shapes[0]))
         one = weights.shape == group.shape
-        return {id(group): weights.ravel() if one else weights.reshape(group.count, -1)}
+        return {group: weights.ravel() if one else weights.reshape(group.count, -1)}
     if not isinstance(loss, list | tuple) or len(loss) != examples.count:
         raise ValueError(
             f"loss must be 'hamming' or a list of {examples.count} arrays, one per image, for "
             f"images of {' and '.join(map(str, shapes))}"
         )
     return {
-        id(group): np.stack(
+        group: np.stack(
             [_as_weights(loss[i], f"loss[{i}]", group.shape).ravel() for i in group.index]
         )
         for group in examples.groups
