@@ -258,7 +258,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+        noisy : array-like (N, H, W) or (N, Z, H, W), or sequence of arrays
+            Images of a lazy sequence (`logsuper.io.ImageFiles`, a memory map, zarr) beyond 256 MB
+            are read again whenever they are needed, and must not change meanwhile.
         clean : the same, optional
             0 or 1; NaN, or masked, where there is no label.
         sample_weight : None

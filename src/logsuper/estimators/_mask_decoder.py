@@ -21,6 +21,7 @@ from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
 from logsuper.estimators._spread import spread
 from logsuper.learning import Examples
+from logsuper.sampling import NotCoalesced
 
 __all__ = ["MaskDecoder"]
 
@@ -88,7 +89,9 @@ class MaskDecoder(Decoding):
 
         return self._decode(images, self._find_means, np.float64, finish)
 
-    def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample_posterior(
+        self, noisy: Any, n_samples: int = 1, random_state: Any = None, *, max_iter: int = 2**13
+    ) -> Any:
         """Draw exact samples of the clean masks given the noisy ones, by coupling from the past.
 
         Parameters
@@ -97,16 +100,30 @@ class MaskDecoder(Decoding):
         n_samples : int, default 1
             Masks per image.
         random_state : int, Generator, RandomState or None
+        max_iter : int, default 8192
+            Maximum number of sweeps; after that `logsuper.sampling.NotCoalesced` is raised. Wide
+            areas without observations need many.
 
         Returns
         -------
         ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
         """
-        count = check_count(n_samples, "n_samples")
+        count, most = check_count(n_samples, "n_samples"), check_count(max_iter, "max_iter")
         rng = np.random.default_rng(as_key(as_seed(random_state)))
 
         def find(examples: Examples, theta: FloatArray) -> Any:
-            return learning.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
+            try:
+                return learning.samples(
+                    examples, theta, count, seed=rng, n_jobs=self.n_jobs, max_iter=most
+                )
+            except NotCoalesced as error:
+                error.args = (
+                    f"exact sampling did not end within max_iter = {most}: {error.differing} "
+                    "pixels still differ, as they do across wide areas without observations. Raise "
+                    "max_iter and keep random_state (trying others until one succeeds favours easy "
+                    "samples), or use predict_proba",
+                )
+                raise
 
         return self._decode(self._read(noisy), find, np.uint8, copies=(count,))
 

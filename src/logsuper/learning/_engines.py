@@ -169,8 +169,9 @@ class FixedNoise(Perturbations):
 class FreshNoise(Perturbations):
     """The logistic bound with new noise at every step.
 
-    The noise of a step is a function of the seed, the step and the side, not of earlier steps, so
-    that a run can be resumed.
+    The noise of a step is a function of the seed and the step, not of earlier steps, so that a run
+    can be resumed. With some labels known, both sides of an objective have the same noise, most of
+    which their difference is free of.
 
     Examples
     --------
@@ -189,6 +190,8 @@ class FreshNoise(Perturbations):
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Perturb, maximise and average in one call of the kernel."""
         group, rows, alpha, fields, side = batch
+        if group.labels is not None and not group.alike():
+            side = "free"
         key, factors = noise_key(self.seed, side, step), group.factors(rows)
         out = group.prepared.perturb(
             fields, alpha, self.n_samples, key, edge_weights=factors, n_jobs=self.n_jobs

@@ -56,6 +56,8 @@ class Term(NamedTuple):
         Maximisations that were solved.
     counts : ndarray
         What a channel can be refitted from; 0 where none was given.
+    draws : ndarray of shape (B, S) or None
+        The values of each example under each perturbation.
     """
 
     value: float
@@ -63,6 +65,13 @@ class Term(NamedTuple):
     variance: float
     cuts: int
     counts: FloatArray
+    draws: FloatArray | None = None
+
+    def variance_beside(self, other: Term) -> float:
+        """Return the variance of the difference to the other side, which may share the noise."""
+        if self.draws is None or other.draws is None or self.draws.shape != other.draws.shape:
+            return self.variance + other.variance
+        return variance_of(self.draws - other.draws)
 
 
 def average_terms(terms: Sequence[Term], counts: Sequence[int]) -> Term:

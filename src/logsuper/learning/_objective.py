@@ -125,7 +125,7 @@ class Objective:
             share = len(rows) / count
             value += share * (free.value - held.value)
             gradient += share * (free.phi - held.phi)
-            variance += share**2 * (free.variance + held.variance)
+            variance += share**2 * free.variance_beside(held)
             cuts += free.cuts + held.cuts
         return Loss(value, float(np.sqrt(variance)), gradient, cuts)
 
@@ -259,7 +259,7 @@ class Objective:
             # rounding can make the mean of a certain element larger than 1
             inside = np.clip(mean, 0.0, 1.0).reshape(-1, *group.shape)
             counts = channel.count(group.images(rows), inside)
-        return Term(value, phi, variance_of(draws), draws.size, counts)
+        return Term(value, phi, variance_of(draws), draws.size, counts, draws)
 
     def _evaluate(self, batch: Batch, step: int) -> tuple[FloatArray, FloatArray, Moments]:
         draws, stats, mean = self.engine_of(batch.side).evaluate(batch, step)
