@@ -1,6 +1,11 @@
 """The benchmarks of tiles run, and compare what they claim to compare."""
 
-from benchmarks import tile_cases, tiles
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import machines, tile_cases, tiles
 
 
 def test_speeds_are_measured_on_equal_labels(tmp_path, capsys):
@@ -32,3 +37,17 @@ def test_random_cases_are_counted(capsys):
 def test_the_picture_is_drawn(tmp_path):
     assert tiles.main(["--picture", str(tmp_path / "tiles.png")]) == 0
     assert (tmp_path / "tiles.png").stat().st_size > 10_000
+
+
+def test_learning_from_files_is_measured(tmp_path, capsys):
+    for i in range(4):
+        np.save(tmp_path / f"{i}.npy", tiles.blobs(slice(0, 128), slice(128 * i, 128 * i + 128)))
+    for what in ("windows", "all"):
+        tiles.fit(str(tmp_path), what, 3, 2e4)
+        assert set(json.loads(capsys.readouterr().out)) == {"cpu", "peak", "noise"}
+
+
+@pytest.mark.filterwarnings("ignore::logsuper.ConvergenceWarning")
+def test_jobs_of_machines():
+    found = {job: machines.prepare(job, 21)() for job in ("max_margin", "proba")}
+    assert found["max_margin"].shape == (2,) and found["proba"].shape == (21, 128, 128)

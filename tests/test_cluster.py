@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::logsuper.ConvergenceWarning"),  # of short fits
 ]
 
 
@@ -88,6 +89,70 @@ def test_a_killed_worker_costs_time_only(client):
     right = ls.maximize(f, theta.ravel()).y.reshape(theta.shape)
     np.testing.assert_array_equal(found, right)
     assert victim not in client.run(os.getpid).values()
+
+
+def masks(count=40, shape=(20, 24)):
+    clean = ls.make_silhouettes(count, shape=shape, seed=0)
+    return ls.Flips(0.1).sample(clean, seed=1), clean
+
+
+@pytest.mark.parametrize("learner", ["exact", "saa"])
+def test_fit_gives_the_same_bits(client, learner, monkeypatch):
+    monkeypatch.setattr("logsuper.learning._team._PIXELS", 4 * 20 * 24)
+    noisy, clean = masks()
+    options = {"learner": learner, "max_iter": 1, "modular": "shared"}
+    if learner == "exact":
+        options["options"] = {"window": 3}
+    right = ls.MaskDenoiser(0.1, **options).fit(noisy, clean)
+    with joblib.parallel_config(backend="dask"):
+        found = ls.MaskDenoiser(0.1, **options).fit(noisy, clean)
+    assert client.run(_count_parts) != dict.fromkeys(client.run(os.getpid), 0)
+    np.testing.assert_array_equal(found.alpha_, right.alpha_)
+    np.testing.assert_array_equal(found.filter_, right.filter_)
+
+
+def test_fit_survives_a_killed_worker(client, monkeypatch):
+    monkeypatch.setattr("logsuper.learning._team._PIXELS", 4 * 20 * 24)
+    noisy, clean = masks()
+    killed = []
+
+    def kill(record):
+        if record.step == 2 and not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    options = {"max_iter": 8, "modular": "shared", "tol": 0.5}
+    right = ls.MaskDenoiser(0.1, "max_margin", **options).fit(noisy, clean)
+    with joblib.parallel_config(backend="dask"):
+        found = ls.MaskDenoiser(0.1, "max_margin", callback=kill, **options).fit(noisy, clean)
+    assert killed and killed[0] not in client.run(os.getpid).values()
+    np.testing.assert_array_equal(found.alpha_, right.alpha_)
+
+
+def test_predictions_of_many_images(client, monkeypatch, tmp_path):
+    monkeypatch.setattr("logsuper.estimators._spread._LEAST", 1000)
+    noisy, clean = masks()
+    model = ls.MaskDenoiser(0.1, modular="shared", max_iter=40, tol=0.1).fit(noisy, clean)
+    images = [*noisy[:-3], noisy[-3, :17], noisy[-2, :, :19]]
+    for method, given in ((model.predict, noisy), (model.predict_proba, images)):
+        right = method(given)
+        with joblib.parallel_config(backend="dask"):
+            found = method(given)
+        assert type(found) is type(right)
+        for a, b in zip(found, right, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for i, image in enumerate(noisy):
+        ls.io.write_image(tmp_path / f"{i:02d}.png", image.astype(np.uint8))
+    files = ls.io.ImageFiles(tmp_path, memory_limit=0)
+    with joblib.parallel_config(backend="dask"):
+        found = model.predict(files)
+    np.testing.assert_array_equal(found, model.predict(noisy))
+
+
+def _count_parts():
+    from logsuper.learning import _team
+
+    return len(_team._PARTS)
 
 
 def test_page_on_tiles_runs(client, monkeypatch):

@@ -56,6 +56,10 @@ def check_folder(out: Path, names: Iterable[str] = (), hint: str = "--out") -> N
     hint : str
         The option that named the folder.
     """
+    new = [folder for folder in (out, *out.parents) if not folder.exists()]
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.call_on_close(lambda: _remove_empty(new))
     with writing(out, hint):
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):  # the reliable test of the permission to write
@@ -63,6 +67,13 @@ def check_folder(out: Path, names: Iterable[str] = (), hint: str = "--out") -> N
         for name in names:
             if (out / name).is_dir():
                 raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders that nothing was written to: what failed leaves nothing behind."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 @contextlib.contextmanager

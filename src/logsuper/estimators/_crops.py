@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from logsuper._base import beat
 from logsuper.estimators._images import Image
-from logsuper.learning import Place
+from logsuper.learning import LazyImages, Place, shapes_of
 
 SIDE = {2: 64, 3: 16}
 """Side of a window in pixels, for images and for volumes."""
@@ -27,14 +27,14 @@ PIXELS = 1 << 19
 _WHOLE = 1.5
 
 
-def is_large(images: list[Image]) -> bool:
+def is_large(images: Sequence[Image]) -> bool:
     """Return whether to learn from windows of the images."""
-    longest = max(max(image.shape) for image in images)
-    return bool(longest > _WHOLE * SIDE[images[0].ndim])
+    shapes = shapes_of(images)
+    return bool(max(map(max, shapes)) > _WHOLE * SIDE[len(shapes[0])])
 
 
 def crop(
-    images: list[Image], labels: list[Image] | None, key: int, pixels: int = PIXELS
+    images: Sequence[Image], labels: Sequence[Image] | None, key: int, pixels: int = PIXELS
 ) -> tuple[list[Image], list[Image] | None, list[Place]]:
     """Return windows of the images and of their labels, of one shape where images allow it.
 
@@ -42,23 +42,29 @@ def crop(
     would. Windows without a single label, or observation, are left out. The last part of the result
     says where each window comes from.
     """
-    side = SIDE[images[0].ndim]
     known = images if labels is None else labels
     places = [
         (i, window)
-        for i, image in enumerate(images)
-        for window in _windows(image.shape, side)
-        if _tells(known[i][window])
+        for i, image in enumerate(known)
+        for window in _windows(image.shape, SIDE[image.ndim])
+        if _tells(image[window])
     ]
-    size = max(math.prod(images[i][window].shape) for i, window in places)
+    size = max(math.prod(part.stop - part.start for part in window) for _, window in places)
     rng = np.random.default_rng(key)
     chosen = np.sort(rng.permutation(len(places))[: max(1, pixels // size)])
     kept = [places[k] for k in chosen]
+    shapes = shapes_of(images)
     return (
-        [images[i][window] for i, window in kept],
-        None if labels is None else [labels[i][window] for i, window in kept],
-        [Place(i, tuple(part.start for part in window), images[i].shape) for i, window in kept],
+        _cut(images, kept),
+        None if labels is None else _cut(labels, kept),
+        [Place(i, tuple(part.start for part in window), shapes[i]) for i, window in kept],
     )
+
+
+def _cut(images: Sequence[Image], places: list[tuple[int, tuple[slice, ...]]]) -> list[Image]:
+    found = [images[i][window] for i, window in places]
+    # a window must not keep the image that it is cut from in memory
+    return [part.copy() for part in found] if isinstance(images, LazyImages) else found
 
 
 def _windows(shape: tuple[int, ...], side: int) -> Iterator[tuple[slice, ...]]:

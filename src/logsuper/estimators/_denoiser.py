@@ -266,7 +266,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        noisy : array-like (N, H, W) or (N, Z, H, W), or list of arrays
+        noisy : array-like (N, H, W) or (N, Z, H, W), or sequence of arrays
+            Images of a lazy sequence (`logsuper.io.ImageFiles`, a memory map, zarr) beyond 256 MB
+            are read again whenever they are needed, and must not change meanwhile.
         clean : the same, optional
             0 or 1; NaN, or masked, where there is no label.
         sample_weight : sequence, optional
@@ -302,7 +304,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         windows = may_crop(self, weights) and is_large(images)
         design = {
             "neighbors": self.neighbors,
-            "axes": images[0].ndim,
+            "axes": len(images.shapes[0]),
             "modular": choose_term(self.modular, images, windows),
             "context": choose_radius(self.context, learner, images),
             "scale": bool(self.scale) and not learner.latent,
@@ -311,7 +313,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         beside = choose_beside(self.learner == "auto", learner, images, windows)
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
-        progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
+        progress.begin(f"{len(images)} images, {images.pixels} pixels")
         with progress.listening():
             channel, said = find_channel(self.noise, images, labels)
             given = not isinstance(self.noise, str)
@@ -342,7 +344,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             if learner.costs:
                 found["cost"] = self.cost
                 if weights is not None:
-                    found["loss"] = np.stack(weights) if len(images.shapes) == 1 else weights
+                    found["loss"] = np.stack(weights) if len(set(images.shapes)) == 1 else weights
             stderr = 0.0 if given else find_error(channel, images, labels)
             if labels is None and not given:
                 found["rate_stderr"] = find_rate_error(channel, images, stderr)
@@ -386,7 +388,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             self.channel_ = channel if learned.channel is None else learned.channel
             self.noise_stderr_ = stderr if self.channel_ is channel else math.nan
             self.converged_ = bool(learned.converged)
-            self.shape_ = images[0].shape if len(images.shapes) == 1 else None
+            self.shape_ = images.shapes[0] if len(set(images.shapes)) == 1 else None
             self.decode_factor_ = 1.0
             if labels is not None and self.decode == "map" != learner.decode:
                 theta = examples.layout.pack(self.parameters_)
@@ -396,7 +398,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
 
     def _choose_learner(self, images: Images, labels: Images | None) -> Learner:
         if self.learner == "auto":
-            functions = () if labels else functions_on(self.neighbors, images[0].shape)
+            functions = () if labels else functions_on(self.neighbors, images.shapes[0])
             return choose_learner(labels is not None, functions)
         learner = LEARNERS[self.learner]
         if learner.labels and labels is None:

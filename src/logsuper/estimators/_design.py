@@ -36,7 +36,7 @@ def may_crop(estimator: Any, weights: Any = None) -> bool:
 
 def choose_term(modular: str, images: Images, windows: bool) -> str:
     """Return the kind of the modular term."""
-    shapes = len(images.shapes)
+    shapes = len(set(images.shapes))
     if modular == "auto":
         alike = shapes == 1 and not windows
         return "pixel" if alike and len(images) >= _ENOUGH else "shared"
@@ -51,7 +51,7 @@ def choose_term(modular: str, images: Images, windows: bool) -> str:
 def choose_radius(context: Any, learner: Learner, images: Images) -> int:
     """Return the radius of the filter."""
     if not _is_number(context):
-        axes, pixels = images[0].ndim, sum(image.size for image in images)
+        axes, pixels = len(images.shapes[0]), images.pixels
         radii = () if learner.latent else _RADII[axes]
         return max((r for r in radii if pixels >= _SUPPORT * (2 * r + 1) ** axes), default=0)
     radius = check_count(context, "context", 0)

@@ -9,7 +9,7 @@ neighbours disagree: at its borders.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,7 +68,7 @@ class _Seen(NamedTuple):
 def doubt_answer(
     examples: Examples,
     learned: Learned,
-    images: list[Image],
+    images: Sequence[Image],
     places: list[Place] | None,
     *,
     labelled: bool,

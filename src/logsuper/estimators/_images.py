@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,8 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import as_array, beat, entry, first_index
+from logsuper.learning import BINARY, LazyImages, count_images, is_lazy
 
-__all__ = ["Image", "Images", "check_bits", "is_binary", "is_blank", "read_images", "read_labels"]
+__all__ = [
+    "Image",
+    "Images",
+    "check_bits",
+    "is_blank",
+    "read_images",
+    "read_labels",
+]
 
 Image = NDArray[Any]
 
@@ -20,8 +29,8 @@ _PIECE = 1 << 20
 _LARGEST = 1e140
 
 
-class Images(list[Image]):
-    """Images or volumes that have been read: arrays of numbers, NaN where they are masked.
+class Images(LazyImages):
+    """Images or volumes that have been checked: arrays of numbers, NaN where they are masked.
 
     Attributes
     ----------
@@ -32,36 +41,40 @@ class Images(list[Image]):
     stacked = False
 
     @property
-    def shapes(self) -> set[tuple[int, ...]]:
-        """The shapes of the images."""
-        return {image.shape for image in self}
+    def pixels(self) -> int:
+        """Number of pixels of all images."""
+        return sum(map(math.prod, self.shapes))
 
     def room(self, dtype: type, copies: tuple[int, ...] = ()) -> Any:
         """Return where to put an array of the shape of each image: a stack or a list, as given."""
         if self.stacked:
-            return np.empty((len(self), *copies, *self[0].shape), dtype=dtype)
+            return np.empty((len(self), *copies, *self.shapes[0]), dtype=dtype)
         return [None] * len(self)
 
-    def pieces(self) -> Iterator[slice]:
+    def pieces(self, most: int = _PIECE) -> Iterator[slice]:
         """Split the list into runs of a bounded number of pixels."""
         first, pixels = 0, 0
-        for i, image in enumerate(self):
-            if pixels and pixels + image.size > _PIECE:
+        for i, size in enumerate(map(math.prod, self.shapes)):
+            if pixels and pixels + size > most:
                 yield slice(first, i)
                 first, pixels = i, 0
-            pixels += image.size
+            pixels += size
         yield slice(first, len(self))
 
 
 def read_images(images: Any, name: str) -> Images:
-    """Check images or volumes, once: what was read before is returned as it is; no other copies."""
+    """Check images or volumes, once: what was read before is returned as it is.
+
+    Arrays and lists are not copied. Lazy sequences that are not small are read again when needed.
+    """
     if isinstance(images, Images):
         return images
-    if not isinstance(images, np.ndarray | Sequence) or isinstance(images, str | bytes):
+    if not (is_lazy(images) or isinstance(images, np.ndarray | list | tuple)):
         kind = "None" if images is None else type(images).__name__
         raise TypeError(f"{name} must be an array or a list of arrays, got {kind}")
-    stacked = isinstance(images, np.ndarray) and not (images.dtype == object and images.ndim)
-    shape = np.shape(images) if stacked else ()
+    objects = isinstance(images, np.ndarray) and images.dtype == object and bool(images.ndim)
+    stacked = hasattr(images, "shape") and not objects
+    shape = tuple(images.shape) if stacked else ()
     if len(shape) == 2:
         raise ValueError(f"{name} is a single image of shape {shape}; give a stack, {name}[None]")
     if stacked and len(shape) not in (3, 4):
@@ -69,13 +82,14 @@ def read_images(images: Any, name: str) -> Images:
             f"{name} must be a stack (N, H, W) of images or (N, Z, H, W) of volumes, or a list, "
             f"got shape {shape}"
         )
-    if not len(images):
+    if not count_images(images):
         raise ValueError(f"{name} is empty; give at least one image")
-    found = Images(_read_image(image, f"{name}[{i}]") for i, image in enumerate(images))
-    for i, image in enumerate(found):
-        if image.ndim != found[0].ndim:
+    found = Images(images, name, _read_image)
+    shapes = found.shapes
+    for i, sides in enumerate(shapes):
+        if len(sides) != len(shapes[0]):
             raise ValueError(
-                f"{name}[{i}] has {image.ndim} axes, but {name}[0] has {found[0].ndim}; "
+                f"{name}[{i}] has {len(sides)} axes, but {name}[0] has {len(shapes[0])}; "
                 "images and volumes cannot be mixed"
             )
     found.stacked = stacked
@@ -111,9 +125,9 @@ def read_labels(clean: Any, noisy: Images) -> Images:
     labels = read_images(clean, "clean")
     if len(noisy) != len(labels):
         raise ValueError(f"noisy has {len(noisy)} images, clean {len(labels)}; give one for each")
-    for i, (z, x) in enumerate(zip(noisy, labels, strict=True)):
-        if z.shape != x.shape:
-            raise ValueError(f"noisy[{i}] has shape {z.shape}, but clean[{i}] has {x.shape}")
+    for i, (z, x) in enumerate(zip(noisy.shapes, labels.shapes, strict=True)):
+        if z != x:
+            raise ValueError(f"noisy[{i}] has shape {z}, but clean[{i}] has {x}")
     check_bits(labels, "clean", "threshold it; a pixel without a label is NaN")
     if all(map(is_blank, labels)):
         raise ValueError("clean has no label at all; leave it out to do without clean images")
@@ -125,13 +139,10 @@ def is_blank(image: Image) -> bool:
     return image.dtype.kind == "f" and bool(np.isnan(image).all())
 
 
-def is_binary(image: Image) -> bool:
-    """Return whether all that is there is 0 or 1."""
-    return not _neither(image).any()
-
-
-def check_bits(images: list[Image], name: str, remedy: str) -> None:
+def check_bits(images: Sequence[Image], name: str, remedy: str) -> None:
     """Refuse what is neither 0 nor 1 nor missing."""
+    if isinstance(images, LazyImages) and images.have(BINARY):
+        return
     for i, image in enumerate(images):
         if (bad := _neither(image)).any():
             at = first_index(bad)

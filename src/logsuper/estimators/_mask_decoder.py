@@ -26,8 +26,10 @@ from logsuper.estimators._lazy import (
 )
 from logsuper.estimators._mask_examples import gather
 from logsuper.estimators._noise import check_observed
+from logsuper.estimators._spread import spread
 from logsuper.learning import Examples
 from logsuper.model import LogSupermodular
+from logsuper.sampling import NotCoalesced
 
 __all__ = ["MaskDecoder"]
 
@@ -60,6 +62,9 @@ class MaskDecoder(Decoding):
         if is_lazy(noisy):
             means = self._decides_by_means
             return lazy_decisions(self, noisy) if means else lazy_modes(self, noisy)
+        images = self._read(noisy)
+        if (found := spread(self, "predict", images, np.uint8)) is not None:
+            return found
         if self._decides_by_means:
             least, heat = find_threshold(self.cost), self.temperature_
 
@@ -68,8 +73,8 @@ class MaskDecoder(Decoding):
                     raise ValueError(f"cost has shape {least.shape}, but an image has {p.shape}")
                 return np.asarray(learning.soften(p, heat) > least)
 
-            return self._decode(noisy, self._find_means, np.uint8, decide)
-        return self._decode(noisy, self._find_modes, np.uint8)
+            return self._decode(images, self._find_means, np.uint8, decide)
+        return self._decode(images, self._find_modes, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
         """Return the probability that each pixel is 1.
@@ -88,11 +93,14 @@ class MaskDecoder(Decoding):
         if is_lazy(noisy):
             check_is_fitted(self)
             return lazy_means(self, noisy)
+        images = self._read(noisy)
+        if (spreading := spread(self, "predict_proba", images, np.float64)) is not None:
+            return spreading
 
         def finish(p: FloatArray) -> FloatArray:
             return keep_doubt(learning.soften(p, self.temperature_))
 
-        return self._decode(noisy, self._find_means, np.float64, finish)
+        return self._decode(images, self._find_means, np.float64, finish)
 
     def predict_interval(self, noisy: Any, width: float = 1e-3) -> tuple[Any, Any]:
         """Return certified bounds on the exact probability that each pixel is 1.
@@ -124,7 +132,7 @@ class MaskDecoder(Decoding):
         check_is_fitted(self)
         if is_lazy(noisy):
             return lazy_intervals(self, noisy, width)
-        images = read_images(noisy, "noisy")
+        images = self._read(noisy)
         lower, upper = images.room(np.float64), images.room(np.float64)
         for i, image in enumerate(images):
             group, alpha, field = self._pose(image)
@@ -160,12 +168,14 @@ class MaskDecoder(Decoding):
 
     def _pose(self, image: Any) -> tuple[Any, FloatArray, FloatArray]:
         """Return one image as an example, the weights of the functions, and the field (n,)."""
-        [(_, examples, theta)] = self._examples(read_images([image], "noisy"))
+        [(_, examples, theta)] = self._examples(self._read([image]))
         [group] = examples.groups
         [field] = examples.fields(theta, group, np.arange(1))
         return group, theta[examples.layout.blocks["alpha"]], field
 
-    def sample_posterior(self, noisy: Any, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample_posterior(
+        self, noisy: Any, n_samples: int = 1, random_state: Any = None, *, max_iter: int = 2**13
+    ) -> Any:
         """Draw exact samples of the clean masks given the noisy ones, by coupling from the past.
 
         Parameters
@@ -174,18 +184,32 @@ class MaskDecoder(Decoding):
         n_samples : int, default 1
             Masks per image.
         random_state : int, Generator, RandomState or None
+        max_iter : int, default 8192
+            Maximum number of sweeps; after that `logsuper.sampling.NotCoalesced` is raised. Wide
+            areas without observations need many.
 
         Returns
         -------
         ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
         """
-        count = check_count(n_samples, "n_samples")
+        count, most = check_count(n_samples, "n_samples"), check_count(max_iter, "max_iter")
         rng = np.random.default_rng(as_key(as_seed(random_state)))
 
         def find(examples: Examples, theta: FloatArray) -> Any:
-            return learning.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
+            try:
+                return learning.samples(
+                    examples, theta, count, seed=rng, n_jobs=self.n_jobs, max_iter=most
+                )
+            except NotCoalesced as error:
+                error.args = (
+                    f"exact sampling did not end within max_iter = {most}: {error.differing} "
+                    "pixels still differ, as they do across wide areas without observations. Raise "
+                    "max_iter and keep random_state (trying others until one succeeds favours easy "
+                    "samples), or use predict_proba",
+                )
+                raise
 
-        return self._decode(noisy, find, np.uint8, copies=(count,))
+        return self._decode(self._read(noisy), find, np.uint8, copies=(count,))
 
     def score(self, noisy: Any, clean: Any = None, sample_weight: Any = None) -> float:
         """Return the share of labelled pixels that `predict` gets right, or a score without labels.
@@ -216,7 +240,7 @@ class MaskDecoder(Decoding):
         >>> good.score(noisy[6:]) > bad.score(noisy[6:])
         True
         """
-        images = read_images(noisy, "noisy")
+        images = self._read(noisy)
         weights = read_weights(sample_weight, images)
         if clean is not None:
             return share_right(read_labels(clean, images), self.predict(images), weights)
@@ -240,18 +264,23 @@ class MaskDecoder(Decoding):
             raise ValueError("noisy has no observed pixel, so that there is no score")
         return total / known
 
+    def _read(self, noisy: Any) -> Images:
+        check_is_fitted(self)
+        self._check_decoding()
+        images = read_images(noisy, "noisy")
+        self._check_shapes(images)
+        check_observed(self.channel_, images)
+        return images
+
     def _decode(
         self,
-        noisy: Any,
+        images: Images,
         find: Callable[[Examples, FloatArray], Any],
         dtype: type,
         finish: Callable[[NDArray[Any]], NDArray[Any]] = lambda found: found,
         copies: tuple[int, ...] = (),
     ) -> Any:
         """Run a decoder; the result is a stack for a stack and a list for a list."""
-        check_is_fitted(self)
-        self._check_decoding()
-        images = read_images(noisy, "noisy")
         out = images.room(dtype, copies)
         for piece, examples, theta in self._examples(images):
             for i, image in zip(piece, find(examples, theta), strict=True):
@@ -259,26 +288,24 @@ class MaskDecoder(Decoding):
         return out
 
     def _examples(self, images: Images) -> Iterator[tuple[range, Examples, FloatArray]]:
-        """Check all images, then yield pieces of bounded size as examples, with the parameters."""
-        check_is_fitted(self)
-        self._check_shapes(images)
-        check_observed(self.channel_, images)
+        """Yield pieces of bounded size as examples, with the parameters."""
         around = self.surroundings_
         threads = count_threads(self.n_jobs)
         for piece in images.pieces():
-            judge = None if around is None else around.judge(images[piece], threads)
-            examples = gather(self._design, images[piece], self.channel_, judge=judge)
+            part = images[piece]
+            judge = None if around is None else around.judge(part, threads)
+            examples = gather(self._design, part, self.channel_, judge=judge)
             yield range(len(images))[piece], examples, examples.layout.pack(self.parameters_)
 
     def _check_shapes(self, images: Images) -> None:
         axes = self._design["axes"]
-        if images[0].ndim != axes:
+        if len(images.shapes[0]) != axes:
             raise ValueError(
-                f"noisy[0] has {images[0].ndim} axes, but the training images have {axes}"
+                f"noisy[0] has {len(images.shapes[0])} axes, but the training images have {axes}"
             )
-        for i, image in enumerate(images):
-            if self._design["modular"] == "pixel" and image.shape != self.shape_:
+        for i, shape in enumerate(images.shapes):
+            if self._design["modular"] == "pixel" and shape != self.shape_:
                 raise ValueError(
-                    f"noisy[{i}] has shape {image.shape}, but the modular term was learned for the "
+                    f"noisy[{i}] has shape {shape}, but the modular term was learned for the "
                     f"pixels of {self.shape_}; resize it, or fit with modular='shared'"
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from logsuper.learning import Examples, Judge, make_examples
 
 def gather(
     design: dict[str, Any],
-    images: list[Image],
+    images: Sequence[Image],
     channel: Channel,
-    labels: list[Image] | None = None,
+    labels: Sequence[Image] | None = None,
     judge: Judge | None = None,
 ) -> Examples:
     """Return the examples of a model for some images; `judge` knows their surroundings."""

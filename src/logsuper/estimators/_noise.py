@@ -11,8 +11,8 @@ import numpy as np
 from logsuper._base import ConvergenceWarning
 from logsuper.bounds import NotApplicable
 from logsuper.channels import CHANNELS, Channel
-from logsuper.estimators._images import Images, check_bits, is_binary, is_blank
-from logsuper.learning import CLUMPED, estimate_noise, find_rate, find_rate_errors
+from logsuper.estimators._images import Images, check_bits, is_blank
+from logsuper.learning import BINARY, CLUMPED, estimate_noise, find_rate, find_rate_errors
 
 # The channel for a plain rate, and for "auto" with zeros and ones; and for "auto" with grey levels.
 _BITS, _GREY = "flips", "gaussian"
@@ -52,7 +52,7 @@ def find_channel(noise: Any, noisy: Images, clean: Images | None) -> tuple[Chann
 def check_observed(channel: Channel, noisy: Images) -> None:
     """Refuse images that cannot have come through the channel."""
     _check_bits(channel, noisy)
-    for shape in noisy.shapes:
+    for shape in set(noisy.shapes):
         for name, rates in channel.rates.items():
             try:
                 fits = np.broadcast_shapes(rates.shape, shape) == shape
@@ -164,10 +164,10 @@ def _as_channel(noise: Any) -> Channel:
 
 def _guess(noisy: Images) -> str:
     """Return the kind of channel for bits or grey levels; refuse two levels other than bits."""
-    if all(map(is_binary, noisy)):
+    if noisy.have(BINARY):
         return _BITS
-    seen = [image for image in noisy if not is_blank(image)]
-    low, high = float(min(map(np.nanmin, seen))), float(max(map(np.nanmax, seen)))
+    ends = [(np.nanmin(image), np.nanmax(image)) for image in noisy if not is_blank(image)]
+    low, high = float(min(low for low, _ in ends)), float(max(high for _, high in ends))
     if low == high:
         raise ValueError(
             f"noisy has the one level {low:g}, which is neither 0 nor 1: nothing tells zeros from "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
-from logsuper._base import check_choice
+from logsuper._base import check_choice, check_limit
 from logsuper.io._arrays import is_zarr
 from logsuper.io._picture import ImageInfo
 from logsuper.io._read import FilePath, Missing, inspect_image, read_image
@@ -87,6 +88,9 @@ class ImageFiles(Sequence[NDArray[Any]]):
         Files and folders, as in `find_images`.
     color, missing, palette
         As in `read_image`.
+    memory_limit : float, optional
+        Bytes of decoded images that a fit keeps in memory, 256 MB by default. It reads the others
+        again whenever it needs them: they must not change meanwhile.
 
     Attributes
     ----------
@@ -113,10 +117,12 @@ class ImageFiles(Sequence[NDArray[Any]]):
         *,
         missing: Missing = None,
         palette: str = "colors",
+        memory_limit: float | None = None,
     ) -> None:
         check_choice(palette, "palette", ("colors", "indices"))
         self.paths = tuple(find_images(paths))
         self.color, self.missing, self.palette = color, missing, palette
+        self.memory_limit = check_limit(memory_limit)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -128,8 +134,9 @@ class ImageFiles(Sequence[NDArray[Any]]):
     def __getitem__(self, index: int | slice) -> NDArray[Any] | ImageFiles:
         """Read one image; a slice is again a sequence of files."""
         if isinstance(index, slice):
-            rules = {"missing": self.missing, "palette": self.palette}
-            return ImageFiles(self.paths[index], self.color, **rules)  # type: ignore[arg-type]
+            part = copy.copy(self)  # without a look at the files
+            part.paths = self.paths[index]
+            return part
         return read_image(self.paths[index], self.color, missing=self.missing, palette=self.palette)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:

@@ -32,6 +32,11 @@ from logsuper.learning._layers import (
     total_variation,
 )
 from logsuper.learning._layout import Layout, Parameters
+from logsuper.learning._lazy_images import BINARY as BINARY
+from logsuper.learning._lazy_images import LazyImages as LazyImages
+from logsuper.learning._lazy_images import count_images as count_images
+from logsuper.learning._lazy_images import is_lazy as is_lazy
+from logsuper.learning._lazy_images import shapes_of as shapes_of
 from logsuper.learning._learned import Callback as Callback
 from logsuper.learning._learned import Learned, Record
 from logsuper.learning._learned import Pulse as Pulse
@@ -61,6 +66,7 @@ from logsuper.learning._score import score_labels as score_labels
 from logsuper.learning._selection import Selection, cross_validate, path
 from logsuper.learning._smooth import minimize
 from logsuper.learning._stochastic import Descent, make_steps
+from logsuper.learning._team import count_workers as count_workers
 from logsuper.learning._temperature import best_temperature, soften
 
 __all__ = [

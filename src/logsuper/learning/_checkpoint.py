@@ -22,6 +22,7 @@ from logsuper._base import (
     save_arrays,
 )
 from logsuper.learning._layout import LARGEST, Layout
+from logsuper.learning._lazy_images import LazyRows
 from logsuper.learning._learned import Record
 from logsuper.learning._objective import Objective
 
@@ -139,7 +140,12 @@ def fingerprint(objective: Objective, options: Iterable[Any]) -> str:
     if objective.posterior is not None:
         _feed(digest, *_fields(objective.posterior))
     for group in examples.groups:
-        _feed(digest, repr(group.shape), group.index, group.labels, group.edge_weights)
+        _feed(digest, repr(group.shape), group.index)
+        if isinstance(group.labels, LazyRows):  # the same bytes as of an array
+            _feed_rows(digest, group.labels)
+        else:
+            _feed(digest, group.labels)
+        _feed(digest, group.edge_weights)
         _feed(digest, *_fields(group.features))
         for rows in group.pieces():
             _feed(digest, examples.log_odds(group, rows))
@@ -148,6 +154,12 @@ def fingerprint(objective: Objective, options: Iterable[Any]) -> str:
         if objective.targets is not None:
             _feed(digest, *objective.targets(group, np.arange(min(1, group.count))))
     return digest.hexdigest()
+
+
+def _feed_rows(digest: Any, rows: LazyRows) -> None:
+    digest.update(repr((rows.dtype.str, rows.shape)).encode())
+    for row in rows:
+        digest.update(row.data)
 
 
 def _fields(thing: object) -> list[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from logsuper._base import FloatArray, IntArray, as_float, refuse, refuse_negative
-from logsuper.learning._examples import Examples
+from logsuper.learning._examples import Examples, Group
 
 Cost = tuple[ArrayLike, ArrayLike]
 """Of a false one and of a false zero: numbers, or arrays of the shape of an image."""
@@ -16,8 +16,8 @@ Cost = tuple[ArrayLike, ArrayLike]
 
 def pixel_costs(
     examples: Examples, loss: str | ArrayLike = "hamming", cost: Cost = (1.0, 1.0)
-) -> dict[int, FloatArray]:
-    """Return the costs of both errors at each pixel, (N or 1, n, 2), by identity of the group."""
+) -> dict[Group, FloatArray]:
+    """Return the costs of both errors at each pixel, (N or 1, n, 2), of each group."""
     pair = check_cost(cost)
     for i, part in enumerate(pair):
         for group in examples.groups if part.ndim else ():
@@ -50,24 +50,24 @@ def check_cost(cost: Any) -> tuple[FloatArray, FloatArray]:
     return pair
 
 
-def _weights_of(examples: Examples, loss: str | ArrayLike) -> dict[int, FloatArray]:
+def _weights_of(examples: Examples, loss: str | ArrayLike) -> dict[Group, FloatArray]:
     """Return the weight of each pixel in the loss, for every group."""
     if isinstance(loss, str):
         if loss != "hamming":
             raise ValueError(f"loss must be 'hamming' or the weights of pixels, got {loss!r}")
-        return {id(group): np.ones((1, group.prepared.n)) for group in examples.groups}
+        return {group: np.ones((1, group.prepared.n)) for group in examples.groups}
     shapes = [group.shape for group in examples.groups]
     if len(shapes) == 1:
         group = examples.groups[0]
         weights = _as_weights(loss, "loss", shapes[0], (examples.count, *shapes[0]))
-        return {id(group): weights.reshape(-1, group.prepared.n)}
+        return {group: weights.reshape(-1, group.prepared.n)}
     if not isinstance(loss, list | tuple) or len(loss) != examples.count:
         raise ValueError(
             f"loss must be 'hamming' or a list of {examples.count} arrays, one per image, for "
             f"images of {' and '.join(map(str, shapes))}"
         )
     return {
-        id(group): np.stack(
+        group: np.stack(
             [_as_weights(loss[i], f"loss[{i}]", group.shape).ravel() for i in group.index]
         )
         for group in examples.groups

@@ -313,11 +313,14 @@ def best_factor(
     tried = as_vector(factors, "factors")
     if not len(tried):
         raise ValueError("factors is empty; give at least one")
-    wrong: list[int] = []
-    for factor in tried:
-        found = modes(examples, theta, factor=float(factor), n_jobs=n_jobs)
-        wrong.append(sum(int(np.count_nonzero(x != y)) for x, y in examples.compare(found)))
-    least = tried[np.array(wrong) == min(wrong)]
+    wrong = np.zeros(len(tried), dtype=np.int64)
+    for group, rows in examples.pieces():  # not all masks at once
+        own = group.take(rows, np.arange(len(rows)))
+        part = dataclasses.replace(examples, groups=(own,))
+        for k, factor in enumerate(tried):
+            found = modes(part, theta, factor=float(factor), n_jobs=n_jobs)
+            wrong[k] += sum(int(np.count_nonzero(x != y)) for x, y in part.compare(found))
+    least = tried[wrong == wrong.min()]
     return float(least[np.argmin(np.abs(least - 1.0))])
 
 

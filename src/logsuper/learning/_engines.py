@@ -14,7 +14,7 @@ away from the phase transition, about halves with every column of the window.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from logsuper.bounds import (
     logit,
     strip_widths,
 )
-from logsuper.learning._examples import UNKNOWN, Examples, Group
+from logsuper.learning._examples import UNKNOWN, Examples, Group, Rows
 from logsuper.solvers import Prepared
 
 Side = Literal["free", "held"]
@@ -121,6 +121,9 @@ class Perturbations:
     seed: int
     n_jobs: int | None = None
 
+    # whether the result for an example depends on its place in the batch
+    together: ClassVar[bool] = False
+
 
 class FixedNoise(Perturbations):
     """The logistic bound with the same noise for an example at every step, a Latin hypercube.
@@ -146,6 +149,10 @@ class FixedNoise(Perturbations):
             noise[place] = logit(latin_hypercube(rng, self.n_samples, group.prepared.n))
         return noise
 
+    def relocate(self, batch: Batch, own: Group) -> FixedNoise:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        return KeptNoise(self.n_samples, self.seed)
+
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Maximise under the noise of these examples, all of it in one call of the kernel."""
         group, rows, alpha, fields, _ = batch
@@ -162,8 +169,9 @@ class FixedNoise(Perturbations):
 class FreshNoise(Perturbations):
     """The logistic bound with new noise at every step.
 
-    The noise of a step is a function of the seed, the step and the side, not of earlier steps, so
-    that a run can be resumed.
+    The noise of a step is a function of the seed and the step, not of earlier steps, so that a run
+    can be resumed. With some labels known, both sides of an objective have the same noise, most of
+    which their difference is free of.
 
     Examples
     --------
@@ -177,9 +185,13 @@ class FreshNoise(Perturbations):
     False
     """
 
+    together = True
+
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         """Perturb, maximise and average in one call of the kernel."""
         group, rows, alpha, fields, side = batch
+        if group.labels is not None and not group.alike():
+            side = "free"
         key, factors = noise_key(self.seed, side, step), group.factors(rows)
         out = group.prepared.perturb(
             fields, alpha, self.n_samples, key, edge_weights=factors, n_jobs=self.n_jobs
@@ -280,7 +292,7 @@ class Strips:
     window: int = 6
     n_jobs: int | None = None
     anchored: bool = False
-    _anchors: dict[tuple[Group, Side], Bits] = dataclasses.field(default_factory=dict)
+    _anchors: dict[tuple[Group, Side], Rows] = dataclasses.field(default_factory=dict)
 
     def anchor(self, window: int) -> Strips:
         """Return an engine that will keep the references of its first evaluation."""
@@ -291,6 +303,13 @@ class Strips:
         side = "lower" if batch.side == "held" else "upper"
         choice, references = Choice("strips", self.window), self._references(batch)
         return batch.infer(choice, side=side, references=references, n_jobs=self.n_jobs)
+
+    def relocate(self, batch: Batch, own: Group) -> Strips:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        kept: dict[tuple[Group, Side], Rows] = {}
+        if self.anchored:
+            kept[own, batch.side] = self._references(batch)
+        return dataclasses.replace(self, n_jobs=None, _anchors=kept)
 
     def widths(self, batch: Batch) -> FloatArray:
         """Return how far log Z can be from what `evaluate` returns, (B,)."""
@@ -308,7 +327,9 @@ class Strips:
             return self._modes(group, rows, alpha, fields)
         key = group, side
         if key not in self._anchors:
-            self._anchors[key] = np.full((group.count, group.prepared.n), UNKNOWN, dtype=np.uint8)
+            self._anchors[key] = group.room()
+            for part in group.pieces():
+                self._anchors[key][part] = np.full(1, UNKNOWN, dtype=np.uint8)
         anchors = self._anchors[key]
         new = (anchors[rows] == UNKNOWN).any(axis=1)
         if new.any():
@@ -391,6 +412,11 @@ class Exact:
                 else Sums(choice.method)
             )
         return self._chosen[group]
+
+    def relocate(self, batch: Batch, own: Group) -> Engine:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        chosen = self.choose(batch.group)
+        return chosen.relocate(batch, own) if isinstance(chosen, Strips) else chosen
 
     def bounds(self, group: Group) -> bool:
         """Return whether the values of a group are bounds, rather than exact."""

@@ -277,6 +277,8 @@ class Samples:
         How far coupling from the past goes.
     """
 
+    together = True
+
     def __init__(
         self, key: int, draws: int = 1, n_jobs: int | None = None, max_iter: int = 2**10
     ) -> None:

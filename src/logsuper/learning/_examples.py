@@ -16,9 +16,11 @@ from logsuper._base import FloatArray, IntArray, beat, count_threads, refuse
 from logsuper.channels import Channel
 from logsuper.learning._features import Dense, Features
 from logsuper.learning._layout import LARGEST, Layout
+from logsuper.learning._lazy_images import WHOLE, ImageRows, LazyRows, StoredRows
 from logsuper.solvers import Prepared
 
 Codes = NDArray[np.uint8]
+Rows = NDArray[Any] | LazyRows
 Images = NDArray[Any] | list[NDArray[Any]]
 
 UNKNOWN = 2
@@ -62,9 +64,9 @@ class Group:
         The functions on this shape.
     index : ndarray of shape (N,)
         The place of each example in the user's order.
-    labels : ndarray of shape (N, n), uint8, or None
+    labels : ndarray or LazyRows of shape (N, n), uint8, or None
         0, 1 or `UNKNOWN`.
-    observed : ndarray of shape (N, n), or None
+    observed : ndarray or LazyRows of shape (N, n), or None
         uint8 with `UNKNOWN` where all observations are 0, 1 or missing; else float64 with NaN.
     features : Features or None
     edge_weights : ndarray of shape (N, E) or (N, K, E), or None
@@ -78,8 +80,8 @@ class Group:
     shape: tuple[int, ...]
     prepared: Prepared
     index: IntArray
-    labels: Codes | None
-    observed: NDArray[Any] | None
+    labels: Rows | None
+    observed: Rows | None
     features: Features | None
     edge_weights: FloatArray | None
     odds: FloatArray | None = None
@@ -97,6 +99,14 @@ class Group:
         if part.dtype == np.uint8:
             return np.where(part == UNKNOWN, np.nan, part)
         return np.asarray(part, dtype=np.float64)
+
+    def encode(self, observed: NDArray[Any]) -> NDArray[Any]:
+        """Return observations as they are kept."""
+        bits = self.observed is not None and self.observed.dtype == np.uint8
+        if bits and observed.dtype == np.uint8:
+            return observed
+        values = np.asarray(observed, dtype=np.float64)
+        return np.where(np.isnan(values), UNKNOWN, values).astype(np.uint8) if bits else values
 
     def images(self, rows: IntArray) -> FloatArray:
         """Return observations in the shape of the images: channels may have rates per pixel."""
@@ -122,12 +132,32 @@ class Group:
     def take(self, rows: IntArray, index: IntArray) -> Group:
         """Return some rows, with other places in the user's order."""
         kept: dict[str, Any] = {
-            name: None if value is None else value[rows]
+            name: value.take(rows, _PIECE)
+            if isinstance(value, LazyRows)
+            else None
+            if value is None
+            else value[rows]
             for name in ("labels", "observed", "edge_weights", "odds", "around")
             for value in [getattr(self, name)]
         }
         features = None if self.features is None else self.features.subset(rows)
         return dataclasses.replace(self, index=index, features=features, **kept)
+
+    def room(self, dtype: Any = np.uint8) -> Rows:
+        """Return where to put a row per example: a file if the examples are not in memory."""
+        if isinstance(self.labels, LazyRows) or isinstance(self.observed, LazyRows):
+            stored = StoredRows(self.count, self.prepared.n, dtype)
+            return LazyRows(stored, np.arange(self.count))
+        return np.empty((self.count, self.prepared.n), dtype=dtype)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every pixel of every example has a label."""
+        if isinstance(self.labels, LazyRows) and isinstance(self.labels.source, ImageRows):
+            return self.labels.source.images.have(WHOLE, self.labels.numbers)
+        if self.labels is None:
+            return False
+        return not any((self.labels[rows] == UNKNOWN).any() for rows in self.pieces())
 
     def factors(self, rows: IntArray, copies: int = 1) -> FloatArray | None:
         """Return the factors on the edges of some examples, each repeated `copies` times."""
@@ -188,7 +218,7 @@ class Examples:
     @property
     def labelled(self) -> bool:
         """Whether every pixel of every example has a label."""
-        return all(g.labels is not None and not (g.labels == UNKNOWN).any() for g in self.groups)
+        return all(group.labelled for group in self.groups)
 
     def alike(self, observed: bool = True) -> bool:
         """Return whether all examples of a shape have the same model; see `Group.alike`."""
@@ -220,14 +250,15 @@ class Examples:
         return dataclasses.replace(self, channel=channel, groups=groups)
 
     def with_observed(
-        self, observed: Sequence[FloatArray], labels: Sequence[Codes] | None = None
+        self, observed: Sequence[Rows], labels: Sequence[Rows] | None = None
     ) -> Examples:
-        """Return the same examples with other observations, and labels: (N, n) of each group."""
+        """Return the same examples with other observations, and labels: (N, n) of each group.
+
+        Observations are given as groups keep them, or as float64 with NaN.
+        """
         groups = []
         for g, (group, z) in enumerate(zip(self.groups, observed, strict=True)):
-            codes: NDArray[Any] = np.asarray(z, dtype=np.float64)
-            if group.observed is not None and group.observed.dtype == np.uint8:
-                codes = np.where(np.isnan(codes), UNKNOWN, codes).astype(np.uint8)
+            codes = z if isinstance(z, LazyRows) else group.encode(z)
             known = None if labels is None else labels[g]
             groups.append(dataclasses.replace(group, observed=codes, labels=known))
         return dataclasses.replace(self, groups=tuple(groups)).with_channel(self.channel)
@@ -317,14 +348,14 @@ class Examples:
 
     def statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
         r"""Return :math:`\varphi_i(x_i)`, the statistics in the order of the parameters, (B, P)."""
-        return np.concatenate(list(self._blocks(group, rows, moments)), axis=1)
+        return np.concatenate(list(self.blocks(group, rows, moments)), axis=1)
 
     def mean_statistics(self, group: Group, rows: IntArray, moments: Moments) -> FloatArray:
         """Return the mean of `statistics` over the examples, (P,), without forming all of them."""
-        blocks = self._blocks(group, rows, moments)
+        blocks = self.blocks(group, rows, moments)
         return np.concatenate([np.add.reduce(block, axis=0) for block in blocks]) / len(rows)
 
-    def _blocks(self, group: Group, rows: IntArray, moments: Moments) -> Iterator[FloatArray]:
+    def blocks(self, group: Group, rows: IntArray, moments: Moments) -> Iterator[FloatArray]:
         """Yield the statistics of each kind of parameter, (B, size)."""
         yield -moments.stats
         if self.layout.modular == 1:

@@ -13,6 +13,7 @@ it is seen, cut off at the extremes.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +57,7 @@ class _Pairs(NamedTuple):
     width: float
 
 
-def fit_grey_levels(images: list[NDArray[Any]]) -> Gaussian:
+def fit_grey_levels(images: Sequence[NDArray[Any]]) -> Gaussian:
     """Return the channel of two grey levels, the darker for x = 0, each with its scale."""
     pairs, extremes = _histogram_of_pairs(images)
     middle = float((pairs.levels * pairs.share).sum() / 2)
@@ -135,7 +136,7 @@ def _loss(theta: FloatArray, pairs: _Pairs) -> tuple[float, FloatArray]:
     return -float(share @ (np.log(total) + top.sum(axis=0))), -gradient
 
 
-def _histogram_of_pairs(images: list[NDArray[Any]]) -> tuple[_Pairs, tuple[float, float]]:
+def _histogram_of_pairs(images: Sequence[NDArray[Any]]) -> tuple[_Pairs, tuple[float, float]]:
     """Return the histogram, and the extreme grey levels."""
     low, high = _range(images)
     width = (high - low) / _BINS
@@ -155,12 +156,12 @@ def _histogram_of_pairs(images: list[NDArray[Any]]) -> tuple[_Pairs, tuple[float
     cells = np.stack(np.divmod(filled, _BINS))
     end = (cells == _BINS - 1) * 1.0 - (cells == 0)
     levels = low + (cells + 0.5 * (1.0 - end)) * width
-    seen = [image for image in images if not np.isnan(image).all()]
-    extremes = float(min(map(np.nanmin, seen))), float(max(map(np.nanmax, seen)))
+    ends = [(np.nanmin(z), np.nanmax(z)) for z in images if not np.isnan(z).all()]
+    extremes = float(min(low for low, _ in ends)), float(max(high for _, high in ends))
     return _Pairs(levels, end, table[filled] / table.sum(), width), extremes
 
 
-def _range(images: list[NDArray[Any]]) -> tuple[float, float]:
+def _range(images: Sequence[NDArray[Any]]) -> tuple[float, float]:
     """Return the range of the grey levels, without a thousandth at either end of each image."""
     ends = []
     for i, image in enumerate(images):

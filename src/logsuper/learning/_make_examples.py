@@ -25,9 +25,19 @@ from logsuper._base import (
 )
 from logsuper.channels import Channel
 from logsuper.functions import SubmodularFunction
-from logsuper.learning._examples import UNKNOWN, Codes, Examples, Group, refuse_large
+from logsuper.learning._examples import UNKNOWN, Codes, Examples, Group, Rows, refuse_large
 from logsuper.learning._features import Context, Dense, Features, Judge, Judged
 from logsuper.learning._layout import Layout
+from logsuper.learning._lazy_images import (
+    BINARY,
+    FINITE,
+    ImageRows,
+    LazyImages,
+    LazyRows,
+    count_images,
+    is_lazy,
+    shapes_of,
+)
 from logsuper.solvers import Prepared, prepare
 
 Functions = Sequence[SubmodularFunction]
@@ -54,10 +64,12 @@ def make_examples(
     ----------
     functions : sequence of SubmodularFunction, or callable
         :math:`f_1,\dots,f_K`; or what returns them for the shape of an image, where shapes differ.
-    labels : array-like (N, ...) or list of arrays, optional
-        The x: 0 or 1, NaN or masked where there is no label.
-    observed : array-like (N, ...) or list of arrays, optional
-        What was observed of each x, NaN or masked where nothing was.
+    labels : array-like (N, ...) or sequence of arrays, optional
+        The x: 0 or 1, NaN or masked where there is no label. Items of a sequence that reads them
+        when they are indexed (`logsuper.io.ImageFiles`, a memory map, zarr) beyond 256 MB are read
+        again for each batch, and must not change.
+    observed : array-like (N, ...) or sequence of arrays, optional
+        What was observed of each x, NaN or masked where nothing was; read like `labels`.
     channel : Channel, optional
         The model of `observed`.
     modular : {"pixel", "shared", "none"}
@@ -116,7 +128,7 @@ def make_examples(
         check_alike(x, "labels", z, "observed")
     images = z if x is None else x
     phi = _per_image(features, "features", None if images is None else len(images))
-    shapes = _shapes(phi) if images is None else [image.shape for image in images]
+    shapes = _shapes(phi) if images is None else shapes_of(images)
     if modular == "pixel" and len(set(shapes)) > 1:
         raise ValueError(
             f"modular='pixel' needs images of one shape, but image 0 has {shapes[0]} and another "
@@ -173,17 +185,18 @@ def with_inputs(examples: Examples, features: Any = None, edge_weights: Any = No
     return dataclasses.replace(examples, groups=tuple(groups))
 
 
-def corrupt_again(examples: Examples, clean: list[Codes], rng: np.random.Generator) -> Examples:
+def corrupt_again(examples: Examples, clean: Sequence[Rows], rng: np.random.Generator) -> Examples:
     """Return the clean images as labels, with new noise, and missing what was missing before."""
     channel = examples.channel
     assert channel is not None
 
-    def observe(group: Group, x: Codes) -> FloatArray:
-        z = np.empty(x.shape)
+    def observe(group: Group, x: Rows) -> Rows:
+        assert group.observed is not None
+        z = group.room(group.observed.dtype)
         for rows in group.pieces():
             shape = (len(rows), *group.shape)
             again = channel.sample_like(group.images(rows), x[rows].reshape(shape), rng)
-            z[rows] = again.reshape(len(rows), -1)
+            z[rows] = group.encode(again.reshape(len(rows), -1))
         return z
 
     observed = [observe(group, x) for group, x in zip(examples.groups, clean, strict=True)]
@@ -223,32 +236,43 @@ def _refuse_large_functions(prepared: Prepared) -> None:
         refuse_large(np.append(f.gains(zero), f(1.0 - zero)), f"the gain of functions[{k}]")
 
 
-def as_images(images: Any, name: str) -> list[NDArray[Any]]:
-    """Return a list of arrays, masked entries as NaN; a stack is not copied."""
+def as_images(images: Any, name: str) -> Sequence[NDArray[Any]]:
+    """Return a list of arrays, masked entries as NaN; a stack is not copied.
+
+    Lazy sequences that are not small stay lazy.
+    """
+    if is_lazy(images) and count_images(images):
+        found = images
+        if not isinstance(images, LazyImages):
+            found = LazyImages(images, name, _as_image)
+        return list(found) if found.complete else found
     if not isinstance(images, np.ndarray) and not isinstance(images, list | tuple):
         images = as_array(images, name)
     if isinstance(images, np.ndarray) and images.ndim < 2:
         raise ValueError(f"{name} must hold images, at least one per row, got shape {images.shape}")
     if not len(images):
         raise ValueError(f"{name} is empty; give at least one image")
-    result = []
-    for i, image in enumerate(images):
-        if isinstance(image, np.ma.MaskedArray):
-            image = np.ma.filled(image.astype(np.float64), np.nan)
-        array = as_array(image, f"{name}[{i}]")
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"{name}[{i}] must hold numbers, got dtype {array.dtype}")
-        result.append(array)
-    return result
+    return [_as_image(image, f"{name}[{i}]") for i, image in enumerate(images)]
 
 
-def check_alike(a: list[NDArray[Any]], name: str, b: list[NDArray[Any]], other: str) -> None:
+def _as_image(image: Any, name: str) -> NDArray[Any]:
+    if isinstance(image, np.ma.MaskedArray):
+        image = np.ma.filled(image.astype(np.float64), np.nan)
+    array = as_array(image, name)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}")
+    return array
+
+
+def check_alike(
+    a: Sequence[NDArray[Any]], name: str, b: Sequence[NDArray[Any]], other: str
+) -> None:
     """Refuse two lists of images that differ in length, or in the shape of an image."""
     if len(a) != len(b):
         raise ValueError(f"{name} has {len(a)} images, {other} {len(b)}")
-    for i, (x, y) in enumerate(zip(a, b, strict=True)):
-        if x.shape != y.shape:
-            raise ValueError(f"{name}[{i}] has shape {x.shape}, {other}[{i}] {y.shape}")
+    for i, (x, y) in enumerate(zip(shapes_of(a), shapes_of(b), strict=True)):
+        if x != y:
+            raise ValueError(f"{name}[{i}] has shape {x}, {other}[{i}] {y}")
 
 
 def _shapes(phi: list[FloatArray] | None) -> list[tuple[int, ...]]:
@@ -261,9 +285,17 @@ def _shapes(phi: list[FloatArray] | None) -> list[tuple[int, ...]]:
     return [rows.shape[:-1] for rows in phi]
 
 
-def _label_codes(images: list[NDArray[Any]], index: IntArray) -> Codes:
-    remedy = "a pixel without a label is NaN"
-    return np.stack([as_codes(images[i], f"labels[{i}]", remedy).ravel() for i in index])
+def _label_codes(images: Sequence[NDArray[Any]], index: IntArray) -> Rows:
+    if isinstance(images, LazyImages):
+        for i in () if images.have(BINARY, index) else index.tolist():
+            _label(images[i], i)
+        n = math.prod(images.shapes[index[0]])
+        return LazyRows(ImageRows(images, n, np.uint8, _label), index)
+    return np.stack([_label(images[i], i).ravel() for i in index.tolist()])
+
+
+def _label(image: NDArray[Any], i: int) -> Codes:
+    return as_codes(image, f"labels[{i}]", "a pixel without a label is NaN")
 
 
 def as_codes(image: NDArray[Any], name: str, remedy: str) -> Codes:
@@ -277,16 +309,34 @@ def as_codes(image: NDArray[Any], name: str, remedy: str) -> Codes:
     return np.where(unknown, UNKNOWN, image == 1).astype(np.uint8)
 
 
-def _observed_codes(images: list[NDArray[Any]], index: IntArray, n: int) -> NDArray[Any]:
+def _observed_codes(images: Sequence[NDArray[Any]], index: IntArray, n: int) -> Rows:
     """Return one byte per pixel where all is 0, 1 or missing, else eight."""
+    if isinstance(images, LazyImages):
+        if images.have(BINARY, index):
+            return LazyRows(ImageRows(images, n, np.uint8, _bits), index)
+        for i in () if images.have(FINITE, index) else index.tolist():
+            _refuse_infinite(images[i], i)
+        return LazyRows(ImageRows(images, n, np.float64, _grey), index)
     if all(_is_binary(images[i]) for i in index):
-        return np.stack([as_codes(images[i], f"observed[{i}]", "").ravel() for i in index])
+        return np.stack([_bits(images[i], i).ravel() for i in index.tolist()])
     grey = np.empty((len(index), n))
     for row, i in enumerate(index):
         grey[row] = images[i].ravel()
-        if np.isinf(grey[row]).any():
-            raise ValueError(f"observed[{i}] has an infinite entry; NaN means missing")
+        _refuse_infinite(grey[row], i)
     return grey
+
+
+def _refuse_infinite(image: NDArray[Any], i: int) -> None:
+    if image.dtype.kind == "f" and np.isinf(image).any():
+        raise ValueError(f"observed[{i}] has an infinite entry; NaN means missing")
+
+
+def _bits(image: NDArray[Any], i: int) -> Codes:
+    return as_codes(image, f"observed[{i}]", "")
+
+
+def _grey(image: NDArray[Any], i: int) -> NDArray[Any]:
+    return image
 
 
 def _is_binary(image: NDArray[Any]) -> bool:

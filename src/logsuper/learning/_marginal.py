@@ -49,10 +49,10 @@ class Marginal(Objective):
     Attributes
     ----------
     costs : dict
-        The costs of false ones and of false zeros, (N or 1, n, 2), by the identity of the group.
+        The costs of false ones and of false zeros, (N or 1, n, 2), of each group.
     """
 
-    costs: dict[int, FloatArray] = dataclasses.field(default_factory=dict)
+    costs: dict[Group, FloatArray] = dataclasses.field(default_factory=dict)
 
     @property
     def alike(self) -> bool:
@@ -73,7 +73,7 @@ class Marginal(Objective):
                 examples.fields(theta, group, rows),
                 theta[examples.layout.blocks["alpha"]],
                 group.labels[rows],
-                rows_of(self.costs[id(group)], rows),
+                rows_of(self.costs[group], rows),
                 n_samples=engine.n_samples,
                 seed=key,
                 edge_weights=group.factors(rows),

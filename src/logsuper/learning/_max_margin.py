@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from logsuper._base import FloatArray, Seed
 from logsuper.learning._costs import Cost, pixel_costs, rows_of
 from logsuper.learning._engines import Batch, Partition
-from logsuper.learning._examples import Examples
+from logsuper.learning._examples import Examples, Group
 from logsuper.learning._frank_wolfe import minimize, refuse_missing_labels
 from logsuper.learning._learned import Learned
 from logsuper.learning._objective import Objective, Penalty, check_problem
@@ -92,12 +92,16 @@ class _Augmented:
     Attributes
     ----------
     costs : dict
-        The losses of false ones and of false zeros, (N or 1, n, 2), by the identity of the group.
+        The losses of false ones and of false zeros, (N or 1, n, 2), of each group.
     n_jobs : int or None
     """
 
-    costs: dict[int, FloatArray]
+    costs: dict[Group, FloatArray]
     n_jobs: int | None
+
+    def relocate(self, batch: Batch, own: Group) -> _Augmented:
+        """Return the engine for another process, where the batch is all of the group `own`."""
+        return _Augmented({own: rows_of(self.costs[batch.group], batch.rows)}, None)
 
     def evaluate(self, batch: Batch, step: int = 0) -> Partition:
         r"""Maximise :math:`u^\top y-f(y)+\sum_d\omega_d|y_d-x_d|`."""
@@ -105,7 +109,7 @@ class _Augmented:
         assert group.labels is not None
         # |y - x| = x + (1 - 2x) y
         x = group.labels[rows].astype(np.float64)
-        costs = rows_of(self.costs[id(group)], rows)
+        costs = rows_of(self.costs[group], rows)
         weights = np.where(x == 1.0, costs[..., 1], costs[..., 0])
         augmented = fields + weights * (1.0 - 2.0 * x)
         y, values, stats = group.prepared.maximize(

@@ -7,7 +7,8 @@ neighbours; where many pixels are missing P = 2: those along the axes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, IntArray, beat
 from logsuper.learning._examples import UNKNOWN, Codes
+from logsuper.learning._lazy_images import LazyImages
+from logsuper.learning._make_examples import as_codes
 
 # Most pairs of a neighbourhood: 162 classes.
 _PAIRS = 4
@@ -26,6 +29,31 @@ _PIECE = 1 << 17
 _PIECES = 2
 
 Offset = tuple[int, ...]
+
+
+class LazyStack:
+    """Images (N, ...) of one shape and of 0 and 1, which are read when parts are asked for."""
+
+    def __init__(self, images: LazyImages, numbers: Sequence[int]) -> None:
+        self.images, self.numbers = images, numbers
+        self.shape = (len(numbers), *(images.shapes[numbers[0]] or (1,)))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: tuple[slice, ...]) -> Codes:
+        first, *inside = place
+        return np.stack([self._read(i)[tuple(inside)] for i in self.numbers[first]])
+
+    def __iter__(self) -> Iterator[Codes]:
+        return map(self._read, self.numbers)
+
+    def _read(self, i: int) -> Codes:
+        remedy = "grey levels need kind='gaussian'"
+        return np.atleast_1d(as_codes(self.images[i], f"observed[{i}]", remedy))
+
+
+Stack = Codes | LazyStack
 
 
 class Neighbourhood(NamedTuple):
@@ -53,7 +81,7 @@ class Neighbourhood(NamedTuple):
         return tuple(max(map(abs, steps)) for steps in zip(*self.pairs, strict=True))
 
 
-def choose(images: Codes) -> Neighbourhood | None:
+def choose(images: Stack) -> Neighbourhood | None:
     """Return the neighbourhood to use in images (N, ...) of one shape, if one fits in."""
     shape = images.shape[1:]
     # the longest axes, in their order, of those that are long enough
@@ -83,7 +111,7 @@ def choose(images: Codes) -> Neighbourhood | None:
     return fitting[best]
 
 
-def count(images: Codes, around: Neighbourhood) -> IntArray:
+def count(images: Stack, around: Neighbourhood) -> IntArray:
     """Count the pixels of each class whose neighbours were all observed."""
     total = np.zeros(around.classes, dtype=np.int64)
     for piece in _pieces(images, around):
@@ -92,27 +120,27 @@ def count(images: Codes, around: Neighbourhood) -> IntArray:
     return total
 
 
-def variance(images: Codes, around: Neighbourhood, scores: FloatArray) -> FloatArray:
+def variance(images: Stack, around: Neighbourhood, scores: FloatArray) -> FloatArray:
     """Estimate the covariance (P, P) of sums over the pixels of their scores (P, classes).
 
     Scores of pixels that share no neighbour are independent and have the mean 0, so that the
     products of all other pairs have all of it.
     """
-    pieces = list(_pieces(images, around))
-    used = pieces[:: -(-len(pieces) // _PIECES)]
+    places = list(_places(images.shape, around))
+    used = places[:: -(-len(places) // _PIECES)]
     padded = np.concatenate([scores, np.zeros((len(scores), 1))], axis=1).astype(np.float32)
     total = np.zeros((len(scores), len(scores)))
-    for piece in used:
+    for place in used:
         beat()
-        fields = padded[:, _encode(piece, around)]
+        fields = padded[:, _encode(images[place], around)]
         total += _products(fields, fields)
         for lag in _overlaps(around):
             here = [slice(max(0, -step), -step if step > 0 else None) for step in lag]
             there = [slice(max(0, step), step if step < 0 else None) for step in lag]
             product = _products(fields[:, :, *here], fields[:, :, *there])
             total += product + product.T
-    size = sum(piece.size for piece in pieces)
-    return total * (size / max(1, sum(piece.size for piece in used)))
+    size, some = (sum(_size(images.shape, each) for each in few) for few in (places, used))
+    return total * (size / max(1, some))
 
 
 def _products(first: NDArray[np.float32], second: NDArray[np.float32]) -> FloatArray:
@@ -129,21 +157,32 @@ def _overlaps(around: Neighbourhood) -> list[Offset]:
     return sorted(lag for lag in lags if lag > tuple([0] * len(lag)))
 
 
-def _pieces(images: Codes, around: Neighbourhood) -> Iterator[Codes]:
+def _pieces(images: Stack, around: Neighbourhood) -> Iterator[Codes]:
     """Yield parts of the images, each pixel the middle of a neighbourhood in one of them."""
-    size = max(1, images[0].size) if len(images) else 1
+    for place in _places(images.shape, around):
+        beat()
+        yield images[place]
+
+
+def _places(shape: tuple[int, ...], around: Neighbourhood) -> Iterator[tuple[slice, ...]]:
+    """Yield where these parts are: some images, or some rows of one."""
+    size = max(1, math.prod(shape[1:]))
     if size <= _PIECE:
         step = max(1, _PIECE // size)
-        for k in range(0, len(images), step):
-            beat()
-            yield images[k : k + step]
+        for k in range(0, shape[0], step):
+            yield (slice(k, k + step),)
         return
     reach = around.reach[0]
-    rows = max(1, _PIECE // max(1, images[0, :1].size))
-    for k in range(len(images)):
-        for first in range(0, images.shape[1] - 2 * reach, rows):
-            beat()
-            yield images[k : k + 1, first : first + rows + 2 * reach]
+    rows = max(1, _PIECE // max(1, math.prod(shape[2:])))
+    for k in range(shape[0]):
+        for first in range(0, shape[1] - 2 * reach, rows):
+            yield slice(k, k + 1), slice(first, first + rows + 2 * reach)
+
+
+def _size(shape: tuple[int, ...], place: tuple[slice, ...]) -> int:
+    """Return the number of pixels of a part."""
+    sides = [len(range(n)[part]) for n, part in zip(shape, place, strict=False)]
+    return math.prod(sides) * math.prod(shape[len(sides) :])
 
 
 def _encode(images: Codes, around: Neighbourhood) -> NDArray[np.uint8]:

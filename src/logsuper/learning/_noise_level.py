@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,16 @@ from logsuper.channels import AsymmetricFlips, Channel, Flips
 from logsuper.learning._examples import UNKNOWN, Codes
 from logsuper.learning._flip_rates import LARGEST, Fit, fit_rates, flat_pixels
 from logsuper.learning._grey_levels import fit_grey_levels
+from logsuper.learning._lazy_images import LazyImages
 from logsuper.learning._make_examples import as_codes, as_images
-from logsuper.learning._neighbourhoods import Neighbourhood, choose, count, variance
+from logsuper.learning._neighbourhoods import (
+    LazyStack,
+    Neighbourhood,
+    Stack,
+    choose,
+    count,
+    variance,
+)
 
 KINDS = ("flips", "asymmetric", "gaussian")
 
@@ -152,7 +161,7 @@ def find_rate_errors(observed: Any, kind: str) -> tuple[float, ...]:
     return tuple(np.sqrt(np.diag(found.covariance)).tolist()[:count])
 
 
-def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
+def _measure(stacks: Sequence[Stack], kind: str) -> _Rates | None:
     """Return what the images say of the rates, if anything."""
     chosen = [(stack, around) for stack in stacks if (around := choose(stack)) is not None]
     tables: dict[Neighbourhood, IntArray] = {}
@@ -167,7 +176,7 @@ def _measure(stacks: list[Codes], kind: str) -> _Rates | None:
 
 
 def _with_errors(
-    fit: Fit, chosen: list[tuple[Codes, Neighbourhood]], tables: dict[Neighbourhood, IntArray]
+    fit: Fit, chosen: list[tuple[Stack, Neighbourhood]], tables: dict[Neighbourhood, IntArray]
 ) -> _Rates:
     """Return the rates with the covariance that the noise at hand and the model give them."""
     size = len(fit.noise)
@@ -206,8 +215,13 @@ def _fit_both(tables: dict[Neighbourhood, IntArray]) -> Fit:
     return together
 
 
-def _stack(images: list[NDArray[Any]]) -> list[Codes]:
-    """Return the images of each shape as one array (N, ...), a byte per pixel."""
+def _stack(images: Sequence[NDArray[Any]]) -> Sequence[Stack]:
+    """Return the images of each shape as one array (N, ...), a byte per pixel; lazy stay lazy."""
+    if isinstance(images, LazyImages):
+        numbers: dict[tuple[int, ...], list[int]] = {}
+        for i, shape in enumerate(images.shapes):
+            numbers.setdefault(shape, []).append(i)
+        return [LazyStack(images, each) for each in numbers.values()]
     stacks: dict[tuple[int, ...], list[Codes]] = {}
     for i, image in enumerate(images):
         beat()
@@ -259,7 +273,7 @@ def _settle(found: _Rates | None, smooth: bool) -> _Rates:
 # ------------------------------------------------------------------------------ a rate for a group
 
 
-def _check_groups(stacks: list[Codes], groups: Any) -> IntArray:
+def _check_groups(stacks: Sequence[Stack], groups: Any) -> IntArray:
     """Return the group of each pixel."""
     shape = stacks[0].shape[1:]
     if len(stacks) > 1:
@@ -281,7 +295,7 @@ def _check_groups(stacks: list[Codes], groups: Any) -> IntArray:
     return group.astype(np.int64)
 
 
-def _by_group(images: Codes, group: IntArray, overall: float, shrink: bool) -> FloatArray:
+def _by_group(images: Stack, group: IntArray, overall: float, shrink: bool) -> FloatArray:
     """Return the rates of the groups by the same fixed point, neighbours at their own rates."""
     size = int(group.max(initial=-1)) + 1
     rates = np.full(size, overall)

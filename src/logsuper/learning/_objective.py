@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from logsuper.learning._engines import Batch, Engine, FixedNoise, Side
 from logsuper.learning._examples import UNKNOWN, Examples, Group, Moments, check_examples
 from logsuper.learning._features import Context, Judged
 from logsuper.learning._layout import LARGEST, Layout
+from logsuper.learning._losses import Loss as Loss
+from logsuper.learning._losses import Term as Term
+from logsuper.learning._losses import average_terms, variance_of
+from logsuper.learning._team import Team
 
 Targets = Callable[[Group, IntArray], Moments]
 
@@ -39,61 +43,6 @@ class Shifted(Protocol):
 
     def shift(self, group: Group) -> FloatArray:
         """Return what to add to the statistics of each example, (P,)."""
-
-
-class Loss(NamedTuple):
-    """The loss of some examples.
-
-    Attributes
-    ----------
-    value : float
-        Their mean.
-    stderr : float
-        Its standard error due to the perturbations; NaN where there is only one per example.
-    gradient : ndarray of shape (P,)
-        In the order of the layout.
-    cuts : int
-        Maximisations that were solved.
-
-    Examples
-    --------
-    >>> import logsuper as ls
-    >>> from logsuper.learning import Exact, Objective, make_examples
-    >>> x = ls.make_silhouettes(3, shape=(16, 16), seed=0)
-    >>> data = make_examples(ls.grid_cuts((16, 16)), labels=x, modular="shared")
-    >>> loss = Objective.supervised(data, Exact()).loss(data.layout.fill(alpha=0.5))
-    >>> loss.gradient.shape, loss.cuts
-    ((3,), 1)
-    """
-
-    value: float
-    stderr: float
-    gradient: FloatArray
-    cuts: int
-
-
-class Term(NamedTuple):
-    """One of the two sides of the loss, averaged over examples.
-
-    Attributes
-    ----------
-    value : float
-        The log-partition function.
-    phi : ndarray of shape (P,)
-        The expected statistics, in the order of the layout.
-    variance : float
-        Of `value`, due to the perturbations.
-    cuts : int
-        Maximisations that were solved.
-    counts : ndarray
-        What a channel can be refitted from; 0 where none was given.
-    """
-
-    value: float
-    phi: FloatArray
-    variance: float
-    cuts: int
-    counts: FloatArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -171,12 +120,12 @@ class Objective:
         count = self.examples.count if index is None else len(index)
         for group, rows in self.examples.parts(index):
             beat()
-            free = self._term(theta, group, rows, "free", step)
-            held = self._term(theta, group, rows, "held", step)
+            free = self._mean_term(theta, group, rows, "free", step)
+            held = self._mean_term(theta, group, rows, "held", step)
             share = len(rows) / count
             value += share * (free.value - held.value)
             gradient += share * (free.phi - held.phi)
-            variance += share**2 * (free.variance + held.variance)
+            variance += share**2 * free.variance_beside(held)
             cuts += free.cuts + held.cuts
         return Loss(value, float(np.sqrt(variance)), gradient, cuts)
 
@@ -242,10 +191,26 @@ class Objective:
 
     def _pieces(self, side: Side) -> Iterator[tuple[Group, IntArray]]:
         """Split all examples into pieces that fit into memory, unless they share one model."""
+        for group, rows in self.examples.parts():
+            for piece in self._split(group, rows, side):
+                yield group, piece
+
+    def _split(self, group: Group, rows: IntArray, side: Side) -> Iterable[IntArray]:
         if side == "free" and self.alike:
-            return self.examples.parts()
+            return [rows]
         engine = self.engine_of(side)
-        return self.examples.pieces(engine.n_samples if isinstance(engine, FixedNoise) else 1)
+        return group.pieces(engine.n_samples if isinstance(engine, FixedNoise) else 1, rows)
+
+    def _mean_term(
+        self, theta: FloatArray, group: Group, rows: IntArray, side: Side, step: int
+    ) -> Term:
+        """Return one side of examples of a group, a piece of them at a time."""
+        linear = side == "held" and self.convex
+        if linear or getattr(self.engine_of(side), "together", False):
+            return self._term(theta, group, rows, side, step)
+        pieces = list(self._split(group, rows, side))
+        terms = [self._term(theta, group, piece, side, step) for piece in pieces]
+        return average_terms(terms, [len(piece) for piece in pieces])
 
     def _total(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> Term:
         """Return one side, averaged over all examples."""
@@ -273,17 +238,16 @@ class Objective:
         """Return one side of some examples of a group."""
         examples, counts = self.examples, np.zeros(())
         if side == "held" and self.targets is not None:
-            whole = len(rows) == group.count and bool((rows == np.arange(group.count)).all())
-            phi, level = self._linear[group] if whole else self._target(group, rows)
+            phi, level = self._mean_target(group, rows)
             # without a learned scale w = 1, which is not a parameter
             value = float(phi @ theta) + (0.0 if examples.layout.scale else level)
             return Term(value, phi, 0.0, 0, counts)
+        if side == "free" and (found := self._ask_team(theta, group, rows)):
+            draws, *blocks = found
+            phi = np.concatenate([np.add.reduce(block, axis=0) for block in blocks]) / len(rows)
+            return Term(float(draws.mean()), phi, variance_of(draws), draws.size, counts)
         batch, constant = self.pose(theta, group, rows, side, channel)
-        draws, stats, mean = self.engine_of(side).evaluate(batch, step)
-        agreement = np.zeros(len(mean))
-        if examples.layout.scale:
-            agreement = examples.agreement(group, batch.rows, mean)
-        moments = Moments(stats, mean, agreement)
+        draws, mean, moments = self._evaluate(batch, step)
         phi = examples.mean_statistics(group, batch.rows, moments)
         if self.latent and side == "free":
             phi[examples.layout.blocks["scale"]] = 0.0  # a prior does not depend on observations
@@ -295,8 +259,54 @@ class Objective:
             # rounding can make the mean of a certain element larger than 1
             inside = np.clip(mean, 0.0, 1.0).reshape(-1, *group.shape)
             counts = channel.count(group.images(rows), inside)
-        spread = draws.var(axis=1, ddof=1).mean() if draws.shape[1] > 1 else np.nan
-        return Term(value, phi, float(spread) / draws.size, draws.size, counts)
+        return Term(value, phi, variance_of(draws), draws.size, counts, draws)
+
+    def _evaluate(self, batch: Batch, step: int) -> tuple[FloatArray, FloatArray, Moments]:
+        draws, stats, mean = self.engine_of(batch.side).evaluate(batch, step)
+        agreement = np.zeros(len(mean))
+        if self.examples.layout.scale:
+            agreement = self.examples.agreement(batch.group, batch.rows, mean)
+        return draws, mean, Moments(stats, mean, agreement)
+
+    def _ask_team(self, theta: FloatArray, group: Group, rows: IntArray) -> list[Any]:
+        """Return what `answer` gives for some examples; nothing if there are no other processes."""
+        relocate = getattr(self.engine, "relocate", None)
+        # a judge is as large as many parts
+        alone = self.alike or self.latent or isinstance(group.features, Judged)
+        if relocate is None or alone or not (chunks := self._teams[group].split(rows)):
+            return []
+
+        def pack(chunk: IntArray) -> Objective:
+            own = group.take(chunk, group.index[chunk])
+            engine = relocate(self.pose(theta, group, chunk, "free")[0], own)
+            examples = dataclasses.replace(self.examples, groups=(own,))
+            return dataclasses.replace(self, examples=examples, engine=engine, targets=None)
+
+        return self._teams[group].ask(chunks, pack, theta)
+
+    def answer(self, theta: FloatArray) -> list[FloatArray]:
+        """Return the draws and the statistics, of each kind, of the free side of all examples."""
+        [group] = self.examples.groups
+        batch, _ = self.pose(theta, group, np.arange(group.count), "free")
+        draws, _, moments = self._evaluate(batch, 0)
+        return [draws, *self.examples.blocks(group, batch.rows, moments)]
+
+    @functools.cached_property
+    def _teams(self) -> dict[Group, Team]:
+        return {group: Team(group.prepared.n) for group in self.examples.groups}
+
+    def _mean_target(self, group: Group, rows: IntArray) -> tuple[FloatArray, float]:
+        """Return the same as `_target`, a piece at a time; full passes need it at every step."""
+        whole = len(rows) == group.count and bool((rows == np.arange(group.count)).all())
+        pieces = list(group.pieces(rows=rows))
+        if not whole and len(pieces) == 1:
+            return self._target(group, rows)
+        key = group, b"" if whole else rows.tobytes()
+        if key not in self._linear:
+            parts = [(len(piece), *self._target(group, piece)) for piece in pieces]
+            phi = sum(size * part for size, part, _ in parts) / len(rows)
+            self._linear[key] = np.asarray(phi), sum(b * a for b, _, a in parts) / len(rows)
+        return self._linear[key]
 
     def _target(self, group: Group, rows: IntArray) -> tuple[FloatArray, float]:
         """Return the mean statistics of the held side where it is linear, and of l'x."""
@@ -308,14 +318,9 @@ class Objective:
         return phi, float(moments.agreement.mean())
 
     @functools.cached_property
-    def _linear(self) -> dict[Group, tuple[FloatArray, float]]:
-        """The same of all examples of each group: full batches need it at every step."""
-        result = {}
-        for group in self.examples.groups:
-            parts = [(len(rows), *self._target(group, rows)) for rows in group.pieces()]
-            phi = sum(size * part for size, part, _ in parts) / group.count
-            result[group] = np.asarray(phi), sum(b * a for b, _, a in parts) / group.count
-        return result
+    def _linear(self) -> dict[tuple[Group, bytes], tuple[FloatArray, float]]:
+        """What `_mean_target` has found."""
+        return {}
 
 
 def refuse_context(examples: Examples) -> None:
@@ -328,7 +333,8 @@ def _label_targets(examples: Examples) -> Targets:
     """Return the moments of labels that are all known; of the x only their bytes are kept."""
     known = {}
     for group in examples.groups:
-        parts = [examples.label_moments(group, rows) for rows in group.pieces()]
+        none = np.empty((0, group.prepared.n))  # the x of all pieces would fill the memory
+        parts = [examples.label_moments(group, rows)._replace(mean=none) for rows in group.pieces()]
         features = [part.features for part in parts if part.features is not None]
         known[group] = (
             np.concatenate([part.stats for part in parts]),

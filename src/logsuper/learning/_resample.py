@@ -43,7 +43,7 @@ from logsuper._base import (
 from logsuper.functions import Cut, Modular, SubmodularFunction
 from logsuper.learning._checkpoint import check_seed
 from logsuper.learning._descent import logistic
-from logsuper.learning._examples import Codes, Examples, check_observed
+from logsuper.learning._examples import Examples, Rows, check_observed
 from logsuper.learning._learned import Callback, Learned, Pulse, Record
 from logsuper.learning._make_examples import corrupt_again
 from logsuper.learning._moments import moments
@@ -205,7 +205,7 @@ def resample(
 
 def clean_images(
     examples: Examples, theta: FloatArray, key: int, draw: bool, n_jobs: int | None = None
-) -> list[Codes]:
+) -> list[Rows]:
     """Return a clean image for each noisy one, (N, n) of each group.
 
     Either a draw, a perturbed maximiser: a fit by the logistic bound matches its moments. Or the
@@ -214,7 +214,7 @@ def clean_images(
     alpha = examples.layout.unpack(theta).alpha
     clean = []
     for group in examples.groups:
-        x = np.empty((group.count, group.prepared.n), dtype=np.uint8)
+        x = group.room()
         for rows in group.pieces():
             fields = examples.fields(theta, group, rows)
             options: dict[str, Any] = {
@@ -229,9 +229,8 @@ def clean_images(
                 assert drawn.samples is not None
                 x[rows] = drawn.samples[:, 0]
             else:
-                x[rows] = (
-                    group.prepared.conditional_means(fields, alpha, _DRAWS, key, **options) > 0.5
-                )
+                mean = group.prepared.conditional_means(fields, alpha, _DRAWS, key, **options)
+                x[rows] = (mean > 0.5).astype(np.uint8)
         clean.append(x)
     return clean
 

@@ -191,7 +191,7 @@ def _check(observed: Any, cleaned: Any) -> tuple[list[NDArray[Any]], list[NDArra
         refuse(large, image, f"observed[{i}]", why)
         if not ((mask == 0) | (mask == 1)).all():
             raise ValueError(f"cleaned[{i}] has an entry that is neither 0 nor 1")
-    return z, [mask.astype(np.uint8) for mask in x]
+    return list(z), [mask.astype(np.uint8) for mask in x]
 
 
 def _residuals(

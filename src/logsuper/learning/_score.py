@@ -174,8 +174,9 @@ def score_labels(
     for group in examples.groups:
         assert group.labels is not None
         p = np.clip([found[i].ravel() for i in group.index], _DOUBT, 1.0 - _DOUBT)
-        logs = np.log(np.where(group.labels == 1, p, 1.0 - p))
-        pixels.append(np.where(group.labels == UNKNOWN, np.nan, logs))
+        x = group.labels[np.arange(group.count)]
+        logs = np.log(np.where(x == 1, p, 1.0 - p))
+        pixels.append(np.where(x == UNKNOWN, np.nan, logs))
     return Score(tuple(pixels))
 
 
