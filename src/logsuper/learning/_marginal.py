@@ -37,7 +37,7 @@ from logsuper._base import (
 from logsuper.learning._costs import Cost, pixel_costs, rows_of
 from logsuper.learning._descent import descend, draws_of, logistic
 from logsuper.learning._engines import FreshNoise, noise_key
-from logsuper.learning._examples import Examples, Moments
+from logsuper.learning._examples import Examples, Group, Moments
 from logsuper.learning._learned import Callback, Learned
 from logsuper.learning._objective import Loss, Objective, Penalty, check_problem, refuse_certainty
 
