@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.linear_model import LogisticRegression
 
 import logsuper as ls
 from benchmarks import (
@@ -20,6 +21,7 @@ from benchmarks import (
     noise_rate,
     probabilities,
     selection,
+    trees,
 )
 from benchmarks.measure import Settings
 from logsuper.estimators._doubts import _explain
@@ -212,6 +214,33 @@ def test_times_state_their_limits_and_miss_them_by_the_exit_code(limit, monkeypa
     said = capsys.readouterr().out
     assert "limit" in said and "CPU" in said
     assert (code, said.count("misses a limit")) == ((1, 2) if limit == 0.0 else (0, 0))
+
+
+def test_trees_are_compared_on_other_images_and_on_their_own(monkeypatch, tmp_path, capsys):
+    quick = {"max_iter": 3}
+    classifier = LogisticRegression(C=0.1, max_iter=500)
+    ways = {"without": {"context": 1}, "with": {"context": classifier}, "chosen": {"context": 1}}
+    monkeypatch.setattr(trees, "WAYS", {name: {**way, **quick} for name, way in ways.items()})
+    clean = list(ls.make_silhouettes(8, (24, 24), seed=0))
+    few = folders.Folder("few", lambda seed: (clean[:5], clean[5:]))
+    monkeypatch.setattr(trees, "folders", lambda data: iter([folders.Folder("5 few", few.load)]))
+    monkeypatch.setattr(trees, "SHAPES", ((20, 24), (30, 16), (24, 24)))
+    path = tmp_path / "page.md"
+    assert trees.main(["--seeds", "2", "--only", "few", "--markdown", str(path)]) == 0
+    page = path.read_text()
+    assert page.count("| 5 few | 10% |") == 6 and "| chosen |" in page
+    # the same model: no difference, and no trees
+    (line,) = [line for line in page.splitlines() if "| chosen |" in line]
+    assert line.count("+0.0 ± 0.0") == 2 and "0 of 2" in line
+    # training images that are not recognised are judged by classifiers that have seen them
+    own, averaged = (
+        [line.split("|")[6] for line in page.splitlines() if f"| {kind} |" in line]
+        for kind in (trees.OWN, trees.AVERAGED)
+    )
+    assert own != averaged
+    monkeypatch.setattr(trees, "MOST", 0.5)
+    assert trees.main(["--seeds", "1", "--only", "64x64"]) == 1
+    assert "misses the limit: 3 silhouettes" in capsys.readouterr().out
 
 
 def test_moments_are_compared_as_they_are_and_within_their_error_bars(

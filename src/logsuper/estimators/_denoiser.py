@@ -60,8 +60,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         How to learn: "auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin",
         "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum likelihood,
         with clean images; without them "resample" where all functions are pairwise ("moments" with
-        a classifier as `context`), else "latent". The last three learn from noisy images alone and
-        ignore clean ones.
+        a classifier as `context` and 20 images or more, none of them large), else "latent". The
+        last three learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
         20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
@@ -181,9 +181,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     clean one, which is known without a label and does not depend on the noise of its own pixel.
     Training images are judged by classifiers that have not seen them, of three that share the
     images (blocks of them with a gap, where there are fewer than three images); new images by
-    all three. All images must have the same noise at every pixel. With clean images the classifier
-    predicts these, and sees the noisy pixel, too. `save` writes boosted trees as arrays of their
-    nodes, and refuses other classifiers.
+    all three. `predict` and `predict_proba` recognise training images by what is in them, so that
+    ``fit(noisy).predict_proba(noisy)`` is as honest as for new images: no classifier has fitted the
+    noise of a pixel that it judges. All images must have the same noise at every pixel. With clean
+    images the classifier predicts these, and sees the noisy pixel, too. `save` writes boosted trees
+    as arrays of their nodes, and refuses other classifiers.
 
     References
     ----------
@@ -302,7 +304,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             "scale": bool(self.scale) and not learner.latent,
             "trees": has_trees(self.context, learner),
         }
-        beside, tried = choose_beside(self, learner, images, windows)
+        beside = choose_beside(self.learner == "auto", learner, images, windows)
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
         progress.begin(f"{len(images)} images, {sum(image.size for image in images)} pixels")
@@ -320,8 +322,6 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             around, judge = None, None
             if is_select(self.context) and channel.local:
                 design["trees"] = False
-            tried = tried and channel.binary and not channel.local
-            design["trees"] = design["trees"] or tried
             if design["trees"]:
                 around, judge = train_blind_spot(
                     parts,
@@ -340,7 +340,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 found["loss"] = weigh(self.cost, marked)
             stderr = 0.0 if given else find_error(channel, images, labels)
             if labels is None and not given:
-                found["rate_stderr"] = find_rate_error(channel, images)
+                found["rate_stderr"] = find_rate_error(channel, images, stderr)
             selector = Selector(
                 self,
                 learner,
@@ -353,7 +353,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 found,
             )
             chosen = selector.choose(
-                Setting(design["context"], design["scale"], trees=design["trees"]), tried
+                Setting(design["context"], design["scale"], trees=design["trees"])
             )
             design = chosen.setting.change(design)
             examples = gather(design, parts, channel, marked, judge)

@@ -15,15 +15,13 @@ from logsuper.learning import LEARNERS, Learner
 
 __all__ = ["choose_beside", "choose_radius", "choose_term", "has_trees", "may_crop"]
 
-# Minimum number of images for a modular term with one number per pixel.
+# Minimum number of images for a modular term with one number per pixel, and for moments beside a
+# classifier.
 _ENOUGH = 20
 # How far the learned filter may reach by default, in images and in volumes.
 _RADII = {2: (2, 1), 3: (1,)}
 # Minimum number of training pixels per coefficient of the filter.
 _SUPPORT = 1000
-# Minimum number of training pixels to try a classifier by default: below, its gain is a few errors,
-# and a fit takes ten times as long.
-_MANY = 200_000
 
 
 def may_crop(estimator: Any) -> bool:
@@ -85,20 +83,14 @@ def has_trees(context: Any, learner: Learner) -> bool:
     return True
 
 
-def choose_beside(
-    estimator: Any, learner: Learner, images: Images, windows: bool
-) -> tuple[Learner, bool]:
-    """Return the learner beside a classifier, and whether the default is to try one.
+def choose_beside(automatic: bool, learner: Learner, images: Images, windows: bool) -> Learner:
+    """Return the learner beside a classifier, given the one without.
 
     Moments are for many small images. In few or large ones, an error of the rate of the noise moves
     the estimated length of boundaries too much, and couplings come out too weak.
     """
-    context, auto = estimator.context, estimator.learner == "auto"
-    small = not windows and len(images) >= _ENOUGH
-    beside = LEARNERS[learner.beside] if auto and small and learner.beside else learner
-    default = auto and isinstance(context, str) and context == "auto" and not estimator.options
-    many = sum(image.size for image in images) >= _MANY
-    return beside, bool(default and beside is not learner and many)
+    many = not windows and len(images) >= _ENOUGH
+    return LEARNERS[learner.beside] if automatic and many and learner.beside else learner
 
 
 def _is_number(context: object) -> bool:

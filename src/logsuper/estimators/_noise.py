@@ -116,12 +116,19 @@ def find_error(channel: Channel, noisy: Images, clean: Images | None) -> Any:
     return errors if kind == "asymmetric" else errors[0]
 
 
-def find_rate_error(channel: Channel, noisy: Images) -> float:
-    """Return the common standard error of estimated rates, bounded as learners need it."""
-    if not channel.rates or (found := find_rate(noisy)) is None:
+def find_rate_error(channel: Channel, noisy: Images, errors: Any) -> float:
+    """Return the common standard error of estimated rates, bounded as learners need it.
+
+    `errors` are what `find_error` found.
+    """
+    error = errors
+    if isinstance(errors, tuple):
+        error = math.nan if (found := find_rate(noisy)) is None else found[1]
+    if math.isnan(error):
         return 0.0
-    least = min(float(rates.min()) for rates in channel.rates.values())
-    return min(found[1], _MOST_ERROR * least)
+    return min(
+        float(error), _MOST_ERROR * min(float(rates.min()) for rates in channel.rates.values())
+    )
 
 
 def has_places(noise: Any) -> bool:

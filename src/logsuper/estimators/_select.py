@@ -141,15 +141,12 @@ class Selector:
     progress: Progress
     found: dict[str, Any]
 
-    def choose(self, start: Setting, tried: bool = False) -> Chosen:
-        """Return the best setting; `start` has the defaults, and the largest context to try.
-
-        Trees are compared to none if the context is to be chosen, or if they are only `tried`.
-        """
+    def choose(self, start: Setting) -> Chosen:
+        """Return the best setting; `start` has the defaults, and the largest context to try."""
         names = ("context", "scale", "penalty")
         asked = [name for name in names if is_select(getattr(self.estimator, name))]
         soften = is_select(self.estimator.temperature)
-        if not (asked or soften or tried):
+        if not asked and not soften:
             return Chosen(start, float(self.estimator.temperature), ())
         if self.learner.decode == "map":
             raise ValueError(
@@ -172,7 +169,7 @@ class Selector:
                 self.progress.say(f"{setting}: score {scores[setting].value:.5f}")
 
         compare(start)
-        if start.trees and (tried or "context" in asked):
+        if start.trees and "context" in asked:
             compare(start._replace(trees=False))
             best = max(scores, key=lambda setting: scores[setting].value)
         for name in asked:
