@@ -74,8 +74,7 @@ def trees_with_labels(train: Any, clean: Any, test: Any, seed: int) -> tuple[Any
 
 
 ROWS: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "the default, which tries trees": denoise(),
-    "filter, by resampling": denoise(learner="resample"),
+    "filter, by resampling (the default)": denoise(),
     "filter, by moments": denoise(learner="moments"),
     "blind-spot trees alone, channel inverted": trees_alone,
     OURS: denoise(context="trees"),

@@ -33,7 +33,7 @@ SAMPLES = 1000
 
 LEARNED: Mapping[str, tuple[Any, str]] = MappingProxyType(
     {
-        "without clean images, filter": (table2, "resample"),
+        "without clean images, filter (the default)": (table2, "resample"),
         "without clean images, filter and trees": (table2, "trees"),
         "boosted trees, with clean images": (table1, "boosting"),
     }

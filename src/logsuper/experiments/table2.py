@@ -119,7 +119,7 @@ METHODS = tuple(
         ("latent", "paper's objective", "latent", 0),
         ("moments", "moments", "moments", 0),
         ("context", "moments and filter", "moments", "auto"),
-        ("resample", "resampling and filter", "resample", "auto"),
+        ("resample", "resampling and filter (the default)", "resample", "auto"),
         ("trees", "moments, filter and blind-spot trees", "moments", "trees"),
     )
 )
