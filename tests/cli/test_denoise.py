@@ -194,9 +194,15 @@ def test_masks_and_grey_images_together_are_refused(tmp_path, noisy):
     grey = np.random.default_rng(0).integers(0, 200, (24, 24)).astype(np.uint8)
     write_image(noisy / "z.png", grey)
     done = run("denoise", noisy, "--out", tmp_path / "out")
-    assert (
-        done.exit_code == 2 and "clean them apart" in done.stderr and not listed(tmp_path / "out")
-    )
+    assert done.exit_code == 2 and "clean them apart" in done.stderr
+    assert not (tmp_path / "out").exists()  # not even an empty folder
+
+
+def test_a_run_that_fails_leaves_no_empty_folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.png").write_bytes(b"not a picture")
+    done = run("denoise", tmp_path / "in", "--out", tmp_path / "new" / "out")
+    assert done.exit_code != 0 and not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("kind", ["alpha", "red", "128", "nan"])

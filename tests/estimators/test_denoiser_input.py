@@ -214,3 +214,12 @@ def test_errors_after_the_fit(pairs, fitted):
         fitted.score(noisy, clean[:3])
     with pytest.raises(ValueError, match="n_samples must be at least 1"):
         fitted.sample_posterior(noisy, 0)
+
+
+def test_samples_across_a_wide_hole_name_arguments_that_exist():
+    clean = ls.make_silhouettes(4, shape=(24, 24), seed=0)
+    noisy = ls.Flips(0.1).sample(clean, seed=1)
+    model = ls.MaskDenoiser(0.1, modular="shared", tol=0.1).fit(noisy, clean)
+    noisy[0, 2:22, 2:22] = np.nan
+    with pytest.raises(ls.NotCoalesced, match=r"max_iter = 4: .* wide areas .* predict_proba"):
+        model.sample_posterior(noisy, random_state=0, max_iter=4)
