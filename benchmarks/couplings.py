@@ -22,30 +22,11 @@ from benchmarks.denoising import COUNT
 from benchmarks.images import load_silhouettes
 from benchmarks.tables import show
 from logsuper.estimators._blind_spot import train_blind_spot
-from logsuper.estimators._mask_examples import gather
+from logsuper.estimators._mask_examples import KNOTS, gather, position_cuts
 from logsuper.learning import LEARNERS, means
 from logsuper.report import Table
 
 ROWS = {"without clean images": "moments", "with clean images": "logistic"}
-
-
-def tents(shape: tuple[int, ...], knots: int) -> np.ndarray:
-    """Return (knots^2, H, W): non-negative bumps that add up to one at every pixel."""
-    each = []
-    for length in shape:
-        at = np.linspace(0.0, knots - 1.0, length)
-        each.append(np.maximum(0.0, 1.0 - np.abs(at[None] - np.arange(knots)[:, None])))
-    return np.einsum("ih,jw->ijhw", *each).reshape(-1, *shape)
-
-
-def position_cuts(shape: tuple[int, ...], knots: int) -> list[ls.Cut]:
-    """Return a cut per direction and bump; an edge has the mean of the bump at its ends."""
-    bumps = tents(shape, knots).reshape(knots**2, -1)
-    return [
-        cut.with_weights(bump[cut.edges].mean(axis=1))
-        for cut in ls.grid_cuts(shape)
-        for bump in bumps
-    ]
 
 
 def run(images: np.ndarray, rate: float, trees: bool, learner: str, knots: int) -> np.ndarray:
@@ -85,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, help="folder with weizmann_horse_db")
     parser.add_argument("--count", type=int, default=COUNT, help="pictures; half of them train")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.1, 0.2])
-    parser.add_argument("--knots", type=int, default=3, help="bumps per axis")
+    parser.add_argument("--knots", type=int, default=KNOTS, help="bumps per axis")
     parser.add_argument("--context", nargs="+", default=["filter", "trees"])
     parser.add_argument("--learn", nargs="+", default=list(ROWS), help="with, without clean images")
     given = parser.parse_args(arguments)

@@ -104,7 +104,7 @@ def test_a_known_model_has_no_slope_with_many_perturbations(
 
     few, many = slopes(2), slopes(80)
     assert (np.abs(in_errors(many)) < 4.0).all()
-    assert (in_errors(few - many)[:2] > 4.0).all()
+    assert in_errors((few - many)[:, :2].sum(axis=1)) > 4.0
 
 
 def test_costs_are_weights_by_label(seed: int) -> None:

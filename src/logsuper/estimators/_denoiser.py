@@ -65,9 +65,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
         20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
-    neighbors : int, list of SubmodularFunction or callable, optional
+    neighbors : int, "position", list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
         :math:`f_k` themselves; or a callable that returns them for the shape of an image.
+        "position" is the default with weights that vary with the place in an image: per direction
+        a sum of three bumps along each axis. For images that show similar things at one place.
     context : int, "auto", "trees", "select" or classifier
         Radius of the filter h; 0 for none. "auto" is 2, or 1 for volumes, reduced until there are
         a thousand training pixels per coefficient, and 0 for "latent", which cannot learn one.
