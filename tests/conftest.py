@@ -1,5 +1,6 @@
 """Settings and fixtures shared by all tests."""
 
+import gc
 import os
 import sys
 import tracemalloc
@@ -87,10 +88,21 @@ def horses() -> np.ndarray:
 
 
 LONG = (
-    "test_fuzz", "test_examples", "test_ten_thousand", "test_noise_level", "test_reproduce",
-    "test_table1", "test_moments", "test_kernels", "test_min_norm", "test_power",
+    "test_pages", "test_examples", "test_fuzz", "test_browser", "test_noise_level",
+    "test_reproduce", "test_logistic", "test_demo", "test_kernels", "test_select", "test_package",
+    "test_cluster", "test_hierarchy", "test_doubts", "test_min_norm", "test_ten_thousand",
+    "test_moments", "test_table1", "test_power",
 )  # fmt: skip
 """Files that take longest: they start first, so that no processor waits for one at the end."""
+
+
+# What is made while tests are collected stays: no need to look for garbage in it, again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from cases import each
 
 import logsuper
 
@@ -35,7 +36,7 @@ def python(code: str, **environment: str) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize("name", logsuper.__all__)
+@each("name", logsuper.__all__)
 def test_public_name_resolves(name):
     assert getattr(logsuper, name) is not None
     assert name in dir(logsuper)

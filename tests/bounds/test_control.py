@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES
 from scipy import integrate
 from scipy.special import expit
@@ -101,7 +102,7 @@ def test_crowds_of_one_are_a_pair():
         assert crowd_mean(LogisticSum(1), LogisticSum(1), a, b, w) == pytest.approx(pair, abs=1e-9)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_means_are_zero(family, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[family](rng, 7)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, brute_log_partition, check_bracket, enumerate_x
 
 from logsuper.bounds import TooLarge, _enumeration
@@ -13,7 +14,7 @@ def brute_marginals(f):
     return np.exp(-f(X) - brute_log_partition(f)) @ X
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_equals_the_direct_sum(name, n, seed):
     f = FAMILIES[name](np.random.default_rng(seed), n)

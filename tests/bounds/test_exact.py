@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, brute_log_partition, random_concave
 
 from logsuper.bounds import TooLarge, _enumeration, _exact
 from logsuper.functions import ConcaveCardinality, Cut, LogDet, Modular, grid_cuts
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 @pytest.mark.parametrize("n", [1, 8])
 def test_equals_enumeration(name, n, seed):
     f = FAMILIES[name](np.random.default_rng(seed), n)

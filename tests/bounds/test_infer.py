@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import FAMILIES, brute_log_partition, enumerate_x, random_concave, random_cut
@@ -91,7 +92,7 @@ def counts(rng: np.random.Generator, n: int) -> list[SubmodularFunction]:
 # ------------------------------------------------------------------------------ against enumeration
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_enumeration_of_any_family(family: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     s = ls.prepare([FAMILIES[family](rng, 6), FAMILIES[family](rng, 6)])

@@ -6,6 +6,7 @@ import numpy as np
 import oracles
 import pytest
 from bounds.grids import ENGINES, use_engine
+from cases import each
 
 import logsuper as ls
 from logsuper.bounds import _choose, _transfer, infer_marginals, weighted_sum
@@ -47,7 +48,7 @@ def functions_of(shape):
 
 
 @pytest.mark.parametrize("fixed", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_small_images_agree_with_enumeration(shape, fixed, seed):
     rng = np.random.default_rng(seed)
     s = ls.prepare(functions_of(shape))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import (
     FAMILIES,
     brute_base_polytope_gap,
@@ -20,7 +21,7 @@ def entropy(mu):
     return float(np.logaddexp(0, np.log(mu / (1 - mu))).sum() - mu @ np.log(mu / (1 - mu)))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_is_a_certified_upper_bound_with_an_interval(name, seed):
     f = FAMILIES[name](np.random.default_rng(seed), 8)
     bound = log_partition(f)
@@ -34,7 +35,7 @@ def test_is_a_certified_upper_bound_with_an_interval(name, seed):
     assert bound.solves >= 1
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_is_the_least_over_the_base_polytope(name, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[name](rng, 6)

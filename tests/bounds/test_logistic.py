@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, brute_log_partition, brute_maximize, enumerate_x, random_cut
 from scipy.special import expit
 
@@ -30,7 +31,7 @@ def two_nodes(w):
 # ----------------------------------------------------------------------------------- the bound
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_between_log_partition_and_lfield(family, seed):
     f = FAMILIES[family](np.random.default_rng(seed), 7)
     bound = log_partition(f, n_samples=400, seed=seed)
@@ -131,7 +132,7 @@ def test_entropy_of_the_maximisers_and_the_loss(seed):
 # ------------------------------------------------------------------- pointwise properties of V
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_perturbed_maximum_is_convex_monotone_lipschitz(family, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[family](rng, 6)

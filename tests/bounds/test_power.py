@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, brute_log_partition, brute_maximize, enumerate_x
 from scipy import stats
 from scipy.special import expit, gammaln
@@ -59,7 +60,7 @@ def test_decreases_from_the_logistic_bound_to_log_partition():
         assert abs(near.value - brute_log_partition(f)) <= 5 * near.stderr + 1e-3
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_above_log_partition(family, seed):
     f = FAMILIES[family](np.random.default_rng(seed), 6)
     exact = brute_log_partition(f)

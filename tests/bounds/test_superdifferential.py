@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, brute_log_partition, enumerate_x
 from variational_oracles import PAIRWISE
 
@@ -16,7 +17,7 @@ from logsuper.bounds._superdifferential import (
 )
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_supergradients_lie_above_f_and_touch_it(name, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[name](rng, 6)
@@ -32,7 +33,7 @@ def test_supergradients_lie_above_f_and_touch_it(name, seed):
         np.testing.assert_allclose(Supergradients(f).values(kind, X), expected, atol=10 * tol)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_bounds_log_z_and_finds_the_best_bar(name, seed):
     f = FAMILIES[name](np.random.default_rng(seed), 7)
     bound = log_partition(f)

@@ -1,3 +1,4 @@
+import functools
 import json
 import os
 
@@ -7,6 +8,8 @@ from click.testing import CliRunner
 from PIL import Image
 
 from logsuper.cli import _demo, main
+
+learn_once = functools.cache(_demo._run)
 
 
 def run(*arguments):
@@ -64,6 +67,7 @@ def test_hardly_any_noise_and_a_lot(tmp_path, noise):
 @pytest.mark.parametrize("name", ["[/x]", "[bold]", ":smile:", "a`b<c>"])
 def test_names_are_printed_as_they_are(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_demo, "_run", learn_once)
     result = run("--out", name, "--size", 16, "--count", 1)
     assert result.exit_code == 0, result.output
     assert f"Report: {name}/report.html\n" in result.stdout

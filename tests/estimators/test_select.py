@@ -137,7 +137,7 @@ def test_arguments_are_chosen_one_after_the_other(monkeypatch):
         _select.Selector, "_score", lambda self, unseen, fit: Fake(better[tuple(order[-1])])
     )
     large, _ = make_pairs(8, shape=(64, 64))
-    model = quick(context="select", scale="select", penalty="select").fit(large)
+    model = quick(context="select", scale="select", penalty="select", max_iter=1).fit(large)
     assert [tuple(setting) for setting in order] == list(better)
     assert chosen(model) == {
         **Setting(1, True, 0.1)._asdict(),

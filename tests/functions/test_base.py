@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, enumerate_x
 
 from logsuper import functions
@@ -22,7 +23,7 @@ class Wrapped(SubmodularFunction):
         return self.function(X)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_general_methods_agree_with_closed_forms(name, seed):
     rng = np.random.default_rng(seed)
     f = FAMILIES[name](rng, 6)
@@ -66,7 +67,7 @@ def writeable(value):
 
 
 @pytest.mark.parametrize("copied", [lambda f: pickle.loads(pickle.dumps(f)), copy.deepcopy])
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_a_copy_is_as_immutable_as_the_original(name, copied):
     f = FAMILIES[name](np.random.default_rng(0), 6)
     before = writeable(f)

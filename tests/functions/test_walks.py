@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, random_facility, random_kernel
 
 import logsuper as ls
@@ -36,7 +37,7 @@ def deviations(
 
 
 @pytest.mark.parametrize("n", [1, 2, 9])
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_gains_are_those_of_the_function(family: str, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     f = FAMILIES[family](rng, n)

@@ -1,7 +1,7 @@
 """Functions of counts, against the sum over all states."""
 
 import numpy as np
-import pytest
+from cases import each
 
 import logsuper as ls
 from logsuper.learning import Penalty, exact, logistic, make_examples
@@ -23,7 +23,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_the_same_as_enumeration(family, seed):
     rng = np.random.default_rng(seed)
     functions = FAMILIES[family]

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 
 from logsuper.learning import _neighbourhoods
 from logsuper.learning._examples import UNKNOWN
@@ -31,7 +32,7 @@ def brute_classes(images, around):
 
 
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_classes_are_counted(shape, missing, seed):
     images = np.random.default_rng(seed).integers(0, 3 if missing else 2, shape, dtype=np.uint8)
     around = choose(images)
@@ -39,7 +40,7 @@ def test_classes_are_counted(shape, missing, seed):
     np.testing.assert_array_equal(count(images, around), expected)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_the_variance_sums_the_products_of_all_pixels_with_a_neighbour_in_common(shape, seed):
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 2, shape, dtype=np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES, brute_log_partition
 from sampling_oracles import p_value
 
@@ -51,7 +52,7 @@ def test_unknown_names_are_refused() -> None:
         sample(f, 1, "cftp", n_jobs=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_rejection_has_the_law_of_the_model(family: str, seed: int) -> None:
     f = 0.5 * FAMILIES[family](np.random.default_rng(seed), 4)
     assert p_value(sample(f, 3000, "rejection", seed=seed), f) > 1e-4

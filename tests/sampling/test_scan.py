@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import FAMILIES
@@ -48,7 +49,7 @@ def random_weights(rng: np.random.Generator, shape: tuple[int, int]) -> Submodul
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 9), (9, 1), (2, 2), (3, 5), (8, 8), (7, 16), (6, 17), (5, 24)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("chains", [1, 2])
 def test_grid_kernel_is_the_graph_kernel(
     shape: tuple[int, int], chains: int, seed: int, engine: str

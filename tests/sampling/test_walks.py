@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import FAMILIES
 from sampling_oracles import load, p_value, slow_scan
 
@@ -23,7 +24,7 @@ def quick_scan(f: SubmodularFunction) -> GenericScan:
     return GenericScan(*split_modular(f))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_a_sweep_goes_where_the_gains_of_f_send_it(family: str, seed: int, engine: str) -> None:
     """Fields that are just above or below what f would need send chains to states of our choice."""
     rng = np.random.default_rng(seed)
@@ -43,7 +44,7 @@ def test_a_sweep_goes_where_the_gains_of_f_send_it(family: str, seed: int, engin
     assert np.array_equal(states[:, 0], chosen)
 
 
-@pytest.mark.parametrize("family", NARROW)
+@each("family", NARROW)
 def test_exact_samples_are_those_of_slow_sweeps(family: str, seed: int, engine: str) -> None:
     f = 0.3 * FAMILIES[family](np.random.default_rng(seed), 7)
     found = [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from logsuper.functions import (
     ConcaveCardinality,
@@ -25,11 +26,6 @@ FUNCTIONS = {
     "modular": lambda: Modular(np.ones(6)),
     "min-norm": lambda: LogDet(np.eye(6) + 0.1),
 }
-
-
-@pytest.fixture(params=FUNCTIONS)
-def f(request):
-    return FUNCTIONS[request.param]()
 
 
 def with_entry(shape, place, value):
@@ -68,8 +64,10 @@ BAD_FIELDS = {
 }
 
 
+@each("solver", FUNCTIONS)
 @pytest.mark.parametrize("case", BAD_FIELDS)
-def test_bad_fields(engine, f, case):
+def test_bad_fields(engine, solver, case):
+    f = FUNCTIONS[solver]()
     theta, error, message = BAD_FIELDS[case]
     with pytest.raises(error, match=message):
         maximize(f, theta)
@@ -82,8 +80,10 @@ def test_bad_fields(engine, f, case):
             prepared.perturb(theta, [1.0, 0.0], n_samples=9, seed=1, n_jobs=n_jobs)
 
 
-def test_the_solver_works_after_an_error(engine, f):
+@each("solver", FUNCTIONS)
+def test_the_solver_works_after_an_error(engine, solver):
     """An error leaves nothing behind in a kernel's memory."""
+    f = FUNCTIONS[solver]()
     prepared = prepare([f])
     theta = np.random.default_rng(0).normal(size=(5, 6))
     before = prepared.maximize(theta, 1.0)
@@ -101,6 +101,7 @@ def test_the_solver_works_after_an_error(engine, f):
 # -------------------------------------------------------------------------------------- alpha
 
 
+@each("solver", FUNCTIONS)
 @pytest.mark.parametrize(
     ("alpha", "error", "message"),
     [
@@ -117,7 +118,8 @@ def test_the_solver_works_after_an_error(engine, f):
         (None, TypeError, r"^alpha must hold real numbers"),
     ],
 )
-def test_bad_alpha(engine, f, alpha, error, message):
+def test_bad_alpha(engine, solver, alpha, error, message):
+    f = FUNCTIONS[solver]()
     prepared = prepare([f, Modular(np.ones(6))])
     with pytest.raises(error, match=message):
         prepared.maximize(np.zeros(6), alpha)
@@ -206,8 +208,10 @@ def test_edge_weights_where_no_max_flow_can_take_them(engine):
 # -------------------------------------------------------------------------------- other arguments
 
 
+@each("solver", FUNCTIONS)
 @pytest.mark.parametrize("tie", ["minimal", "MIN", "", 0, 1, True, "None"])
-def test_bad_tie(engine, f, tie):
+def test_bad_tie(engine, solver, tie):
+    f = FUNCTIONS[solver]()
     message = rf"^tie must be None, 'min' or 'max', got {tie!r}"
     with pytest.raises(ValueError, match=message):
         maximize(f, np.zeros(6), tie=tie)
@@ -215,6 +219,7 @@ def test_bad_tie(engine, f, tie):
         prepare([f]).maximize(np.zeros((0, 6)), [1.0], tie=tie)
 
 
+@each("solver", FUNCTIONS)
 @pytest.mark.parametrize(
     ("n_jobs", "error", "message"),
     [
@@ -225,20 +230,24 @@ def test_bad_tie(engine, f, tie):
         (2**31, ValueError, "^n_jobs must be at least"),
     ],
 )
-def test_bad_n_jobs(engine, f, n_jobs, error, message):
+def test_bad_n_jobs(engine, solver, n_jobs, error, message):
+    f = FUNCTIONS[solver]()
     with pytest.raises(error, match=message):
         maximize(f, np.zeros(6), n_jobs=n_jobs)
     with pytest.raises(error, match=message):
         prepare([f]).perturb(np.zeros(6), [1.0], 2, 1, n_jobs=n_jobs)
 
 
-def test_any_other_number_of_jobs_is_fine(engine, f):
+@each("solver", FUNCTIONS)
+def test_any_other_number_of_jobs_is_fine(engine, solver):
+    f = FUNCTIONS[solver]()
     theta = np.random.default_rng(1).normal(size=(3, 6))
     expected = maximize(f, theta)[1]
     for n_jobs in (None, 1, 2, 1000, 2**31 - 1, -1, -2, -1000, np.int64(2)):
         np.testing.assert_array_equal(maximize(f, theta, n_jobs=n_jobs)[1], expected)
 
 
+@each("solver", FUNCTIONS)
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -261,7 +270,8 @@ def test_any_other_number_of_jobs_is_fine(engine, f):
         ({"first_sample": 0.5}, TypeError, "^first_sample must be an integer"),
     ],
 )
-def test_bad_perturbations(engine, f, arguments, error, message):
+def test_bad_perturbations(engine, solver, arguments, error, message):
+    f = FUNCTIONS[solver]()
     with pytest.raises(error, match=message):
         prepare([f]).perturb(np.zeros(6), [1.0], **({"n_samples": 2, "seed": 1} | arguments))
 

@@ -4,6 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from cases import each
 from flow_oracles import energy, grid_edges, random_edges, scipy_maxima
 from oracles import FAMILIES, GRAPH_FAMILIES, brute_maximize, enumerate_x, random_subset
 
@@ -74,7 +75,7 @@ def check_against_enumeration(f, theta, tie):
 # ----------------------------------------------------------------------------- every family
 
 
-@pytest.mark.parametrize("name", GRAPH_FAMILIES)
+@each("name", GRAPH_FAMILIES)
 def test_families_with_a_graph(engine, name, seeds):
     for seed in seeds:
         rng = np.random.default_rng([seed, 20])
@@ -95,7 +96,7 @@ def test_families_without_a_graph(name, seed):
             check_against_enumeration(f, theta, tie)
 
 
-@pytest.mark.parametrize("name", GRAPH_FAMILIES)
+@each("name", GRAPH_FAMILIES)
 def test_single_field_is_a_batch_of_one(engine, name):
     rng = np.random.default_rng(22)
     f = FAMILIES[name](rng, 7)

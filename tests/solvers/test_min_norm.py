@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from oracles import (
     FAMILIES,
     brute_base_polytope_gap,
@@ -56,7 +57,7 @@ def smooth_kernel(rng, n, length, noise):
 # --------------------------------------------------------------------------- against enumeration
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_maximum_of_every_family(name, seed):
     rng = np.random.default_rng([seed, 10])
     for n in (1, 2, 6, 10):
@@ -77,7 +78,7 @@ def test_maximum_of_every_family(name, seed):
             assert np.all(gaps <= 1e-11 * size)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_smallest_and_largest_maximiser(name, seed):
     rng = np.random.default_rng([seed, 11])
     # Not one element: some families are then 0 up to rounding, and everything is a near tie.
@@ -97,7 +98,7 @@ def test_smallest_and_largest_maximiser(name, seed):
             np.testing.assert_array_equal(largest[m], best.max(axis=0))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_min_norm_point_of_every_family(name, seed):
     rng = np.random.default_rng([seed, 12])
     for n in (1, 2, 5, 10):

@@ -4,6 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from cases import each
 from flow_oracles import grid_edges, random_edges, wide
 from oracles import FAMILIES, GRAPH_FAMILIES, brute_base_polytope_gap, enumerate_x
 
@@ -87,7 +88,7 @@ def check_large(f, theta, point, tol=1e-10):
 # --------------------------------------------------------------------------------- every family
 
 
-@pytest.mark.parametrize("name", GRAPH_FAMILIES)
+@each("name", GRAPH_FAMILIES)
 def test_families_with_a_graph(engine, name, seeds):
     for seed in seeds:
         rng = np.random.default_rng([seed, 50])
@@ -110,7 +111,7 @@ def test_families_without_a_graph(name, seed):
         check_small(f, theta, min_norm_point(f, theta))
 
 
-@pytest.mark.parametrize("name", GRAPH_FAMILIES)
+@each("name", GRAPH_FAMILIES)
 def test_three_algorithms_agree(engine, name, seeds):
     """Divide and conquer in the kernel, the same in general, and Fujishige-Wolfe."""
     for seed in seeds:

@@ -6,6 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from cases import each
 from flow_oracles import grid_edges, random_edges
 from oracles import FAMILIES, brute_maximize, random_kernel
 
@@ -143,7 +144,7 @@ def check_one(functions, theta, alpha, y, value, stats, tol=1e-9):
 # ------------------------------------------------------------------------------------- alpha
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_alpha_for_all_and_for_each(engine, name, seeds):
     for seed in seeds:
         rng, functions = build(name, seed)
@@ -169,7 +170,7 @@ def test_alpha_for_all_and_for_each(engine, name, seeds):
                 check_one(functions, theta[m], row, y[m], values[m], stats[m])
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_one_row_goes_with_many(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
@@ -180,7 +181,7 @@ def test_one_row_goes_with_many(engine, name):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_single_problems_have_no_batch_axis(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
@@ -203,7 +204,7 @@ def test_a_number_will_do_for_one_function(engine):
     assert prepared.maximize([2.0, -1.0], 0.5)[1] == 1.5
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_threads_do_not_matter(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
@@ -218,7 +219,7 @@ def test_threads_do_not_matter(engine, name):
                     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_ties_go_to_the_extremes(engine, name):
     """With alpha = 0 and theta = 0 everything is a maximiser."""
     _, functions = build(name)
@@ -247,7 +248,7 @@ def random_factors(rng, shape):
     return rng.exponential(size=shape) * (rng.random(shape) < 0.85)
 
 
-@pytest.mark.parametrize("name", CUTS | MIXED)
+@each("name", CUTS | MIXED)
 def test_edge_weights_equal_functions_built_anew(engine, name, seeds):
     for seed in seeds:
         rng, functions = build(name, seed)
@@ -297,7 +298,7 @@ def test_edge_weights_over_ten_orders_of_magnitude(engine, name, seeds):
             assert y[m].dtype == np.uint8
 
 
-@pytest.mark.parametrize("name", CUTS)
+@each("name", CUTS)
 def test_ones_change_nothing_and_zeros_cut_everything(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
@@ -313,7 +314,7 @@ def test_ones_change_nothing_and_zeros_cut_everything(engine, name):
     np.testing.assert_allclose(values, np.maximum(field, 0).sum(axis=1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", CUTS)
+@each("name", CUTS)
 def test_one_problem_with_edge_weights_has_no_batch_axis(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
@@ -327,7 +328,7 @@ def test_one_problem_with_edge_weights_has_no_batch_axis(engine, name):
     assert batch[1][0] == value
 
 
-@pytest.mark.parametrize("name", CUTS | MIXED)
+@each("name", CUTS | MIXED)
 def test_the_edges_are_those_of_the_cuts(engine, name):
     """`edges` holds every edge of every cut once, with i < j: the same with any max-flow.
 
@@ -354,7 +355,7 @@ def test_the_order_of_the_edges_does_not_depend_on_the_engine(monkeypatch, name)
 # --------------------------------------------------------------------------- choice of solver
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_the_solver_follows_from_the_structure(engine, name):
     _, functions = build(name)
     solver = ALL[name][1]
@@ -422,7 +423,7 @@ def test_any_edges_with_any_factors(data):
 # --------------------------------------------------------------------------------- the object
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_pickling(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
@@ -436,7 +437,7 @@ def test_pickling(engine, name):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_repr_names_functions_and_solver(engine, name):
     _, functions = build(name)
     prepared = prepare(functions)
@@ -452,7 +453,7 @@ def test_functions_may_come_from_an_iterator(engine):
     assert len(prepare(cut for cut in grid_cuts((3, 4))).functions) == 2
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_empty_batches(engine, name):
     _, functions = build(name)
     prepared = prepare(functions)
@@ -480,7 +481,7 @@ def test_no_elements(engine):
         assert prepared.edges.shape == (0, 2)
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_arguments_are_not_changed(engine, name):
     rng, functions = build(name)
     prepared = prepare(functions)
@@ -497,7 +498,7 @@ def test_arguments_are_not_changed(engine, name):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ALL)
+@each("name", ALL)
 def test_layout_and_type_of_the_arguments_do_not_matter(engine, name):
     """Lists, other floats and integers, views with strides: all are read as float64."""
     rng, functions = build(name)

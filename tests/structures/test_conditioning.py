@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import brute_base_polytope_gap, brute_maximize, enumerate_x
@@ -70,7 +71,7 @@ PATTERNS = [
 # ------------------------------------------------------------------------------------- brute force
 
 
-@pytest.mark.parametrize("style", STYLES)
+@each("style", STYLES)
 @pytest.mark.parametrize("shape, neighbors", SMALL)
 def test_few_free_pixels(shape: Shape, neighbors: int, style: str, seed: int) -> None:
     rng = np.random.default_rng([seed, neighbors, *shape])
@@ -105,7 +106,7 @@ def test_few_free_pixels(shape: Shape, neighbors: int, style: str, seed: int) ->
 
 
 @pytest.mark.parametrize("per_function", [False, True])
-@pytest.mark.parametrize("style", STYLES)
+@each("style", STYLES)
 @pytest.mark.parametrize("shape, neighbors", SMALL)
 def test_factors_on_edges(shape: Shape, neighbors: int, style: str, per_function: bool) -> None:
     rng = np.random.default_rng([neighbors, *shape])

@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import FAMILIES, enumerate_x, random_cut
@@ -44,7 +45,7 @@ KIND = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_every_family_has_its_kind(family: str, seed: int) -> None:
     f = FAMILIES[family](np.random.default_rng(seed), 7)
     structure = find_structure([f])
@@ -56,7 +57,7 @@ def test_every_family_has_its_kind(family: str, seed: int) -> None:
     assert (structure.counts is None) == (structure.kind not in ("modular", "counts"))
 
 
-@pytest.mark.parametrize("one", FAMILIES)
+@each("one", FAMILIES)
 def test_functions_together_are_what_the_least_special_is(one: str) -> None:
     order = {kind: k for k, kind in enumerate(KINDS)}
     rng = np.random.default_rng(5)
@@ -104,7 +105,7 @@ def test_kinds_that_are_not_those_of_the_family() -> None:
 # ------------------------------------------------------------------------------------------- kept
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_found_once_and_left_behind_by_copies(family: str) -> None:
     f = FAMILIES[family](np.random.default_rng(1), 7)
     found = find_structure([f])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from networkx.algorithms.approximation import treewidth_min_fill_in
@@ -92,7 +93,7 @@ def check_maxima(functions: list[SubmodularFunction], rng: np.random.Generator) 
 # -------------------------------------------------------------------------------------- are grids
 
 
-@pytest.mark.parametrize("style", STYLES)
+@each("style", STYLES)
 @pytest.mark.parametrize("shape, neighbors", BOXES)
 def test_grids_are_recognised(shape: tuple[int, ...], neighbors: int, style: str) -> None:
     rng = np.random.default_rng([*shape, neighbors])
@@ -213,7 +214,7 @@ LOOKALIKES = {
 }
 
 
-@pytest.mark.parametrize("name", LOOKALIKES)
+@each("name", LOOKALIKES)
 def test_what_only_looks_like_a_grid(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     edges = np.sort(LOOKALIKES[name], axis=1)
