@@ -1,6 +1,5 @@
 """Estimators with the interface of scikit-learn."""
 
-from logsuper.estimators._blind_spot import reuse_classifiers as reuse_classifiers
 from logsuper.estimators._crf import MaskCRF
 from logsuper.estimators._denoiser import MaskDenoiser
 from logsuper.estimators._density import LogSupermodularDensity
@@ -11,6 +10,7 @@ from logsuper.estimators._scribbles import draw_scribbles as draw_scribbles
 from logsuper.estimators._segmentation import Segmentation, Suggestion
 from logsuper.estimators._segmenter import ScribbleSegmenter, segment
 from logsuper.estimators._session import ScribbleSession
+from logsuper.estimators._training import reuse_classifiers as reuse_classifiers
 
 __all__ = [
     "LogSupermodularDensity",

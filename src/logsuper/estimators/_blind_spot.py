@@ -16,30 +16,27 @@ With clean images the classifier predicts the clean pixel, and sees the noisy on
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter
 from scipy.special import expit, logit
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from logsuper._base import FloatArray, IntArray, beat
 from logsuper.channels import Channel
 from logsuper.estimators._images import Image
 from logsuper.estimators._surroundings import LEVELS, count_features, reach, surroundings
+from logsuper.estimators._training import train_once
 from logsuper.estimators._trees import Trees
 from logsuper.learning import PART, Judge, Place
 
-__all__ = ["BlindSpot", "check_classifier", "reuse_classifiers", "train_blind_spot"]
+__all__ = ["BlindSpot", "check_classifier", "train_blind_spot"]
 
 FOLDS = 3
 """Parts of the images; each gets its log-odds from a classifier trained on the others."""
@@ -57,24 +54,6 @@ _HIDDEN = 0.5
 _BLOCK = 1 << 16
 # Minimum thickness of a block of an image, and as a multiple of the gap around it.
 _THICK, _GAPS = 12, 3
-# Seconds between signs of life.
-_WAIT = 0.5
-# Classifiers trained so far, by a checksum of what they were trained from, where they are kept.
-_KEPT: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("_KEPT", default=None)
-
-
-@contextlib.contextmanager
-def reuse_classifiers() -> Iterator[None]:
-    """Train a classifier once if it is asked for again with the same pixels and settings.
-
-    Denoisers that are fitted to the same images by several learners, or with the noise known and
-    unknown, have the same classifiers, which take most of the time.
-    """
-    token = _KEPT.set({})
-    try:
-        yield
-    finally:
-        _KEPT.reset(token)
 
 
 def trees(seed: int) -> Any:
@@ -324,7 +303,7 @@ def train_blind_spot(
     rows, targets, uses = _gather(blank, parts, labels, channel, folds, rng)
     template = trees(key) if classifier is None else classifier
     bits = channel.binary or labels is not None
-    models = tuple(_train_once(template, rows[use], targets[use], bits, threads) for use in uses)
+    models = tuple(train_once(template, rows[use], targets[use], bits, threads) for use in uses)
     found = dataclasses.replace(blank, models=models)
     return dataclasses.replace(found, threads=1), found.judge_own(folds)
 
@@ -381,48 +360,6 @@ def _gather(
         targets.append(target.ravel()[at])
         uses.append(use[:, at])
     return np.concatenate(rows), np.concatenate(targets), np.concatenate(uses, axis=1)
-
-
-def _train_once(template: Any, *rest: Any) -> Any:
-    """Return a fitted classifier, the one of an earlier call where these are kept."""
-    kept = _KEPT.get()
-    if kept is None:
-        return _train(template, *rest)
-    name = str(joblib.hash((template, rest)))
-    if name not in kept:
-        kept[name] = _train(template, *rest)
-    return kept[name]
-
-
-def _train(template: Any, X: NDArray[np.float32], y: FloatArray, bits: bool, threads: int) -> Any:
-    """Return a fitted classifier; the share of ones where there is one class or nothing."""
-    if len(y) == 0:
-        return 0.5
-    if y.min() == y.max() and bits:
-        return float((y.sum() + 0.5) / (len(y) + 1.0))
-    weights = {}
-    if not bits:  # both labels, weighted
-        from sklearn.utils.validation import has_fit_parameter
-
-        if not has_fit_parameter(template, "sample_weight"):
-            raise ValueError(
-                f"context = {type(template).__name__}() takes no sample_weight, which grey levels "
-                "need; use another classifier"
-            )
-        weights["sample_weight"] = np.concatenate([1.0 - y, y])
-        X, y = np.concatenate([X, X]), np.repeat([0.0, 1.0], len(y))
-
-    def fit() -> Any:
-        with threadpool_limits(limits=threads):
-            fitted = clone(template).fit(X, y.astype(np.int64), **weights)
-            return Trees.take(fitted) or fitted
-
-    # in another thread, so that this one can give signs of life
-    with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(fit)
-        while wait([job], timeout=_WAIT).not_done:
-            beat()
-        return job.result()
 
 
 def _digest(image: Image) -> int:
