@@ -195,7 +195,7 @@ WRONG = {
         {"learner": "saa"},
         [[0, np.nan], [1, 1]],
         ValueError,
-        r"X\[0, 1\] is not known, but learner='saa' .* use 'exact', 'logistic' or 'lfield'",
+        r"X\[0, 1\] is not known, but learner='saa' .* 'exact', 'logistic', 'lfield' or 'marginal'",
     ),
     "unknown to pseudo": (
         {"learner": "pseudo"},

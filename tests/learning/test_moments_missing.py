@@ -145,7 +145,8 @@ def test_gaps_leave_no_bias_in_features(modular, seed):
 
 def held(data, targets):
     """Return the mean statistics that learning sets against the model's."""
-    return Objective(data, FreshNoise(1, seed=0), targets)._linear[data.groups[0]][0]
+    group, rows = next(data.parts())
+    return Objective(data, FreshNoise(1, seed=0), targets)._target(group, rows)[0]
 
 
 @pytest.mark.parametrize("modular", ["pixel", "shared", "none"])
@@ -293,13 +294,15 @@ def test_neighbours_that_a_shape_never_shows_together(seed):
         modular="none",
         context=1,
     )
-    whole, row = data.groups
-    linear = Objective(data, FreshNoise(1, seed=0), moment_targets(data))._linear
-    at = data.layout.blocks["beta"]
-    found = linear[row][0][at].reshape(-1)
+    loss, at = (
+        Objective(data, FreshNoise(1, seed=0), moment_targets(data)),
+        data.layout.blocks["beta"],
+    )
+    whole, row = (loss._target(group, np.arange(group.count))[0][at] for group in data.groups)
+    found = row.reshape(-1)
     # one pixel has a neighbour on its right, two have one on their left
     pairs = 16 * 16
-    right, left = linear[whole][0][at][[4, 3]] / pairs
+    right, left = whole[[4, 3]] / pairs
     expected = np.zeros(8)
     expected[4], expected[3] = right, 2 * left
     np.testing.assert_allclose(found, expected)

@@ -56,11 +56,11 @@ def check_folder(out: Path, names: Iterable[str] = (), hint: str = "--out") -> N
     hint : str
         The option that named the folder.
     """
-    new = [folder for folder in (out, *out.parents) if not folder.exists()]
     context = click.get_current_context(silent=True)
-    if context is not None:
-        context.call_on_close(lambda: _remove_empty(new))
     with writing(out, hint):
+        new = [folder for folder in (out, *out.parents) if not folder.exists()]
+        if context is not None:
+            context.call_on_close(lambda: _remove_empty(new))
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):  # the reliable test of the permission to write
             pass

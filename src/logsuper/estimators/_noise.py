@@ -98,22 +98,22 @@ def find_error(channel: Channel, noisy: Images, clean: Images | None) -> Any:
 
     NaN for grey levels.
     """
-    kind = channel.kind
-    if kind not in ("flips", "asymmetric"):
+    kinds = len(channel.rates)  # of errors, each with a rate
+    if kinds not in (1, 2):
         return math.nan
     if clean is None:
-        errors = find_rate_errors(noisy, kind)
+        errors = find_rate_errors(noisy, kinds)
     else:  # shares of the labelled zeros and ones
         counts = np.zeros(2)
         for z, x in zip(noisy, clean, strict=True):
             counts += [np.count_nonzero((x == value) & (z == z)) for value in (0, 1)]
-        sizes = counts if kind == "asymmetric" else [counts.sum()]
+        sizes = counts if kinds == 2 else [counts.sum()]
         rates = np.atleast_1d(channel.noise)
         errors = tuple(
             math.sqrt(rate * (1.0 - rate) / size) if size else math.nan
             for rate, size in zip(rates, sizes, strict=True)
         )
-    return errors if kind == "asymmetric" else errors[0]
+    return errors if kinds == 2 else errors[0]
 
 
 def find_rate_error(channel: Channel, noisy: Images, errors: Any) -> float:

@@ -143,22 +143,21 @@ def find_rate(observed: Any) -> tuple[float, float, float] | None:
     return None if found is None else (found.on, found.error, found.texture)
 
 
-def find_rate_errors(observed: Any, kind: str) -> tuple[float, ...]:
+def find_rate_errors(observed: Any, kinds: int) -> tuple[float, ...]:
     """Return the standard errors of the rates that `estimate_noise` finds; NaN where it has none.
 
     Parameters
     ----------
     observed : array-like (N, ...) or list of arrays
-    kind : {"flips", "asymmetric"}
-        One error, or those of the rates of false ones and of false zeros.
+    kinds : {1, 2}
+        One error for all flips, or those of the rates of false ones and of false zeros.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # those of the estimate itself
-        found = _measure(_stack(as_images(observed, "observed")), kind)
-    count = 1 if kind == "flips" else 2
+        found = _measure(_stack(as_images(observed, "observed")), KINDS[kinds - 1])
     if found is None:
-        return (math.nan,) * count
-    return tuple(np.sqrt(np.diag(found.covariance)).tolist()[:count])
+        return (math.nan,) * kinds
+    return tuple(np.sqrt(np.diag(found.covariance)).tolist()[:kinds])
 
 
 def _measure(stacks: Sequence[Stack], kind: str) -> _Rates | None:
