@@ -185,8 +185,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     Training images are judged by classifiers that have not seen them, of three that share the
     images (blocks of them with a gap, where there are fewer than three images); new images by
     all three. `predict` and `predict_proba` recognise training images by what is in them, so that
-    ``fit(noisy).predict_proba(noisy)`` is as honest as for new images: no classifier has fitted the
-    noise of a pixel that it judges. All images must have the same noise at every pixel. With clean
+    in ``fit(noisy).predict_proba(noisy)`` no classifier has fitted the noise of a pixel that it
+    judges; the few weights of the field have seen it. All images must have the same noise at every
+    pixel. With clean
     images the classifier predicts these, and sees the noisy pixel, too. `save` writes boosted trees
     as arrays of their nodes, and refuses other classifiers.
 
