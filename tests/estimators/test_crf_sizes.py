@@ -242,3 +242,18 @@ def test_partial_masks_volumes_and_held_log_odds():
     noisy = volume + np.random.default_rng(0).normal(scale=0.5, size=volume.shape)
     crf = ls.MaskCRF(**QUICK, learner="pseudo", working_size=16).fit(noisy, volume)
     assert crf.predict(noisy).shape == volume.shape and crf.score(noisy, volume) > 0.9
+
+
+def test_trees_look_at_the_whole_image_unless_told_otherwise():
+    images, masks = scenes([(20, 24), (16, 16), (24, 18)])
+    width = images[0].shape[-1] if images[0].ndim == 3 else 1
+    local = width + 3 * (width + 1) + 2
+    wide = local + width * (1 + 5 * 2)
+    for settings, wanted in (
+        ({}, wide),
+        ({"features": "local"}, local),
+        ({"unary": LogisticRegression(max_iter=1000)}, local),
+        ({"unary": LogisticRegression(max_iter=1000), "features": "context"}, wide),
+    ):
+        crf = ls.MaskCRF(**{"folds": 2, "tol": 0.1, **settings}).fit(images, masks)
+        assert crf.unary_.n_features_in_ == wanted

@@ -32,7 +32,7 @@ def _fit(rng: Rng) -> Call:
         "learner": pick(rng, ("logistic", "pseudo", "max_margin")),
         "neighbors": pick(rng, (None, 4, 8)),
         "scales": pick(rng, ((1.0,), (0.5, 2.0))),
-        "features": None,
+        "features": pick(rng, ("auto", "local", "context")),
         "folds": 2,
         "max_pixels": 20,
         "working_size": pick(rng, ("auto", 16, None)),

@@ -61,12 +61,13 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     scales : sequence of float, default (0.3, 1.0, 3.0)
         Of the contrast, in root mean square differences between neighbours; see
         `logsuper.learning.contrast_weights`.
-    features : callable or "context", optional
-        Called with an image, returns the features (..., p) of its pixels for the classifier. By
-        default the channels, their means and deviations in three windows, and the place of the
-        pixel; in graphs the features of a node and their mean over its neighbours. "context" also
-        compares a pixel with its whole image, with its row and column, and with windows to all
-        sides: better where an image shows one object, and three times as many features.
+    features : {"auto", "context", "local"} or callable
+        What the classifier judges a pixel by. "local": the channels, their means and deviations in
+        three windows, and the place of the pixel. "context" also compares a pixel with its whole
+        image, with its row and column, and with windows to all sides: three times as many
+        features. In graphs both are the features of a node and their mean over its neighbours.
+        "auto" is "context" for "trees", which pass over what does not help, else "local". A
+        callable, called with an image, returns the features (..., p) of its pixels.
     folds : int, default 5
         Parts of the training images; those of each get their log-odds from a classifier that was
         trained on the others.
@@ -175,7 +176,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         *,
         neighbors: int | None = None,
         scales: Sequence[float] = (0.3, 1.0, 3.0),
-        features: Any = None,
+        features: Any = "auto",
         folds: int = 5,
         max_pixels: int = 50_000,
         working_size: int | str | None = "auto",

@@ -19,8 +19,8 @@ from logsuper.estimators._field_samples import Sample, Samples, refuse_nonfinite
 
 __all__ = ["Unary", "describe", "make_unary"]
 
-# What makes features: a callable, "context", or None for the built-in ones.
-Maker = Callable[[Any], Any] | str | None
+# What makes features: a callable, or "local" or "context" for the built-in ones.
+Maker = Callable[[Any], Any] | str
 WORDS = ("trees", "linear", "log_odds", "probabilities")
 
 # Sides of the windows that describe the surroundings of a pixel, in parts of the shorter side.
@@ -331,9 +331,14 @@ def make_unary(
     scaling: FloatArray | None = None,
 ) -> Unary:
     """Return what an estimator's arguments ask for, as fitted before where it was."""
-    word = isinstance(features, str) and features == "context"
-    if not (features is None or word or callable(features)):
-        raise TypeError(f"features must be callable, 'context' or None, got {features!r}")
+    word = isinstance(features, str) and features in ("auto", "context", "local")
+    if not (word or callable(features)):
+        raise TypeError(
+            f"features must be callable, 'auto', 'context' or 'local', got {features!r}"
+        )
+    if word and features == "auto":
+        # trees pass over what does not help; others would fit noise with so many features
+        features = "context" if isinstance(unary, str) and unary == "trees" else "local"
     if isinstance(unary, str):
         if unary not in WORDS:
             raise ValueError(
@@ -357,7 +362,7 @@ def make_unary(
             )
         return Classified(unary, features, folds, max_pixels, threads, fitted)
     if callable(unary) and not isinstance(unary, type):
-        if features is not None:
+        if callable(features):
             raise ValueError("features is for a classifier; a callable unary returns its own")
         return Linear(unary, scaling)
     raise TypeError(
