@@ -1,17 +1,15 @@
 """A second worker process: `python -m benchmarks.machines [--out docs/machines.md]`.
 
 For fits by passes over all images, and for probabilities of many images: how much faster two worker
-processes of a `dask.distributed` cluster are than this process alone, beside how much faster two
-independent processes are, each of which does half of the work.
+processes of a `dask.distributed` cluster are than one, beside how much faster two independent
+processes are, each of which does half of the work.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,13 @@ import joblib
 import numpy as np
 
 import logsuper as ls
+from benchmarks import second_worker
 from benchmarks.tables import show, write_page
 from logsuper.report import Table
 
 TEXT = (
-    "Silhouettes with one pixel in ten flipped. Times are the fastest of several runs, wall clock, "
-    "on two cores. Gains are relative to one process; each of two independent processes has half "
-    "of the images"
+    "Silhouettes with one pixel in ten flipped. Times are medians of several rounds, wall clock, "
+    "on two cores; each of two independent processes has half of the images"
 )
 JOBS = {
     "exact": "fit, exact likelihood, 5 iterations, 50x50",
@@ -50,67 +48,57 @@ def prepare(job: str, count: int) -> Any:
     return lambda: ls.MaskDenoiser(0.1, job, **options).fit(noisy, clean).alpha_
 
 
-def time_best(run: Any, repeat: int) -> tuple[float, Any]:
-    """Return the shortest time, and the result."""
-    times = []
+def quietly(run: Any) -> Any:
+    """Run without warnings of fits that stop early on purpose."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ls.ConvergenceWarning)
-        for _ in range(repeat):
-            start = time.perf_counter()
-            found = run()
-            times.append(time.perf_counter() - start)
-    return min(times), found
+        return run()
 
 
-def alone(job: str, count: int, repeat: int) -> None:
-    """Run a job in this process, beside others, and print the seconds."""
-    print(time_best(prepare(job, count), repeat)[0])
+def alone(job: str, count: int) -> None:
+    """Run a job in this process, beside others."""
+    run = prepare(job, count)
+    second_worker.work_when_told(lambda: quietly(run))
 
 
 def measure(job: str, count: int, repeat: int) -> list[str]:
     """Return a row of the table."""
-    import distributed
-
     run = prepare(job, count)
-    one, right = time_best(run, repeat)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
-        time_best(run, 1)  # imports
-        two, found = time_best(run, repeat)
-    seconds = []
-    for processes in (1, 2):
-        words = ["--alone", job, str(count // processes), str(repeat)]
-        command = [sys.executable, "-m", "benchmarks.machines", *words]
-        running = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)
-        ]
-        seconds.append(max(float(p.communicate()[0].splitlines()[-1]) for p in running))
-    gain, free = one / two, seconds[0] / seconds[1]
-    times = [f"{value:.2f} s" for value in (one, two)]
-    same = str(bool(np.array_equal(right, found)))
-    return [JOBS[job], str(count), *times, f"{gain:.2f}", f"{free:.2f}", f"{gain / free:.2f}", same]
+
+    def on_cluster(client: Any) -> Any:
+        with client.as_current(), joblib.parallel_config(backend="dask"):
+            return quietly(run)
+
+    def command(processes: int) -> list[str]:
+        words = ["--alone", job, str(count // processes)]
+        return [sys.executable, "-m", "benchmarks.machines", *words]
+
+    gains = second_worker.compare(on_cluster, command, repeat)
+    right = quietly(run)
+    same = all(np.array_equal(right, found) for found in gains.results)
+    return [
+        *(JOBS[job], str(count), *(f"{value:.2f} s" for value in gains.seconds.values())),
+        *(f"{gains.workers:.2f}", f"{gains.processes:.2f}"),
+        *(f"{gains.ratio:.2f} ({gains.least:.2f}, {gains.most:.2f})", str(same)),
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure all jobs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--images", type=int, default=100)
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--out", type=Path, help="a page of documentation to write")
-    parser.add_argument("--alone", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.alone:
-        alone(given.alone[0], int(given.alone[1]), int(given.alone[2]))
+        alone(given.alone[0], int(given.alone[1]))
         return 0
     head = [
-        "job", "images", "one process", "two workers", "gain", "gain of two processes", "ratio",
-        "same bits",
+        "job", "images", "1 worker", "2 workers", "1 process", "2 processes",
+        "gain of a second worker", "of a second process", "ratio (least, largest)",
+        "same bits as without a cluster",
     ]  # fmt: skip
     table = Table(
         "A second worker", head, [measure(j, given.images, given.repeat) for j in given.jobs]

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import logsuper as ls
+from benchmarks import second_worker
 from benchmarks.memory import _peak
 from benchmarks.tables import show, write_page
 from benchmarks.tile_masks import ODDS, LogOdds, blobs, measure_marginals, model
@@ -181,56 +182,29 @@ def clean(folder: Path, memory: float) -> None:
 
 def measure_cluster(size: int, chunk: int, repeat: int) -> Table:
     """Compare clusters of one and of two processes, and processes without a cluster."""
-    import distributed
 
-    rows, seconds = [], {}
-    for workers in (1, 2):
-        with (
-            distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
-            ) as cluster,
-            distributed.Client(cluster),
-        ):
-            total_of_lazy(2 * chunk, chunk).compute()  # imports
-            times = []
-            for _ in range(repeat):
-                start = time.perf_counter()
-                ones = int(total_of_lazy(size, chunk).compute())
-                times.append(time.perf_counter() - start)
-            seconds[f"{workers} workers"] = min(times), ones
-    for processes in (1, 2):
-        times = []
-        for _ in range(repeat):
-            rows_each = size // processes
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.tiles",
-                "--alone",
-                str(rows_each),
-                str(size),
-                str(chunk),
-            ]
-            running = [
-                subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-                for _ in range(processes)
-            ]
-            times.append(max(float(p.communicate()[0].splitlines()[-1]) for p in running))
-        seconds[f"{processes} processes"] = min(times), None
-    whole = {ones for _, ones in seconds.values() if ones is not None}
-    gain = seconds["1 workers"][0] / seconds["2 workers"][0]
-    free = seconds["1 processes"][0] / seconds["2 processes"][0]
-    limit(len(whole) == 1, "cluster: one and two workers differ")
-    limit(
-        size < 8192 or gain / free >= 0.85,
-        f"cluster: {gain / free:.2f} of the gain by an independent process, at least 0.85 wanted",
+    def command(processes: int) -> list[str]:
+        words = ["--alone", str(size // processes), str(size), str(chunk)]
+        return [sys.executable, "-m", "benchmarks.tiles", *words]
+
+    gains = second_worker.compare(
+        lambda client: int(client.compute(total_of_lazy(size, chunk)).result()), command, repeat
     )
-    rows = [[name, f"{t:.2f} s"] for name, (t, _) in seconds.items()]
+    same = len(set(gains.results)) == 1
+    limit(same, "cluster: one and two workers differ")
+    limit(
+        size < 8192 or gains.ratio >= 0.85,
+        f"cluster: {gains.ratio:.2f} of the gain by an independent process, at least 0.85 wanted",
+    )
+    rows = [[name, f"{t:.2f} s"] for name, t in gains.seconds.items()]
     rows += [
-        ["gain by a second worker", f"{gain:.2f}"],
-        ["gain by a second independent process", f"{free:.2f}"],
-        ["ratio", f"{gain / free:.2f}"],
-        ["same sum of labels", str(len(whole) == 1)],
+        ["gain by a second worker", f"{gains.workers:.2f}"],
+        ["gain by a second independent process", f"{gains.processes:.2f}"],
+        [
+            f"ratio, median of {repeat} rounds (least, largest)",
+            f"{gains.ratio:.2f} ({gains.least:.2f}, {gains.most:.2f})",
+        ],
+        ["same sum of labels", str(same)],
     ]
     return Table(f"A lazy mask of {size}x{size} in chunks of {chunk}", ["", ""], rows)
 
@@ -259,10 +233,8 @@ def alone(height: int, width: int, chunk: int) -> None:
     import dask
 
     with dask.config.set(scheduler="synchronous"):
-        total_of_lazy(2 * chunk, chunk).compute()
-        start = time.perf_counter()
-        total_of_lazy(height, chunk, width).compute()
-    print(time.perf_counter() - start)
+        total_of_lazy(2 * chunk, chunk).compute()  # imports
+        second_worker.work_when_told(lambda: total_of_lazy(height, chunk, width).compute())
 
 
 def measure_fit(count: int, size: int) -> Table:
@@ -411,7 +383,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("what", nargs="*", help=f"{', '.join(parts)}; all by default")
     parser.add_argument("--size", type=int, default=30000, help="side of the slide")
     parser.add_argument("--speed-size", type=int, default=4096)
-    parser.add_argument("--cluster-size", type=int, default=8192)
+    parser.add_argument("--cluster-size", type=int, default=16384)
     parser.add_argument("--marginals-size", type=int, default=96)
     parser.add_argument("--limit", type=float, default=2e9, help="bytes of memory")
     parser.add_argument("--repeat", type=int, default=5)
@@ -440,7 +412,7 @@ def main(arguments: list[str] | None = None) -> int:
     measure: dict[str, Callable[[], Table]] = {
         "speed": lambda: measure_speed(given.speed_size, given.repeat),
         "slide": lambda: measure_slide(given.size, given.limit),
-        "cluster": lambda: measure_cluster(given.cluster_size, 2048, max(1, given.repeat // 2)),
+        "cluster": lambda: measure_cluster(given.cluster_size, 2048, given.repeat),
         "scale": lambda: measure_scale(given.speed_size),
         "marginals": lambda: measure_marginals(given.marginals_size),
         "fit": lambda: measure_fit(given.images, 128),
