@@ -4,7 +4,8 @@ For shapes of several kinds, numbers of images and rates: how often 95 % interva
 errors) contain the rate, how wide they are, how often there is a warning about texture. The horses
 are included with `--data`. `--train` prints the data behind the constants of the estimate instead:
 other shapes, none of which is in the tables. `--refine` prints how much
-nearer to the rate the score of a fitted model comes.
+nearer to the rate the score of a fitted model comes, `--trees` what a classifier of the
+surroundings says: how often pixels differ from what it is sure of.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import logsuper as ls
 from benchmarks.images import load_silhouettes
 from benchmarks.shapes import blobs, discs, for_training, half_planes, ising
 from benchmarks.tables import show, write_page
+from logsuper.estimators._blind_spot import train_blind_spot
 from logsuper.estimators._mask_examples import gather
 from logsuper.learning import score
 from logsuper.learning._flip_rates import clean_shares
@@ -247,6 +249,67 @@ def refinement(draws: int, jobs: int) -> Table:
     return Table(f"Root mean square error (and bias) of the rate, {draws} draws", head, rows)
 
 
+SURE = (0.25, 0.5, 0.75)
+"""Shares of the pixels, those that a classifier is most sure of, of which flips are counted."""
+
+
+def ask_trees(images: Images, rate: float, seed: list[int]) -> list[float]:
+    """Return the estimated rate, its standard error, and pairs of the same by classifiers.
+
+    These are trained as for `MaskDenoiser(context="trees")`, and judge images that they have not
+    seen. Where they are sure of the clean pixel, what was observed differs from it by a flip, or
+    because they are wrong: the share of such pixels is an upper bound on the rate, in expectation.
+    """
+    rng = np.random.default_rng(seed)
+    noisy = [image ^ (rng.random(image.shape) < rate) for image in images]
+    first = _measure(_stack(noisy), "flips")
+    assert first is not None
+    channel = ls.Flips(first.on)
+    _, judge = train_blind_spot(
+        noisy, None, channel, None, images=noisy, windows=None, key=seed[-1], threads=1
+    )
+    seen = np.stack(noisy)
+    odds = judge(np.arange(len(seen)), channel.log_odds(seen)).ravel()
+    wrong = (odds > 0) != (seen.ravel() == 1)
+    found = [first.on, first.error]
+    order = np.argsort(-np.abs(odds), kind="stable")
+    for share in SURE:
+        some = wrong[order[: round(share * len(order))]]
+        p = float(some.mean())
+        found += [p, float(np.sqrt(p * (1.0 - p) / len(some)))]
+    return found
+
+
+def by_trees(data: Path | None, draws: int, jobs: int) -> Table:
+    """Return errors and coverage: of the estimate, of classifiers, and of both by their errors."""
+    kinds = {
+        "silhouettes": ls.make_silhouettes(100, seed=3).astype(np.uint8),
+        "discs": discs(100, seed=3),
+    }
+    if data is not None:
+        kinds["horses"] = ls.datasets.load_weizmann(data, (50, 50)).images[:100]
+    names = ["estimate", *(f"surest {share:.0%}" for share in SURE)]
+    names += [f"estimate and surest {share:.0%}" for share in SURE]
+    rows = []
+    with joblib.Parallel(n_jobs=jobs) as pool:
+        for (name, images), n, rate in itertools.product(kinds.items(), (40, 100), RATES):
+            seeds = ([n, round(1000 * rate), k] for k in range(draws))
+            some = [image.astype(np.uint8) for image in images[:n]]
+            values = np.array(pool(joblib.delayed(ask_trees)(some, rate, s) for s in seeds))
+            rates, errors = values[:, ::2], values[:, 1::2]
+            precision = errors[:, :1] ** -2 + errors[:, 1:] ** -2
+            joint = rates[:, :1] / errors[:, :1] ** 2 + rates[:, 1:] / errors[:, 1:] ** 2
+            rates = np.hstack([rates, joint / precision])
+            errors = np.hstack([errors, precision**-0.5])
+            rms = np.sqrt(np.mean((rates - rate) ** 2, axis=0))
+            held = np.mean(np.abs(rates - rate) <= 1.96 * errors, axis=0)
+            cells = (f"{r:.5f} ({h:.0%})" for r, h in zip(rms, held, strict=True))
+            rows.append([f"{n} {name}, 50x50", f"{rate:.2f}", *cells])
+            print(" ".join(rows[-1]), file=sys.stderr, flush=True)
+    title = f"Root mean square error of the rate, and coverage of 95 % intervals, {draws} draws"
+    return Table(title, ["images", "rate", *names], rows)
+
+
 def speed() -> Table:
     """Return seconds for large images."""
     rows = []
@@ -306,11 +369,14 @@ def main(arguments: list[str] | None = None) -> int:
     parse.add_argument("--jobs", type=int, default=2)
     parse.add_argument("--train", action="store_true", help="print the constants' origin instead")
     parse.add_argument("--refine", action="store_true", help="print rates found by the score")
+    parse.add_argument("--trees", action="store_true", help="print rates found by classifiers")
     parse.add_argument("--markdown", type=Path, metavar="OUT", help="write the tables")
     options = parse.parse_args(command)
     good = True
     if options.train:
         tables = [training()]
+    elif options.trees:
+        tables = [by_trees(options.data, options.draws, options.jobs)]
     elif options.refine:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -8,6 +8,7 @@ disturbs all four.
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 __all__ = ["Gains", "compare", "work_when_told"]
+
+
+# Dask has its workers return memory at once, to be fetched again page by page. It sets this in its
+# own environment, too, for all processes to come.
+TRIM = "MALLOC_TRIM_THRESHOLD_"
 
 
 class Gains(NamedTuple):
@@ -31,6 +37,8 @@ class Gains(NamedTuple):
         The first gain divided by the second.
     results : list
         What the job gave, of every run on a cluster.
+    frugal : float
+        Median seconds of two workers that return memory at once.
     """
 
     seconds: dict[str, float]
@@ -40,6 +48,7 @@ class Gains(NamedTuple):
     least: float
     most: float
     results: list[Any]
+    frugal: float
 
 
 def work_when_told(work: Callable[[], Any]) -> None:
@@ -53,6 +62,7 @@ def work_when_told(work: Callable[[], Any]) -> None:
 
 def run_processes(command: list[str], count: int) -> float:
     """Start processes of `work_when_told`, let them begin together, and return the longest time."""
+    os.environ.pop(TRIM, None)
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(count)
@@ -75,11 +85,18 @@ def run_processes(command: list[str], count: int) -> float:
 
 
 @contextmanager
-def cluster(workers: int) -> Iterator[Any]:
-    """Start worker processes of one thread each; yield their client."""
+def cluster(workers: int, frugal: bool = False) -> Iterator[Any]:
+    """Start worker processes of one thread each; yield their client.
+
+    With `frugal` they return memory to the system at once, as Dask has it by default.
+    """
+    import dask
     import distributed
 
+    os.environ.pop(TRIM, None)
+    setting = f"distributed.nanny.pre-spawn-environ.{TRIM}"
     with (
+        dask.config.set({setting: 65536 if frugal else None}),
         distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as started,
@@ -103,17 +120,23 @@ def compare(job: Callable[[Any], Any], command: Callable[[int], list[str]], repe
     times: dict[str, list[float]] = {}
     results = []
     with ExitStack() as stack:
-        clients = {count: stack.enter_context(cluster(count)) for count in (1, 2)}
+        clients = {
+            "1 worker": stack.enter_context(cluster(1)),
+            "2 workers": stack.enter_context(cluster(2)),
+            "frugal": stack.enter_context(cluster(2, frugal=True)),
+        }
         for client in clients.values():
             results.append(job(client))  # imports
         for _ in range(repeat):
-            for count, client in clients.items():
+            for name, client in clients.items():
                 start = time.perf_counter()
                 results.append(job(client))
-                times.setdefault(f"{count} worker(s)", []).append(time.perf_counter() - start)
+                times.setdefault(name, []).append(time.perf_counter() - start)
             for count in (1, 2):
                 seconds = run_processes(command(count), count)
-                times.setdefault(f"{count} process(es)", []).append(seconds)
+                name = "1 process" if count == 1 else f"{count} processes"
+                times.setdefault(name, []).append(seconds)
+    frugal = statistics.median(times.pop("frugal"))
     first, second, third, fourth = times.values()
     workers = [a / b for a, b in zip(first, second, strict=True)]
     processes = [a / b for a, b in zip(third, fourth, strict=True)]
@@ -126,4 +149,5 @@ def compare(job: Callable[[Any], Any], command: Callable[[int], list[str]], repe
         min(ratios),
         max(ratios),
         results,
+        frugal,
     )

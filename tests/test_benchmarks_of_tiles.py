@@ -49,5 +49,6 @@ def test_learning_from_files_is_measured(tmp_path, capsys):
 
 @pytest.mark.filterwarnings("ignore::logsuper.ConvergenceWarning")
 def test_jobs_of_machines():
-    found = {job: machines.prepare(job, 21)() for job in ("max_margin", "proba")}
-    assert found["max_margin"].shape == (2,) and found["proba"].shape == (21, 128, 128)
+    found = {job: machines.prepare(job, 21)() for job in ("saa", "proba", "map")}
+    assert found["saa"].shape == (2,) and found["proba"].shape == (21, 128, 128)
+    assert found["map"].shape == (21, 512, 512)

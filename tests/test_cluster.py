@@ -99,6 +99,7 @@ def masks(count=40, shape=(20, 24)):
 @pytest.mark.parametrize("learner", ["exact", "saa"])
 def test_fit_gives_the_same_bits(client, learner, monkeypatch):
     monkeypatch.setattr("logsuper.learning._team._PIXELS", 4 * 20 * 24)
+    monkeypatch.setattr("logsuper.learning._team._LEAST_SECONDS", 0.0)
     noisy, clean = masks()
     options = {"learner": learner, "max_iter": 1, "modular": "shared"}
     if learner == "exact":
@@ -113,6 +114,7 @@ def test_fit_gives_the_same_bits(client, learner, monkeypatch):
 
 def test_fit_survives_a_killed_worker(client, monkeypatch):
     monkeypatch.setattr("logsuper.learning._team._PIXELS", 4 * 20 * 24)
+    monkeypatch.setattr("logsuper.learning._team._LEAST_SECONDS", 0.0)
     noisy, clean = masks()
     killed = []
 
@@ -152,7 +154,7 @@ def test_predictions_of_many_images(client, monkeypatch, tmp_path):
 def _count_parts():
     from logsuper.learning import _team
 
-    return len(_team._PARTS)
+    return len(_team._HELD)
 
 
 def test_page_on_tiles_runs(client, monkeypatch):

@@ -36,7 +36,7 @@ def spread(estimator: Any, method: str, images: Images, dtype: type) -> Any:
     calls = (joblib.delayed(_decode)(own, method, images.section(piece)) for piece in pieces)
     said: dict[str, type[Warning]] = {}
     for piece, (found, warned) in zip(
-        pieces, joblib.Parallel(return_as="generator")(calls), strict=True
+        pieces, joblib.Parallel(return_as="generator", batch_size=1)(calls), strict=True
     ):
         out[piece] = np.stack(found) if images.stacked else found
         said |= warned
@@ -48,7 +48,10 @@ def spread(estimator: Any, method: str, images: Images, dtype: type) -> Any:
 def _decode(
     estimator: Any, method: str, images: Sequence[Image]
 ) -> tuple[list[Image], dict[str, type[Warning]]]:
-    with warnings.catch_warnings(record=True) as said:
+    import joblib
+
+    # a task of Dask would hand out tasks again
+    with joblib.parallel_config("sequential"), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = list(getattr(estimator, method)(images))
     return found, {str(each.message): each.category for each in said}

@@ -434,6 +434,18 @@ def _with_odds(group: Group, channel: Channel | None) -> Group:
 
 def _odds(group: Group, channel: Channel, rows: IntArray) -> FloatArray:
     """Return log-odds (B, n)."""
-    odds = channel.log_odds(group.images(rows))
-    refuse_large(odds, "the log-odds of observed")
-    return odds.reshape(len(rows), -1)
+    assert group.observed is not None
+    bits = group.observed[rows]
+    if bits.dtype != np.uint8:
+        odds = channel.log_odds(group.images(rows))
+        refuse_large(odds, "the log-odds of observed")
+        return odds.reshape(len(rows), -1)
+    # logarithms of one image per value, not of every pixel: every pass over the examples needs these
+    of = np.zeros((3, group.prepared.n))
+    for bit in (0, 1):
+        if (bits == bit).any():
+            of[bit] = channel.log_odds(np.full((1, *group.shape), float(bit))).ravel()
+    refuse_large(of, "the log-odds of observed")
+    if (of == of[:, :1]).all():
+        return np.asarray(of[:, 0][bits])
+    return np.where(bits == UNKNOWN, 0.0, np.where(bits == 1, of[1], of[0]))

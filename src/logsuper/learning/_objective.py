@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -207,24 +207,47 @@ class Objective:
         """Return one side of examples of a group, a piece of them at a time."""
         linear = side == "held" and self.convex
         if linear or getattr(self.engine_of(side), "together", False):
-            return self._term(theta, group, rows, side, step)
-        pieces = list(self._split(group, rows, side))
-        terms = [self._term(theta, group, piece, side, step) for piece in pieces]
+            pieces = [rows]
+        else:
+            pieces = list(self._split(group, rows, side))
+        terms = list(self._terms(theta, group, pieces, side, step))
         return average_terms(terms, [len(piece) for piece in pieces])
 
     def _total(self, theta: FloatArray, side: Side, channel: Channel | None = None) -> Term:
         """Return one side, averaged over all examples."""
         value, variance, cuts = 0.0, 0.0, 0
         phi, counts = np.zeros(self.examples.layout.size), np.zeros(())
-        for group, rows in self._pieces(side):
-            term = self._term(theta, group, rows, side, 0, channel)
-            share = len(rows) / self.examples.count
-            value += share * term.value
-            phi += share * term.phi
-            variance += share**2 * term.variance
-            cuts += term.cuts
-            counts = counts + term.counts
+        for group, rows in self.examples.parts():
+            pieces = list(self._split(group, rows, side))
+            terms = self._terms(theta, group, pieces, side, 0, channel)
+            for piece, term in zip(pieces, terms, strict=True):
+                share = len(piece) / self.examples.count
+                value += share * term.value
+                phi += share * term.phi
+                variance += share**2 * term.variance
+                cuts += term.cuts
+                counts = counts + term.counts
         return Term(value, phi, variance, cuts, counts)
+
+    def _terms(
+        self,
+        theta: FloatArray,
+        group: Group,
+        pieces: Sequence[IntArray],
+        side: Side,
+        step: int,
+        channel: Channel | None = None,
+    ) -> Iterator[Term]:
+        """Yield one side of each piece; other processes are asked for all pieces at once."""
+        found = self._ask_team(theta, group, np.concatenate(pieces)) if side == "free" else []
+        if not found:
+            for piece in pieces:
+                yield self._term(theta, group, piece, side, step, channel)
+            return
+        ends = np.cumsum([len(piece) for piece in pieces])[:-1]
+        for draws, *blocks in zip(*(np.split(part, ends) for part in found), strict=True):
+            phi = np.concatenate([np.add.reduce(block, axis=0) for block in blocks]) / len(draws)
+            yield Term(float(draws.mean()), phi, variance_of(draws), draws.size, np.zeros(()))
 
     def _term(
         self,
@@ -242,10 +265,6 @@ class Objective:
             # without a learned scale w = 1, which is not a parameter
             value = float(phi @ theta) + (0.0 if examples.layout.scale else level)
             return Term(value, phi, 0.0, 0, counts)
-        if side == "free" and (found := self._ask_team(theta, group, rows)):
-            draws, *blocks = found
-            phi = np.concatenate([np.add.reduce(block, axis=0) for block in blocks]) / len(rows)
-            return Term(float(draws.mean()), phi, variance_of(draws), draws.size, counts)
         batch, constant = self.pose(theta, group, rows, side, channel)
         draws, mean, moments = self._evaluate(batch, step)
         phi = examples.mean_statistics(group, batch.rows, moments)
@@ -273,7 +292,14 @@ class Objective:
         relocate = getattr(self.engine, "relocate", None)
         # a judge is as large as many parts
         alone = self.alike or self.latent or isinstance(group.features, Judged)
-        if relocate is None or alone or not (chunks := self._teams[group].split(rows)):
+        team = self._teams[group]
+        if relocate is None or alone or not (chunks := team.split(rows)):
+            return []
+
+        def attempt(some: IntArray) -> None:
+            self._term(theta, group, some, "free", 0)
+
+        if not team.is_worth_while(rows, attempt):
             return []
 
         def pack(chunk: IntArray) -> Objective:
@@ -282,14 +308,16 @@ class Objective:
             examples = dataclasses.replace(self.examples, groups=(own,))
             return dataclasses.replace(self, examples=examples, engine=engine, targets=None)
 
-        return self._teams[group].ask(chunks, pack, theta)
+        return team.ask(chunks, pack, theta)
 
     def answer(self, theta: FloatArray) -> list[FloatArray]:
         """Return the draws and the statistics, of each kind, of the free side of all examples."""
-        [group] = self.examples.groups
-        batch, _ = self.pose(theta, group, np.arange(group.count), "free")
-        draws, _, moments = self._evaluate(batch, 0)
-        return [draws, *self.examples.blocks(group, batch.rows, moments)]
+        found = []
+        for group, rows in self._pieces("free"):
+            batch, _ = self.pose(theta, group, rows, "free")
+            draws, _, moments = self._evaluate(batch, 0)
+            found.append([draws, *self.examples.blocks(group, batch.rows, moments)])
+        return [np.concatenate(column) for column in zip(*found, strict=True)]
 
     @functools.cached_property
     def _teams(self) -> dict[Group, Team]:

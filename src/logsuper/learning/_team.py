@@ -2,15 +2,18 @@
 
 Work on many examples is split into parts that stay in the memory of the processes. A part is sent
 with its first task. Later tasks only name it, and a process that does not have it, be it another
-one or a new one in the place of one that died, says so and is sent it: each part is sent about once
-to each process. Answers are put together in the order of the examples, so that they have the same
-bits whatever the number of processes is.
+one or a new one in the place of one that died, says so and is sent it. On a cluster of Dask a part
+has an anchor, a tiny result that its tasks depend on and go to: each process works on its own
+parts, and idle ones help. Elsewhere each part is sent about once to each process. Answers are put
+together in the order of the examples, so that they have the same bits whatever the number of
+processes is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import pickle
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -20,12 +23,18 @@ import numpy as np
 
 from logsuper._base import IntArray
 
-# Pixels of a part: many milliseconds of work, in which a task of a scheduler is worth one.
-_PIXELS = 1 << 14
+# Least and most pixels of a part. A task takes a scheduler a few milliseconds, and a process holds
+# a few parts while they are packed.
+_PIXELS, _MOST_PIXELS = 1 << 14, 1 << 22
+# Parts per process: one that is slow, or has died, leaves little to do to the others.
+_PARTS_EACH = 4
+# Seconds of work from which it is worth while: messages take a tenth of that, and memory is slower
+# in workers that return it to the system at once, as those of Dask do.
+_LEAST_SECONDS = 0.3
 # Bytes of parts that a process keeps.
 _KEPT = 1 << 29
 
-_PARTS: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
+_HELD: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
 
 
 class Part(Protocol):
@@ -36,14 +45,10 @@ class Part(Protocol):
 
 
 def count_workers() -> int:
-    """Return the number of other processes that joblib would use; 0 without a backend for them.
+    """Return the number of other processes that joblib would use; 0 without a backend for them."""
+    import joblib
 
-    Inside a task it is 0, too.
-    """
-    import joblib  # on first use, as it takes a while
-    from joblib.parallel import get_active_backend
-
-    backend, _ = get_active_backend(prefer="threads")
+    backend = _find_backend()
     if getattr(backend, "supports_sharedmem", False) or backend.nesting_level:
         return 0
     return int(joblib.effective_n_jobs(None))
@@ -59,14 +64,27 @@ class Team:
     """
 
     def __init__(self, pixels: int) -> None:
-        self._size = max(1, _PIXELS // max(1, pixels))
+        self._sizes = [max(1, count // max(1, pixels)) for count in (_PIXELS, _MOST_PIXELS)]
         self._name, self._sent = uuid.uuid4().hex, set[str]()
+        self._anchors = dict[str, Any]()
+        self._pace: float | None = None
 
     def split(self, rows: IntArray) -> list[IntArray]:
-        """Return the rows of each part, none if it is not worth while or there is no process."""
-        if len(rows) < 2 * self._size or count_workers() < 2:
+        """Return the rows of each part, none if they are too few or there is no process."""
+        least, most = self._sizes
+        if len(rows) < 2 * least or (workers := count_workers()) < 2:
             return []
-        return np.array_split(rows, -(-len(rows) // self._size))
+        wanted = min(_PARTS_EACH * workers, -(-len(rows) // least))
+        return np.array_split(rows, max(wanted, -(-len(rows) // most)))
+
+    def is_worth_while(self, rows: IntArray, attempt: Callable[[IntArray], None]) -> bool:
+        """Return whether the work takes long; the first time, a small part of it is timed here."""
+        if self._pace is None:
+            some = rows[: self._sizes[0]]
+            start = time.perf_counter()
+            attempt(some)
+            self._pace = (time.perf_counter() - start) / len(some)
+        return self._pace * len(rows) >= _LEAST_SECONDS
 
     def ask(
         self, chunks: Sequence[IntArray], pack: Callable[[IntArray], Part], *arguments: Any
@@ -78,26 +96,52 @@ class Team:
 
         def task(k: int, send: bool) -> Any:
             content = pickle.dumps(pack(chunks[k]), -1) if send else None
-            return joblib.delayed(_answer)((self._name, names[k]), content, arguments)
+            key, anchor = (self._name, names[k]), self._anchors.get(names[k])
+            return joblib.delayed(_answer)(key, content, arguments, anchor)
 
-        found = joblib.Parallel()(task(k, name not in self._sent) for k, name in enumerate(names))
+        self._cast_anchors(names)
+        known = self._sent.issuperset(names)
+        # not in batches, whose size joblib guesses, and which are a large part of a pass; only
+        # tasks without content wait all at once
+        parallel = joblib.Parallel(batch_size=1, pre_dispatch="all" if known else "2 * n_jobs")
+        found = parallel(task(k, name not in self._sent) for k, name in enumerate(names))
         self._sent.update(names)
         absent = [k for k, answer in enumerate(found) if answer is None]
         if absent:
-            again = joblib.Parallel()(task(k, True) for k in absent)
+            again = joblib.Parallel(batch_size=1)(task(k, True) for k in absent)
             for k, answer in zip(absent, again, strict=True):
                 found[k] = answer
         return [np.concatenate(column) for column in zip(*found, strict=True)]
 
+    def _cast_anchors(self, names: Sequence[str]) -> None:
+        """Divide new parts among the workers of Dask, if there are any."""
+        client = getattr(_find_backend(), "client", None)
+        if client is None:
+            return
+        workers = sorted(client.ncores())
+        for k, name in enumerate(name for name in names if name not in self._anchors):
+            key, place = f"anchor-{self._name}-{name}", workers[k % len(workers)]
+            self._anchors[name] = client.submit(
+                str, name, key=key, workers=[place], allow_other_workers=True
+            )
 
-def _answer(key: tuple[str, str], content: bytes | None, arguments: Any) -> list[Any] | None:
+
+def _find_backend() -> Any:
+    from joblib.parallel import get_active_backend  # on first use, as it takes a while
+
+    return get_active_backend(prefer="threads")[0]
+
+
+def _answer(
+    key: tuple[str, str], content: bytes | None, arguments: Any, anchor: str | None
+) -> list[Any] | None:
     """Return the answer of a part; None if it is not there and was not sent."""
     if content is not None:
-        _PARTS[key] = pickle.loads(content), len(content)
-        while len(_PARTS) > 1 and sum(size for _, size in _PARTS.values()) > _KEPT:
-            _PARTS.popitem(last=False)
-    if key not in _PARTS:
+        _HELD[key] = pickle.loads(content), len(content)
+        while len(_HELD) > 1 and sum(size for _, size in _HELD.values()) > _KEPT:
+            _HELD.popitem(last=False)
+    if key not in _HELD:
         return None
-    _PARTS.move_to_end(key)
-    part: Part = _PARTS[key][0]
+    _HELD.move_to_end(key)
+    part: Part = _HELD[key][0]
     return part.answer(*arguments)

@@ -119,7 +119,10 @@ class TileMap:
         if getattr(backend, "uses_threads", False):
             jobs = usual if self.n_jobs is None else self.n_jobs
             return _over_threads(function, arguments, count_threads(jobs))
-        parallel = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        # tiles are large enough: one task each
+        parallel = joblib.Parallel(
+            n_jobs=self.n_jobs, prefer="threads", return_as="generator", batch_size=1
+        )
         return iter(parallel(joblib.delayed(function)(*each) for each in arguments))
 
 
