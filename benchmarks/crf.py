@@ -297,14 +297,18 @@ def compare(folder: Path, size: str) -> tuple[list[Table], list[str], list[str]]
         f"100 test photographs at {sizes} (fit: {fitted:.0f} s of CPU; horse: {shares[0]:.1f} % of "
         f"the pixels to learn from, {shares[1]:.1f} % of those to test on)"
     )
-    return [
-        Table(title, HEAD, rows),
-        Table(
-            f"MaskCRF less the others, at {sizes}",
-            ["against", "error (%)", "IoU", "log loss", "calibration error (%)"],
-            differences,
-        ),
-    ], broken, noted
+    return (
+        [
+            Table(title, HEAD, rows),
+            Table(
+                f"MaskCRF less the others, at {sizes}",
+                ["against", "error (%)", "IoU", "log loss", "calibration error (%)"],
+                differences,
+            ),
+        ],
+        broken,
+        noted,
+    )
 
 
 # --------------------------------------------------------------------------------------- recovery

@@ -111,9 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
         "same bits as without a cluster",
     ]  # fmt: skip
     counts = {job: max(4, int(given.scale * JOBS[job][1])) for job in given.jobs}
-    table = Table(
-        "A second worker", head, [measure(j, n, given.repeat) for j, n in counts.items()]
-    )
+    table = Table("A second worker", head, [measure(j, n, given.repeat) for j, n in counts.items()])
     show([table])
     if given.out:
         words = sys.argv[1:] if arguments is None else arguments

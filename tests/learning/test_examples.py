@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -181,3 +182,25 @@ def test_optimisers_say_what_they_need() -> None:
     for optimise in (learning.descend, learning.minimize):
         with pytest.raises(TypeError, match="penalty must be a Penalty"):
             optimise(objective, 0.1)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        ls.Flips(0.1),
+        ls.AsymmetricFlips(0.02, 0.3),
+        ls.Flips(np.linspace(0.05, 0.4, 20).reshape(4, 5)),
+        ls.Flips([0.1, 0.3], groups=np.arange(20).reshape(4, 5) % 2),
+        ls.AsymmetricFlips(0.0, 0.3),  # a one leaves no doubt
+    ],
+)
+def test_log_odds_of_bits_are_those_of_the_channel(channel):
+    rng = np.random.default_rng(0)
+    seen = rng.integers(0, 2, (7, 4, 5)).astype(float)
+    for observed in (seen, np.where(rng.random(seen.shape) < 0.3, np.nan, seen), 0.0 * seen):
+        data = make_examples(ls.grid_cuts((4, 5)), observed=observed, channel=channel)
+        [group] = data.groups
+        rows = np.array([5, 0, 3])
+        for kept in (group, dataclasses.replace(group, odds=None, around=None)):
+            found = data.log_odds(kept, rows).reshape(3, 4, 5)
+            np.testing.assert_array_equal(found, channel.log_odds(observed[rows]))

@@ -440,7 +440,7 @@ def _odds(group: Group, channel: Channel, rows: IntArray) -> FloatArray:
         odds = channel.log_odds(group.images(rows))
         refuse_large(odds, "the log-odds of observed")
         return odds.reshape(len(rows), -1)
-    # logarithms of one image per value, not of every pixel: every pass over the examples needs these
+    # logarithms of an image per value, not of every pixel: every pass over the data needs these
     of = np.zeros((3, group.prepared.n))
     for bit in (0, 1):
         if (bits == bit).any():
