@@ -145,12 +145,24 @@ def run(
     images: np.ndarray, name: str, rate: float, seed: int, held: np.ndarray, own: bool = False
 ) -> Result:
     """Fit to the images that are not held out, and look at the others; or at the same ones."""
+    return measure({**ROWS, **CHOICES}[name], images, rate, seed, held, own)
+
+
+def measure(
+    learn: Callable[..., tuple[Any, Any]],
+    images: np.ndarray,
+    rate: float,
+    seed: int,
+    held: np.ndarray,
+    own: bool = False,
+) -> Result:
+    """Return the scores of probabilities and masks of images that are held out, or are not."""
     noisy = ls.datasets.corrupt(images, ls.Flips(rate), seed)
     test = ~held if own else held
     start = time.process_time()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", ls.ConvergenceWarning)
-        p, mask = {**ROWS, **CHOICES}[name](noisy[~held], images[~held], noisy[test], seed)
+        p, mask = learn(noisy[~held], images[~held], noisy[test], seed)
     y = images[test]
     # as predict_proba does, so that trees with labels have a finite log loss, too
     p = np.clip(p, 1e-4, 1.0 - 1e-4)
@@ -175,10 +187,13 @@ def cell(results: list[Result], what: str, digits: int, most: float | None = Non
 
 
 def tabulate(
-    found: dict[tuple[str, float], list[Result]], rows: list[str], rates: Sequence[float]
+    found: dict[tuple[str, float], list[Result]],
+    rows: list[str],
+    rates: Sequence[float],
+    first: str = "learned from noisy images alone, but for",
 ) -> list[Table]:
     """Return the tables of errors, log losses and calibration errors, and paired differences."""
-    head = ["learned from noisy images alone, but for", *(f"{100 * r:g} %" for r in rates)]
+    head = [first, *(f"{100 * r:g} %" for r in rates)]
     tables = []
     for title, what, digits in (
         ("Error, percent of the pixels", "error", 3),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import logsuper as ls
-from benchmarks import blind_spot, consistency
+from benchmarks import blind_spot, consistency, defaults
 from benchmarks.denoising import RATES
 from logsuper.estimators import _blind_spot
 
@@ -61,3 +61,34 @@ def test_slopes_of_consistency():
     found = 3.0 * counts[:, None] ** -0.5 * np.exp(0.1 * rng.normal(size=(3, 5)))
     steep, error = consistency.slope(counts, found)
     assert abs(steep + 0.5) < 3 * error < 0.1
+
+
+@pytest.mark.filterwarnings("ignore::logsuper.ConvergenceWarning")
+def test_defaults_are_changed_one_at_a_time(monkeypatch, tmp_path):
+    seen = []
+
+    def look(**settings):
+        return lambda *_: seen.append(settings)
+
+    monkeypatch.setattr(defaults, "denoise", look)
+    for labelled in (False, True):
+        names = [*defaults.SETTINGS, *defaults.OTHER_LEARNERS[labelled]]
+        for name in names:
+            defaults.vary(labelled, name)(np.zeros((50, 4, 4)))
+        assert len({repr(one) for one in seen}) == len(names)
+        assert all(one.pop("labelled") == labelled for one in seen)
+        usual, *others = seen
+        assert usual == {} and all(len(one) == 1 for one in others)
+        # regularisers are the default ones but for one kind
+        weights = [one["penalty"] for one in others if "penalty" in one]
+        assert len(weights) == 8 and all(len(weight) == 4 for weight in weights)
+        assert weights[0]["alpha"] == pytest.approx(0.01 / 50)
+        seen.clear()
+    monkeypatch.undo()
+    monkeypatch.setattr(defaults, "load_silhouettes", lambda *_: ls.make_silhouettes(12, (24, 24)))
+    monkeypatch.setattr(defaults, "SETTINGS", {defaults.DEFAULT: {}, "no filter": {"context": 0}})
+    monkeypatch.setattr(defaults, "OTHER_LEARNERS", {False: (), True: ("pseudo",)})
+    page = tmp_path / "page.md"
+    words = ["--seeds", "1", "--rates", "0.1", "--jobs", "1", "--markdown", str(page)]
+    assert defaults.main(words) == 0
+    assert page.read_text().count("no filter") == 8
