@@ -1,0 +1,138 @@
+"""From how many pixels on trees are worth their time: `python -m benchmarks.trees_by_size`.
+
+Denoisers with the filter alone and with trees beside it are fitted to 5 to 60 small images of five
+kinds, without and with clean images, and clean 40 others. With ``--data``, the Weizmann horses are
+among them: only those of the half that trains elsewhere, 60 to learn from and 40 to look at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+import logsuper as ls
+from benchmarks.images import load_silhouettes
+from benchmarks.probabilities import score
+from benchmarks.shapes import blobs, ellipses, polygons
+from benchmarks.tables import show, write_page
+from logsuper.report import Table
+
+COUNTS = (5, 10, 20, 40, 60)
+TEST = 40
+RATES = (0.02, 0.1, 0.2)
+WAYS: dict[str, dict[str, Any]] = {"without": {"context": 2}, "with": {"context": "trees"}}
+TEXT = (
+    "Denoisers with the filter alone (without) and with trees beside it (with), of the same noisy "
+    "images; the share of flipped pixels is not told. Images of 50x50, ellipses and polygons of "
+    "60x60; 40 others are cleaned. Differences are in percent of what is found without trees: "
+    "means over kinds of images, rates of flips and seeds, and their standard errors. Better: the "
+    "share of these cases in which trees make fewer errors. Seconds are processor time per fit."
+)
+
+Result = dict[str, float]
+
+
+def kinds(data: Path | None, seed: int) -> dict[str, np.ndarray]:
+    """Return sets of clean images, the first ones to learn from."""
+    n, first = max(COUNTS) + TEST, 100 * seed
+    found = {
+        "silhouettes": ls.make_silhouettes(n, (50, 50), seed=first + 1),
+        "blobs": blobs(n, first + 2, (50, 50), 4.0),
+        "ellipses": ellipses(n, first + 3, 60, 6),
+        "polygons": polygons(n, first + 4, 60, 7),
+    }
+    if data is not None:
+        horses = load_silhouettes(data, 200)[:100]
+        found["horses"] = horses[np.random.default_rng(first).permutation(len(horses))]
+    return found
+
+
+def run(clean: np.ndarray, rate: float, seed: int, count: int, labelled: bool, way: str) -> Result:
+    """Fit to some of the images, and return how well the last ones are cleaned."""
+    noisy = ls.datasets.corrupt(clean, ls.Flips(rate), seed)
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ls.ConvergenceWarning)
+        model = ls.MaskDenoiser(**WAYS[way]).fit(noisy[:count], clean[:count] if labelled else None)
+    seconds = time.process_time() - start
+    found = score(model.predict_proba(noisy[-TEST:]), clean[-TEST:])
+    return {"error": found.error, "loss": found.log_loss, "seconds": seconds}
+
+
+def case(clean: np.ndarray, rate: float, seed: int, count: int, labelled: bool) -> dict[str, Result]:
+    """Return the results of both ways."""
+    return {way: run(clean, rate, seed, count, labelled, way) for way in WAYS}
+
+
+def gaps(found: list[dict[str, Result]], what: str) -> np.ndarray:
+    """Return the difference with trees, in percent of the value without."""
+    return np.array([100.0 * (r["with"][what] / r["without"][what] - 1.0) for r in found])
+
+
+def cell(values: np.ndarray) -> str:
+    """Return a mean and its standard error."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return f"{values.mean():+.1f} ± {error:.1f}"
+
+
+def tabulate(found: dict[tuple[Any, ...], dict[str, Result]], labelled: bool) -> list[Table]:
+    """Return the tables by number of images: means, and each kind of images."""
+    names = list(dict.fromkeys(name for name, *_ in found))
+    lines, each = [], []
+    for count in COUNTS:
+        part = [r for key, r in found.items() if key[3] == count and key[4] == labelled]
+        fewer = gaps(part, "error") < 0.0
+        seconds = [np.mean([r[way]["seconds"] for r in part]) for way in WAYS]
+        means = [cell(gaps(part, what)) for what in ("error", "loss")]
+        lines.append([str(count), *means, f"{fewer.mean():.0%}", *(f"{s:.1f}" for s in seconds)])
+        own = [
+            [r for key, r in found.items() if (key[0], *key[3:]) == (name, count, labelled)]
+            for name in names
+        ]
+        each.append([str(count), *(cell(gaps(results, "error")) for results in own)])
+    words = "with clean images" if labelled else "noisy images alone"
+    head = ["images", "wrong: more than without, %", "log loss: the same", "better"]
+    head += [f"seconds {way}" for way in WAYS]
+    return [
+        Table(f"Trees beside the filter, {words}", head, lines),
+        Table(f"Wrong: more than without trees, %, {words}", ["images", *names], each),
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables."""
+    command = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.trees_by_size", description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder that has weizmann_horse_db/")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds 0 .. N-1 (default 1)")
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--markdown", type=Path, metavar="OUT", help="write the tables here, too")
+    options = parser.parse_args(command)
+    sets = [kinds(options.data, seed) for seed in range(options.seeds)]
+    keys = list(
+        itertools.product(sets[0], options.rates, range(options.seeds), COUNTS, (False, True))
+    )
+    results = joblib.Parallel(n_jobs=options.jobs)(
+        joblib.delayed(case)(sets[seed][name], rate, seed, count, labelled)
+        for name, rate, seed, count, labelled in keys
+    )
+    found = dict(zip(keys, results, strict=True))
+    tables = [table for labelled in (False, True) for table in tabulate(found, labelled)]
+    show(tables)
+    if options.markdown is not None:
+        title = "From how many images on"
+        write_page(options.markdown, title, "benchmarks.trees_by_size", command, TEXT, tables)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
