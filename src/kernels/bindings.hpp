@@ -31,6 +31,7 @@ void bind_kernel(nb::module_& m);
 void bind_messages(nb::module_& m);
 void bind_noise(nb::module_& m);
 void bind_strips(nb::module_& m);
+void bind_trees(nb::module_& m);
 
 template <class T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;

@@ -38,6 +38,8 @@ typedef uint64_t UInt64x2 __attribute__((vector_size(16)));
 // Vectors as long as the registers of the build.
 typedef int32_t VecInt32 __attribute__((vector_size(kVectorBytes)));
 typedef int64_t VecInt64 __attribute__((vector_size(kVectorBytes)));
+typedef uint32_t VecUInt32 __attribute__((vector_size(kVectorBytes)));
+typedef float VecFloat32 __attribute__((vector_size(kVectorBytes)));
 
 template <class T>
 struct VectorOf;
@@ -48,6 +50,10 @@ struct VectorOf<int32_t> {
 template <>
 struct VectorOf<int64_t> {
     using type = VecInt64;
+};
+template <>
+struct VectorOf<float> {
+    using type = VecFloat32;
 };
 template <class T>
 using Vec = typename VectorOf<T>::type;
