@@ -19,7 +19,8 @@ VAGUE = {"object", "object | None", "list"}
 
 def described(entry: Any) -> ast.FunctionDef:
     """Parse the signature that nanobind writes, its array types spelled as in the stub."""
-    names = {"float64": "_Float64", "int64": "_Int64"}
+    names = {f"float{bits}": f"_Float{bits}" for bits in (32, 64)}
+    names |= {f"int{bits}": f"_Int{bits}" for bits in (32, 64)}
     names |= {f"uint{bits}": f"_UInt{bits}" for bits in (8, 32, 64)}
     line = re.sub(r"ndarray\[dtype=(\w+)[^]]*\]", lambda m: names[m[1]], entry.__doc__)
     line = re.sub(r"logsuper\._kernels\w*\.", "", line)

@@ -33,9 +33,9 @@ struct TreeNodes {
 class TreeSum {
    public:
     // Rows that are treated at once: few enough for the registers to have a word for each.
-    static constexpr int64_t kRows = 4 * kLanes<float>;
+    static constexpr int64_t kRows = 8 * kLanes<float>;
     // Rows of a task.
-    static constexpr int64_t kTask = 8 * kRows;
+    static constexpr int64_t kTask = 4 * kRows;
 
     // For each feature in use kRows rows, one after the other.
     using Scratch = std::vector<float>;

@@ -9,7 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+_Float32 = NDArray[np.float32]
 _Float64 = NDArray[np.float64]
+_Int32 = NDArray[np.int32]
 _Int64 = NDArray[np.int64]
 _UInt8 = NDArray[np.uint8]
 _UInt32 = NDArray[np.uint32]
@@ -353,3 +355,22 @@ def flip_labels(
     cuts: _Float64,
 ) -> None:
     """Out: the losses (M,) and their slopes (M, n) and (M, m); weights (M or 1, m)."""
+
+# ---- sums of decision trees: nodes as in estimators/_trees.py -----------------------------------
+
+class TreeSum:
+    """Trees that have been checked, in tables of their own."""
+
+    def add(self, columns: _Float32, threads: int, sums: _Float64) -> None:
+        """Add the values of all trees, in their order, to sums (N,); columns (width, N)."""
+
+def tree_sum(
+    width: int,
+    roots: _Int32,
+    feature: _Int32,
+    threshold: _Float32,
+    left: _Int32,
+    right: _Int32,
+    value: _Float64,
+) -> TreeSum:
+    """Prepare trees of features 0 .. width - 1; all arrays but roots have one entry per node."""

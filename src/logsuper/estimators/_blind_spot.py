@@ -16,6 +16,7 @@ With clean images the classifier predicts the clean pixel, and sees the noisy on
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -150,22 +151,28 @@ class BlindSpot:
         return all(model.width == width for model in self.models if isinstance(model, Trees))
 
     def rows(self, odds: FloatArray) -> NDArray[np.float32]:
-        """Return the features of all pixels of some images, (B n, p), from their log-odds."""
+        """Return the features of all pixels of some images, (B n, p), from their log-odds.
+
+        In memory each feature is in one piece: so it is written, and read by trees.
+        """
         signs = np.sign(odds) if self.binary else np.tanh(odds / 2.0)
-        parts = [surroundings(signs, self.levels)]
+        axes = odds.ndim - 1
+        inner = count_features(axes, self.levels)
+        width = inner + axes * self.places + self.whole
+        found = np.zeros((width, *odds.shape), dtype=np.float32)
+        surroundings(signs, self.levels, found[:inner])
         if self.places:
             steps = [np.linspace(0.0, 1.0, side) for side in odds.shape[1:]]
-            place = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1)
-            parts.append(np.broadcast_to(place, (len(odds), *place.shape)))
+            for feature, place in zip(found[inner:], np.meshgrid(*steps, indexing="ij"), strict=False):
+                feature[:] = place
         if self.whole:
-            parts.append(signs[..., None])
-        found = np.concatenate(parts, axis=-1, dtype=np.float32)
-        return found.reshape(odds.size, -1)
+            found[-1] = signs
+        return found.reshape(width, -1).T
 
     def judge_new(self, threads: int = 1) -> Judge:
         """Return what judges new images, by all classifiers together."""
         own = dataclasses.replace(self, threads=threads)
-        return lambda _, odds: own._judge(odds, lambda rows, _: own._average(rows))
+        return lambda _, odds: own._judge(odds, lambda rows, _, team: own._average(rows, team))
 
     def judge(self, images: Sequence[Image], threads: int = 1) -> Judge:
         """Return what judges some images, those of the training set as in training."""
@@ -187,13 +194,14 @@ class BlindSpot:
         """
 
         def judge(numbers: IntArray, odds: FloatArray) -> FloatArray:
-            def predict(rows: NDArray[np.float32], part: slice) -> FloatArray:
+            def predict(rows: NDArray[np.float32], part: slice, team: int) -> FloatArray:
                 shape = odds.shape[1:]
                 maps = [np.broadcast_to(folds[i], shape).ravel() for i in numbers[part]]
                 fold, q = np.concatenate(maps), np.empty(len(rows))
                 for k in np.unique(fold):
-                    own = rows[fold == k]
-                    q[fold == k] = self._average(own) if k == _NEW else self._predict(k, own)
+                    own = rows.T[:, fold == k].T
+                    one = self._average(own, team) if k == _NEW else self._predict(k, own, team)
+                    q[fold == k] = one
                 return q
 
             return self._judge(odds, predict)
@@ -201,21 +209,27 @@ class BlindSpot:
         return judge
 
     def _judge(
-        self, odds: FloatArray, predict: Callable[[NDArray[np.float32], slice], FloatArray]
+        self, odds: FloatArray, predict: Callable[[NDArray[np.float32], slice, int], FloatArray]
     ) -> FloatArray:
+        """Judge images; `predict` gets features, of which images, and how many threads to use."""
         count, n = len(odds), int(np.prod(odds.shape[1:]))
-        found = np.empty((count, n))
+        found, parts = np.empty((count, n)), list(_blocks(count, n))
+        # other classifiers than trees have threads of their own
+        trees = all(isinstance(model, Trees | float) for model in self.models)
+        # a large image has the threads to itself, and only calls from this thread end by Ctrl-C
+        pooled = trees and n <= _BLOCK and min(len(parts), self.threads) > 1
 
         def work(part: slice) -> None:
-            found[part] = self.invert(predict(self.rows(odds[part]), part)).reshape(-1, n)
+            q = predict(self.rows(odds[part]), part, 1 if pooled else self.threads)
+            found[part] = self.invert(q).reshape(-1, n)
 
-        # other classifiers than trees have threads of their own
-        alone = all(isinstance(model, Trees | float) for model in self.models)
-        with ThreadPoolExecutor(self.threads if alone else 1) as pool:
-            apply: Callable[..., Iterator[None]] = pool.map if alone else map
-            with threadpool_limits(limits=self.threads):
-                for _ in apply(work, _blocks(count, n)):
-                    beat()
+        with contextlib.ExitStack() as stack:
+            apply: Callable[..., Iterator[None]] = map
+            if pooled:
+                apply = stack.enter_context(ThreadPoolExecutor(self.threads)).map
+            stack.enter_context(threadpool_limits(limits=self.threads))
+            for _ in apply(work, parts):
+                beat()
         return found
 
     def invert(self, q: FloatArray) -> FloatArray:
@@ -223,15 +237,20 @@ class BlindSpot:
         p = self.ends[0] + q * (self.ends[1] - self.ends[0])
         return np.asarray(logit(np.clip(p, _CERTAIN, 1.0 - _CERTAIN)), dtype=np.float64)
 
-    def _average(self, rows: NDArray[np.float32]) -> FloatArray:
-        found: FloatArray = np.mean([self._predict(k, rows) for k in range(len(self.models))], 0)
+    def _average(self, rows: NDArray[np.float32], threads: int) -> FloatArray:
+        each = [self._predict(k, rows, threads) for k in range(len(self.models))]
+        found: FloatArray = np.mean(each, axis=0)
         return found
 
-    def _predict(self, k: int, rows: NDArray[np.float32]) -> FloatArray:
+    def _predict(self, k: int, rows: NDArray[np.float32], threads: int) -> FloatArray:
         model = self.models[k]
         if isinstance(model, float):
             return np.full(len(rows), model)
-        return np.asarray(model.predict_proba(rows)[:, 1], dtype=np.float64)
+        if isinstance(model, Trees):
+            return np.asarray(expit(model.decision_function(rows, threads)), dtype=np.float64)
+        # sums over the features depend on the layout, by rounding
+        p = model.predict_proba(np.ascontiguousarray(rows))[:, 1]
+        return np.asarray(p, dtype=np.float64)
 
 
 def train_blind_spot(
@@ -356,7 +375,7 @@ def _gather(
         use = np.stack([_apart(folds[i], k, z.shape, gap).ravel() for k in range(FOLDS)])
         known = np.flatnonzero((target == target).ravel() & use.any(axis=0))
         at = np.sort(rng.permutation(known)[:share])
-        rows.append(blank.rows(odds[None])[at])
+        rows.append(np.ascontiguousarray(blank.rows(odds[None])[at]))
         targets.append(target.ravel()[at])
         uses.append(use[:, at])
     return np.concatenate(rows), np.concatenate(targets), np.concatenate(uses, axis=1)
@@ -365,9 +384,10 @@ def _gather(
 def _digest(image: Image) -> int:
     """Return what tells an image from others, whatever its dtype."""
     found = hashlib.blake2b(repr(image.shape).encode(), digest_size=8)
-    for part in image:
+    size = max(1, _BLOCK // max(1, image[:1].size))
+    for first in range(0, len(image), size):
         # zeros and missing pixels have several representations
-        values = part.astype(np.float64) + 0.0
+        values = image[first : first + size].astype(np.float64) + 0.0
         found.update(np.where(np.isnan(values), np.nan, values).tobytes())
     return int.from_bytes(found.digest())
 

@@ -313,7 +313,8 @@ def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
         case Parameters() | Record():
             return type(value).__name__.lower(), dataclasses.asdict(value)
         case BlindSpot() | Trees():
-            return type(value).__name__.lower(), dict(vars(value))
+            names = [field.name for field in dataclasses.fields(value)]
+            return type(value).__name__.lower(), {name: getattr(value, name) for name in names}
         case Sum():
             weights, atoms = zip(*value.terms(), strict=True)
             return "sum", {"weights": weights, "atoms": atoms}

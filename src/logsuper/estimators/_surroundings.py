@@ -37,7 +37,9 @@ def count_features(axes: int, levels: int = LEVELS) -> int:
     return int(sum((2 * n + 1) ** axes for n in counts)) - 1
 
 
-def surroundings(images: FloatArray, levels: int = LEVELS) -> NDArray[np.float32]:
+def surroundings(
+    images: FloatArray, levels: int = LEVELS, out: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
     """Return the means of pixels and boxes around each pixel, 0 beyond the border.
 
     Parameters
@@ -46,14 +48,17 @@ def surroundings(images: FloatArray, levels: int = LEVELS) -> NDArray[np.float32
         Images or volumes.
     levels : int
         Scales beyond that of single pixels.
+    out : ndarray of shape (p, B, ...), optional
+        Zeros, where the features go.
 
     Returns
     -------
-    ndarray of shape (B, ..., p)
-        No number depends on the pixel that it belongs to.
+    ndarray of shape (p, B, ...)
+        The features; no number depends on the pixel that it belongs to.
     """
     axes = images.ndim - 1
-    found = np.empty((*images.shape, count_features(axes, levels)), dtype=np.float32)
+    if out is None:
+        out = np.zeros((count_features(axes, levels), *images.shape), dtype=np.float32)
     boxes, ring, side, at = images.astype(np.float64), np.zeros(images.shape), 1, 0
     for level in range(levels + 1):
         n = _COUNTS[axes][level]
@@ -61,18 +66,22 @@ def surroundings(images: FloatArray, levels: int = LEVELS) -> NDArray[np.float32
             # of each box, the sum of the pixels or smaller boxes that it is made of
             boxes = _sum_boxes(boxes, side)
             side *= _SIDE
+        means = (boxes / side**axes).astype(np.float32)
         around = np.zeros(images.shape)  # the next central box, without the pixel
         for step in itertools.product(range(-n, n + 1), repeat=axes):
-            central = not any(step)
-            if central and not level:
+            if any(step):
+                to, where = _overlap([s * side for s in step], images.shape)
+                out[at][to] = means[where]
+                if max(map(abs, step)) <= 1:
+                    around[to] += boxes[where]
+            elif level:
+                out[at] = ring / side**axes
+                around += ring
+            else:
                 continue
-            part = ring if central else _shift(boxes, [s * side for s in step])
-            found[..., at] = part / side**axes
             at += 1
-            if max(map(abs, step)) <= 1:
-                around += part
         ring = around
-    return found
+    return out
 
 
 def _sum_boxes(boxes: FloatArray, side: int) -> FloatArray:
@@ -87,11 +96,16 @@ def _sum_boxes(boxes: FloatArray, side: int) -> FloatArray:
 def _shift(images: FloatArray, step: list[int]) -> FloatArray:
     """Return what lies that far away from each pixel, 0 beyond the border."""
     found = np.zeros(images.shape)
-    to, where = [slice(None)], [slice(None)]
-    for s, length in zip(step, images.shape[1:], strict=True):
-        if abs(s) >= length:
-            return found
-        to.append(slice(max(0, -s), length - max(0, s)))
-        where.append(slice(max(0, s), length - max(0, -s)))
-    found[tuple(to)] = images[tuple(where)]
+    to, where = _overlap(step, images.shape)
+    found[to] = images[where]
     return found
+
+
+def _overlap(step: list[int], shape: tuple[int, ...]) -> tuple[tuple[slice, ...], ...]:
+    """Return the pixels that have another one that far away, and these others."""
+    to, where = [slice(None)], [slice(None)]
+    for s, length in zip(step, shape[1:], strict=True):
+        left, right = min(max(0, -s), length), min(max(0, s), length)
+        to.append(slice(left, length - right))
+        where.append(slice(right, length - left))
+    return tuple(to), tuple(where)

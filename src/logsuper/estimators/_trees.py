@@ -7,6 +7,7 @@ scikit-learn is there.
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from logsuper._base import FloatArray
+from logsuper.solvers import kernels
 
 __all__ = ["Trees"]
 
@@ -91,10 +93,11 @@ class Trees:
         arrays += [self.threshold, self.value]
         if any(array.shape != (count,) for array in arrays):
             return False
-        if "".join(array.dtype.kind for array in arrays) != "iiiff":
+        types = [np.dtype(name) for name in ("i4", "i4", "i4", "f4", "f8")]
+        if [array.dtype for array in arrays] != types:
             return False
         roots = self.roots
-        if roots.ndim != 1 or roots.dtype.kind != "i" or not len(roots) or roots[0] != 0:
+        if roots.ndim != 1 or roots.dtype != np.int32 or not len(roots) or roots[0] != 0:
             return False
         ends = np.append(roots[1:], count)
         if (ends <= roots).any() or type(self.width) is not int or self.width < 1:
@@ -113,18 +116,39 @@ class Trees:
             and np.isfinite(self.baseline)
         )
 
-    def predict_proba(self, rows: NDArray[np.float32]) -> FloatArray:
+    def predict_proba(self, rows: NDArray[np.float32], threads: int = 1) -> FloatArray:
         """Return the probabilities of a zero and of a one, (N, 2)."""
-        odds = self.decision_function(rows)
+        odds = self.decision_function(rows, threads)
         return np.stack([expit(-odds), expit(odds)], axis=1)
 
-    def decision_function(self, rows: NDArray[np.float32]) -> FloatArray:
-        """Return the log-odds of rows (N, p)."""
+    def decision_function(self, rows: NDArray[np.float32], threads: int = 1) -> FloatArray:
+        """Return the log-odds of rows (N, p), the same for any number of threads."""
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise ValueError(f"rows has shape {rows.shape}; the trees know {self.width} features")
         columns = np.ascontiguousarray(rows.T, dtype=np.float32)
         odds = np.full(len(rows), self.baseline)
-        everything = np.arange(len(rows), dtype=np.int32)
+        if self._compiled is not None:
+            self._compiled.add(columns, threads, odds)
+        else:
+            self._add(columns, odds)
+        return odds
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: no tables of the kernel."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @cached_property
+    def _compiled(self) -> Any:
+        """The trees in the kernel's own tables, which are as large as these arrays; or None."""
+        native = kernels()
+        if native is None:
+            return None
+        nodes = (self.feature, self.threshold, self.left, self.right, self.value)
+        return native.tree_sum(self.width, self.roots, *nodes)
+
+    def _add(self, columns: NDArray[np.float32], odds: FloatArray) -> None:
+        """Add to the log-odds what each tree says, as the kernel does: in this order."""
+        everything = np.arange(len(odds), dtype=np.int32)
         feature, threshold = self.feature.tolist(), self.threshold
         left, right, value = self.left.tolist(), self.right.tolist(), self.value.tolist()
         for first, end in zip(self.roots, np.append(self.roots[1:], len(feature)), strict=True):
@@ -140,4 +164,3 @@ class Trees:
                 for child, part in ((left[node], here[low]), (right[node], here[~low])):
                     if len(part):
                         inside[child] = part
-        return odds
