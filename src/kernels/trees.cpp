@@ -14,9 +14,9 @@ TreeSum* make_tree_sum(int64_t width, Array<const int32_t> roots, Array<const in
     require(roots.ndim() == 1 && feature.ndim() == 1, "wrong number of axes");
     const int64_t n = length(feature, 0);
     require(n <= std::numeric_limits<int32_t>::max(), "too many nodes");
-    require(has_shape(threshold, {n}) && has_shape(left, {n}) && has_shape(right, {n}) &&
-                has_shape(value, {n}),
-            "the arrays of nodes must have one length");
+    require(
+        has_shape(threshold, {n}) && has_shape(left, {n}) && has_shape(right, {n}) && has_shape(value, {n}),
+        "the arrays of nodes must have one length");
     const Computing computing;
     // copies, which cannot change after the check
     const auto copy = [](const auto& array) {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <unordered_map>
 #include <vector>
 
 #include "interrupt.hpp"
@@ -128,21 +129,18 @@ class TreeSum {
         if (condition) throw std::invalid_argument(what);
     }
 
-    // For each node the number of its feature among those in use.
+    // For each node the place of its feature among those in use.
     std::vector<int32_t> number_columns(const TreeNodes& given) {
-        for (int64_t i = 0; i < given.nodes; ++i) {
-            poll(2);
-            const int32_t f = given.feature[i];
-            refuse(f < -1 || f >= given.width, "there is no such feature");
-            if (f >= 0) used_.push_back(f);
-        }
-        std::sort(used_.begin(), used_.end());
-        used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
+        std::unordered_map<int32_t, int32_t> places;
         std::vector<int32_t> column(given.nodes);
         for (int64_t i = 0; i < given.nodes; ++i) {
-            poll(16);
-            const auto at = std::lower_bound(used_.begin(), used_.end(), given.feature[i]);
-            column[i] = static_cast<int32_t>(at - used_.begin());
+            poll(32);
+            const int32_t f = given.feature[i];
+            refuse(f < -1 || f >= given.width, "there is no such feature");
+            if (f < 0) continue;
+            const auto [found, first] = places.try_emplace(f, static_cast<int32_t>(used_.size()));
+            if (first) used_.push_back(f);
+            column[i] = found->second;
         }
         return column;
     }

@@ -268,6 +268,31 @@ waited = interrupt(
     )
 )
 """,
+    "TreeSum.add: small trees": """
+def grow(trees, leaves):
+    # chains; the last node of each is a leaf, as is every second one
+    n = 2 * leaves - 1
+    inner = np.tile(np.arange(n) % 2 == 0, trees)
+    inner[n - 1 :: n] = False
+    at = np.arange(trees * n, dtype=np.int32)
+    left, right = (np.where(inner, at + k, 0).astype(np.int32) for k in (1, 2))
+    feature, threshold = np.where(inner, 0, -1).astype(np.int32), np.full(trees * n, -1, np.float32)
+    return kernels.tree_sum(1, at[::n].copy(), feature, threshold, left, right, np.ones(trees * n))
+trees, columns, sums = grow(2000, 32), np.zeros((1, 2**22), np.float32), np.zeros(2**22)
+waited = interrupt(lambda: trees.add(columns, 2, sums))
+few = np.zeros(100)
+trees.add(columns[:, :100].copy(), 1, few)
+right = bool((few == 2000).all())
+""",
+    "TreeSum.add: one tree, as deep as it is large": """
+n = 2 * 10**6 + 1
+inner = (np.arange(n) % 2 == 0) & (np.arange(n) < n - 1)
+at = np.arange(n, dtype=np.int32)
+left, right_ = (np.where(inner, at + k, 0).astype(np.int32) for k in (1, 2))
+trees = kernels.tree_sum(1, np.zeros(1, np.int32), np.where(inner, 0, -1).astype(np.int32),
+                         np.full(n, -1, np.float32), left, right_, np.ones(n))
+waited = interrupt(lambda: trees.add(np.zeros((1, 2000), np.float32), 1, np.zeros(2000)))
+""",
     "a handler that calls the kernel it has interrupted, and lets it go on": """
 kernel, theta = image(200, 200), rng.normal(size=(1, 40000))
 expected = maximize(kernel, theta, 100)

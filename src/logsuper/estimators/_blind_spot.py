@@ -163,7 +163,9 @@ class BlindSpot:
         surroundings(signs, self.levels, found[:inner])
         if self.places:
             steps = [np.linspace(0.0, 1.0, side) for side in odds.shape[1:]]
-            for feature, place in zip(found[inner:], np.meshgrid(*steps, indexing="ij"), strict=False):
+            for feature, place in zip(
+                found[inner:], np.meshgrid(*steps, indexing="ij"), strict=False
+            ):
                 feature[:] = place
         if self.whole:
             found[-1] = signs
