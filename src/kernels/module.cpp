@@ -20,7 +20,7 @@ bool has_avx2() {
 
 NB_MODULE(LOGSUPER_MODULE, m) {
     using namespace LOGSUPER_ISA;
-    m.doc() = "Max-flow, transfer-matrix, Markov-chain, message and tree kernels: loops over arrays, nothing else.";
+    m.doc() = "Kernels of flows, strips, chains, messages and trees: loops over arrays, nothing else.";
     m.def("has_avx2", &has_avx2);
     bind_kernel(m);
     bind_grid(m);

@@ -1,11 +1,11 @@
 // Sums of decision trees, such as boosting grows them, for many rows of features.
 //
-// A small tree is not descended. Of its leaves, from left to right, a word has one bit each: whether a row
-// can still reach it. Every node that sends the row to the right clears the leaves on its left, and the row
-// ends in the first leaf that remains (C. Lucchese et al., "QuickScorer: a fast algorithm to rank documents
-// with additive ensembles of regression trees", 2015). Nodes are visited in any order, without branches,
-// for a vector of rows at a time. A tree with more leaves than a word has bits is descended by several
-// rows at a time.
+// A tree of moderate size is not descended. Of its leaves, from left to right, there is one bit each, in
+// one word or several: whether a row can still reach it. Every node that sends the row to the right clears
+// the leaves on its left, and the row ends in the first leaf that remains (C. Lucchese et al., "QuickScorer:
+// a fast algorithm to rank documents with additive ensembles of regression trees", 2015). Nodes are visited
+// in any order, without branches, for several vectors of rows at a time. Larger trees are descended by
+// several rows side by side.
 //
 // A row gets the values of the trees in their order, whatever the other rows and threads do.
 #pragma once
@@ -43,14 +43,20 @@ class TreeSum {
 
    private:
     static constexpr int64_t kBits = 32;
+    // Words of the largest tree that is not descended. The time is proportional to the leaves; from more
+    // leaves on, descending is faster.
+    static constexpr int64_t kWords = 8;
     // Rows that descend a large tree side by side.
     static constexpr int64_t kSide = 8;
 
-    // A node that is not a leaf of a small tree.
+    // A node that clears leaves of a word.
     struct Split {
         float threshold;
         int32_t column;
-        int32_t kept;  // the leaves that are not on its left
+        int32_t kept;  // bits of the leaves that are not on its left
+    };
+    struct Word {
+        int64_t first, end;  // of the splits
     };
     // A node of a large tree. A leaf has itself as children; `value` is its place, in a leaf.
     struct Node {
@@ -59,7 +65,7 @@ class TreeSum {
     };
     struct Tree {
         bool small;
-        int64_t first, end;  // of its splits or nodes
+        int64_t first, end;  // of the words, or of the nodes
         int64_t value;       // place of its first leaf
     };
 
@@ -67,6 +73,7 @@ class TreeSum {
     std::vector<int32_t> used_;  // features that any tree looks at
     std::vector<Tree> trees_;
     std::vector<Split> splits_;
+    std::vector<Word> words_;
     std::vector<Node> nodes_;
     std::vector<double> values_;  // of the leaves of each tree, from left to right
 
@@ -149,39 +156,55 @@ class TreeSum {
     void add_tree(const TreeNodes& given, int64_t root, int64_t end, const std::vector<int32_t>& column,
                   const std::vector<int32_t>& leaves, std::vector<int32_t>& first,
                   std::vector<uint8_t>& known) {
-        const bool small = leaves[root] <= kBits;
-        const auto size = [&] { return static_cast<int64_t>(small ? splits_.size() : nodes_.size()); };
-        Tree tree{small, size(), 0, static_cast<int64_t>(values_.size())};
+        const int64_t place = static_cast<int64_t>(values_.size());
         values_.resize(values_.size() + leaves[root]);
         for (int64_t i = root; i < end; ++i) {
             poll(8);
-            const bool leaf = given.feature[i] < 0;
             const int32_t a = given.left[i], b = given.right[i];
-            const int32_t self = static_cast<int32_t>(i - root);
-            if (!known[i]) {
-                if (!leaf) known[a] = known[b] = 0;
-            } else if (leaf) {
-                values_[tree.value + first[i]] = given.value[i];
-            } else {
+            if (given.feature[i] < 0) {
+                if (known[i]) values_[place + first[i]] = given.value[i];
+            } else if (known[i]) {
                 first[a] = first[i];
                 first[b] = first[i] + leaves[a];
-            }
-            if (!small) {
-                const bool ends = leaf || !known[i];
-                const int32_t to_left = ends ? self : static_cast<int32_t>(a - root);
-                const int32_t to_right = ends ? self : static_cast<int32_t>(b - root);
-                nodes_.push_back({given.threshold[i], ends ? 0 : column[i], to_left, to_right, first[i]});
-            } else if (known[i] && !leaf) {
-                const uint32_t cleared = ((uint32_t{1} << leaves[a]) - 1) << first[i];
-                splits_.push_back({given.threshold[i], column[i], static_cast<int32_t>(~cleared)});
+            } else {
+                known[a] = known[b] = 0;
             }
         }
-        tree.end = size();
-        trees_.push_back(tree);
+        const auto inside = [&](int64_t i) { return known[i] && given.feature[i] >= 0; };
+        if (leaves[root] > kBits * kWords) {
+            const int64_t start = static_cast<int64_t>(nodes_.size());
+            for (int64_t i = root; i < end; ++i) {
+                poll(8);
+                const int64_t left = inside(i) ? given.left[i] : i, right = inside(i) ? given.right[i] : i;
+                nodes_.push_back({given.threshold[i], inside(i) ? column[i] : 0,
+                                  static_cast<int32_t>(left - root), static_cast<int32_t>(right - root),
+                                  first[i]});
+            }
+            trees_.push_back({false, start, static_cast<int64_t>(nodes_.size()), place});
+            return;
+        }
+        const int64_t start = static_cast<int64_t>(words_.size());
+        for (int64_t low = 0; low < leaves[root]; low += kBits) {
+            const int64_t start_of_word = static_cast<int64_t>(splits_.size());
+            for (int64_t i = root; i < end; ++i) {
+                poll(8);
+                if (!inside(i)) continue;
+                const uint32_t cleared =
+                    bits_below(first[i] + leaves[given.left[i]] - low) & ~bits_below(first[i] - low);
+                if (cleared)
+                    splits_.push_back({given.threshold[i], column[i], static_cast<int32_t>(~cleared)});
+            }
+            words_.push_back({start_of_word, static_cast<int64_t>(splits_.size())});
+        }
+        trees_.push_back({true, start, static_cast<int64_t>(words_.size()), place});
     }
 
-    // The number of the lowest bit of each word, which is not 0: the exponent of what only that bit is
-    // worth (of which the last one is negative).
+    static uint32_t bits_below(int64_t n) {
+        return n <= 0 ? 0 : n >= kBits ? ~uint32_t{0} : (uint32_t{1} << n) - 1;
+    }
+
+    // The number of the lowest bit of each word that is not 0: the exponent of a number with that bit only,
+    // which is negative if it is the last one.
     static LOGSUPER_INLINE VecInt32 lowest_bit(VecInt32 words) {
         const VecInt32 lowest = words & (VecInt32)(VecUInt32{} - (VecUInt32)words);
         const VecFloat32 power = __builtin_convertvector(lowest, VecFloat32);
@@ -189,22 +212,31 @@ class TreeSum {
     }
 
     void add_small(const Tree& tree, const float* x, double* sum) const {
-        constexpr int kVectors = kRows / kLanes<float>;
-        VecInt32 reached[kVectors];
-        for (VecInt32& words : reached) words = VecInt32{} - 1;
-        const Split* const end = splits_.data() + tree.end;
-        for (const Split* s = splits_.data() + tree.first; s != end; ++s) {
-            const VecFloat32 threshold = VecFloat32{} + s->threshold;
-            const VecInt32 kept = VecInt32{} + s->kept;
-            const float* const row = x + s->column * kRows;
-            for (int v = 0; v < kVectors; ++v)
-                reached[v] &= kept | (VecInt32)(load<float>(row + v * kLanes<float>) <= threshold);
-        }
+        constexpr int kLane = kLanes<float>, kVectors = kRows / kLane;
         int32_t leaf[kRows];
-        for (int v = 0; v < kVectors; ++v) store<int32_t>(leaf + v * kLanes<float>, lowest_bit(reached[v]));
+        // From the last word to the first, which decides.
+        for (int64_t w = tree.end - 1; w >= tree.first; --w) {
+            VecInt32 reached[kVectors];
+            for (VecInt32& words : reached) words = VecInt32{} - 1;
+            const Split* const end = splits_.data() + words_[w].end;
+            for (const Split* s = splits_.data() + words_[w].first; s != end; ++s) {
+                const VecFloat32 threshold = VecFloat32{} + s->threshold;
+                const VecInt32 kept = VecInt32{} + s->kept;
+                const float* const row = x + s->column * kRows;
+                for (int v = 0; v < kVectors; ++v)
+                    reached[v] &= kept | (VecInt32)(load<float>(row + v * kLane) <= threshold);
+            }
+            const int32_t low = static_cast<int32_t>((w - tree.first) * kBits);
+            for (int v = 0; v < kVectors; ++v) {
+                VecInt32 found = lowest_bit(reached[v]) + low;
+                if (w + 1 < tree.end) found = reached[v] != 0 ? found : load<int32_t>(leaf + v * kLane);
+                store<int32_t>(leaf + v * kLane, found);
+            }
+            poll((words_[w].end - words_[w].first) * kVectors + 4 * kRows);
+        }
+        // Some word has a bit left: that of the leaf that the row belongs to.
         const double* const value = values_.data() + tree.value;
         for (int64_t j = 0; j < kRows; ++j) sum[j] += value[leaf[j]];
-        poll(kRows * 8);
     }
 
     void add_large(const Tree& tree, const float* x, double* sum) const {

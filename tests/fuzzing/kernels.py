@@ -26,7 +26,7 @@ import numpy as np
 
 from tests.fuzzing.kernel_calls import Call, entries
 from tests.fuzzing.kernel_mutations import mutate
-from tests.fuzzing.kernel_tile_calls import MAKERS
+from tests.fuzzing.kernel_tree_calls import MAKERS
 
 BUILDS = ("logsuper._kernels", "logsuper._kernels_avx2")
 FEWEST = 3

@@ -10,7 +10,7 @@ from tests.fuzzing import (
     kernels,
 )
 from tests.fuzzing.kernel_calls import entries
-from tests.fuzzing.kernel_tile_calls import MAKERS
+from tests.fuzzing.kernel_tree_calls import MAKERS
 
 
 def test_every_entry_is_attacked():

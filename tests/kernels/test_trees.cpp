@@ -58,7 +58,7 @@ std::vector<double> evaluate(const Arrays& all, const std::vector<float>& rows) 
 }  // namespace
 
 TEST(every_leaf_of_a_chain_is_reached) {
-    for (int32_t leaves : {1, 2, 3, 31, 32, 33, 64, 65, 200}) {
+    for (int32_t leaves : {1, 2, 3, 31, 32, 33, 64, 65, 255, 256, 257, 400}) {
         Arrays all;
         add_chain(all, leaves);
         std::vector<float> rows;
@@ -84,7 +84,7 @@ TEST(values_are_added_in_the_order_of_the_trees) {
 TEST(what_is_no_tree_is_refused) {
     Arrays good;
     add_chain(good, 4);
-    add_chain(good, 40);
+    add_chain(good, 300);
     good.build();
     const int32_t n = good.size();
     const auto refuses = [&](auto change) {
