@@ -100,9 +100,9 @@ def measure(leaves: int, count: int, repeat: int) -> Table:
 def main(arguments: list[str] | None = None) -> int:
     """Print one table per size of the trees."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tree_sums", description=__doc__)
-    parser.add_argument("--leaves", type=int, nargs="+", default=[31, 63, 255])
-    parser.add_argument("--images", type=int, default=20, help="images of 50x50 (default 20)")
-    parser.add_argument("--repeat", type=int, default=11)
+    parser.add_argument("--leaves", type=int, nargs="+", default=[31, 63])
+    parser.add_argument("--images", type=int, default=10, help="images of 50x50 (default 10)")
+    parser.add_argument("--repeat", type=int, default=7)
     options = parser.parse_args(arguments)
     show([measure(leaves, options.images, options.repeat) for leaves in options.leaves])
     return 0

@@ -21,6 +21,7 @@ from benchmarks import (
     noise_rate,
     probabilities,
     selection,
+    tree_sums,
     trees,
 )
 from benchmarks.measure import Settings
@@ -262,3 +263,10 @@ def test_selection_is_compared_with_defaults(monkeypatch, tmp_path, capsys):
     assert selection.main(["--jobs", "1", "--rates", "0.1", "--markdown", str(page)]) == 0
     assert page.read_text().count("few, 10%") == 2
     capsys.readouterr()
+
+
+def test_sums_of_trees_are_compared_with_scikit_learn(capsys):
+    assert tree_sums.main(["--leaves", "3", "--images", "2", "--repeat", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "120 trees of 3 leaves, 58 features" in printed
+    assert all(name in printed for name in (tree_sums.KERNEL, "NumPy", "scikit-learn, 2 threads"))
