@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from logsuper.estimators import _trees
+from logsuper.estimators import _trees, _unary
 from logsuper.estimators._trees import Trees
 from logsuper.solvers import kernels
 
@@ -159,6 +159,8 @@ def test_trees_as_arrays_predict_what_scikit_learn_predicts(most):
     for rows in (X, new):
         found = trees.predict_proba(rows, threads=2)
         np.testing.assert_allclose(found, fitted.predict_proba(rows), rtol=0, atol=1e-12)
+        # fields of `MaskCRF` count on the same bits
+        np.testing.assert_array_equal(found[:, 1], fitted.predict_proba(rows)[:, 1])
         assert same_bits(trees.decision_function(rows), by_numpy(trees, rows))
     assert Trees.take(LogisticRegression()) is None
     with pytest.raises(ValueError, match="5 features"):
@@ -192,6 +194,18 @@ def test_tables_of_the_kernel_are_neither_pickled_nor_copied():
     for other in (pickle.loads(pickle.dumps(trees)), copy.deepcopy(trees), copy.copy(trees)):
         assert "_compiled" not in vars(other)
         assert same_bits(other.decision_function(rows), expected)
+
+
+def test_a_field_judges_by_the_same_trees(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    fitted = HistGradientBoostingClassifier(max_iter=5).fit(X, X[:, 0] * X[:, 1] > 0)
+    hole = X.copy()
+    hole[7, 0] = np.nan  # scikit-learn chose a side for these
+    expected = [_unary._Judge(fitted, 0.0, 1)(rows) for rows in (X, hole)]
+    monkeypatch.setattr(_unary.Trees, "take", lambda _: None)
+    for rows, found in zip((X, hole), expected, strict=True):
+        assert same_bits(found, _unary._Judge(fitted, 0.0, 1)(rows))
 
 
 # ------------------------------------------------------------------------------ the kernel itself

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from logsuper._base import FloatArray, as_float, beat
 from logsuper.estimators._field_samples import Sample, Samples, refuse_nonfinite
+from logsuper.estimators._trees import Trees
 
 __all__ = ["Unary", "describe", "make_unary"]
 
@@ -248,7 +249,7 @@ class Classified(Unary):
         return found
 
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
-        judge = _Judge(self.classifier, 0.0)
+        judge = _Judge(self.classifier, 0.0, self.threads)
         with self._few_threads():
             return [judge(self._rows(i, sample)) for i, sample in enumerate(samples)]
 
@@ -279,15 +280,18 @@ class Classified(Unary):
         ones = int(y.sum())
         odds = float(np.log((ones + 0.5) / (len(y) - ones + 0.5)))
         if ones in (0, len(y)):  # these images have one label only
-            return _Judge(None, odds)
-        return _Judge(clone(self.template).fit(X, y), odds)
+            return _Judge(None, odds, self.threads)
+        return _Judge(clone(self.template).fit(X, y), odds, self.threads)
 
 
 class _Judge:
     """Log-odds of a fitted classifier, or the same for all pixels."""
 
-    def __init__(self, classifier: Any, odds: float) -> None:
-        self.classifier, self.odds = classifier, odds
+    def __init__(self, classifier: Any, odds: float, threads: int) -> None:
+        self.classifier, self.odds, self.threads = classifier, odds, threads
+        # the same to the bit as what scikit-learn's own trees say, many times faster
+        own = type(classifier).__module__.startswith("sklearn.")
+        self.trees = Trees.take(classifier) if own else None
 
     def __call__(self, rows: NDArray[np.float32]) -> FloatArray:
         if self.classifier is None:
@@ -300,7 +304,10 @@ class _Judge:
 
     def _some(self, rows: NDArray[np.float32]) -> FloatArray:
         if hasattr(self.classifier, "predict_proba"):
-            p = self.classifier.predict_proba(rows)[:, 1]
+            if self.trees is not None and not np.isnan(rows).any():
+                p = self.trees.predict_proba(rows, self.threads)[:, 1]
+            else:
+                p = self.classifier.predict_proba(rows)[:, 1]
             return np.asarray(logit(np.clip(p, _CERTAIN, 1.0 - _CERTAIN)), dtype=np.float64)
         return np.asarray(self.classifier.decision_function(rows), dtype=np.float64)
 
