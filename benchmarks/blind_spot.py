@@ -79,8 +79,8 @@ def trees_with_labels(train: Any, clean: Any, test: Any, seed: int) -> tuple[Any
 
 
 ROWS: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "filter, by resampling (the default)": denoise(),
-    "filter, by moments": denoise(learner="moments"),
+    "filter, by resampling": denoise(context="filter"),
+    "filter, by moments": denoise(context="filter", learner="moments"),
     "blind-spot trees alone, channel inverted": trees_alone,
     OURS: denoise(context="trees"),
     "the same, by resampling": denoise(context="trees", learner="resample"),

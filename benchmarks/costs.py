@@ -45,7 +45,7 @@ def run(images: np.ndarray, rate: float, name: str) -> tuple[np.ndarray, np.ndar
     for fold in range(FOLDS):
         held = np.arange(len(images)) % FOLDS == fold
         start = time.process_time()
-        model = ls.MaskDenoiser(**settings).fit(noisy[~held], images[~held])
+        model = ls.MaskDenoiser(context="filter", **settings).fit(noisy[~held], images[~held])
         seconds += (time.process_time() - start) / FOLDS
         y, x = (
             model.set_params(cost=COST if told else (1.0, 1.0)).predict(noisy[held]),

@@ -200,7 +200,7 @@ def refine(images: Images, rate: float, seed: list[int]) -> tuple[float, ...]:
     noisy = [image ^ (rng.random(image.shape) < rate) for image in images]
     first = _measure(_stack(noisy), "flips")
     assert first is not None
-    model = ls.MaskDenoiser(ls.Flips(first.on), n_jobs=1).fit(noisy)
+    model = ls.MaskDenoiser(ls.Flips(first.on), context="filter", n_jobs=1).fit(noisy)
     examples = gather(model._design, noisy, model.channel_)
     theta = examples.layout.pack(model.parameters_)
 

@@ -67,7 +67,9 @@ def run(clean: np.ndarray, rate: float, seed: int, count: int, labelled: bool, w
     return {"error": found.error, "loss": found.log_loss, "seconds": seconds}
 
 
-def case(clean: np.ndarray, rate: float, seed: int, count: int, labelled: bool) -> dict[str, Result]:
+def case(
+    clean: np.ndarray, rate: float, seed: int, count: int, labelled: bool
+) -> dict[str, Result]:
     """Return the results of both ways."""
     return {way: run(clean, rate, seed, count, labelled, way) for way in WAYS}
 

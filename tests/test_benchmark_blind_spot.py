@@ -77,6 +77,7 @@ def test_defaults_are_changed_one_at_a_time(monkeypatch, tmp_path):
             defaults.vary(labelled, name)(np.zeros((50, 4, 4)))
         assert len({repr(one) for one in seen}) == len(names)
         assert all(one.pop("labelled") == labelled for one in seen)
+        assert [one.pop("context") for one in seen if one.get("context") == "filter"]
         usual, *others = seen
         assert usual == {} and all(len(one) == 1 for one in others)
         # regularisers are the default ones but for one kind

@@ -247,7 +247,11 @@ def test_checkpoints_belong_to_the_last_fit_alone(tmp_path):
     [
         ({"penalty": "best"}, ValueError, "penalty must be a number, a dict or 'select'"),
         ({"scale": "yes"}, TypeError, "scale must be True, False or 'select'"),
-        ({"context": "wide"}, ValueError, "context must be an integer >= 0, 'auto', 'trees'"),
+        (
+            {"context": "wide"},
+            ValueError,
+            "context must be an integer >= 0, 'auto', 'filter', 'trees'",
+        ),
         ({"temperature": "hot"}, ValueError, "temperature must be a number or 'select'"),
         ({"temperature": 0.0}, ValueError, "temperature must be positive"),
         (

@@ -37,6 +37,7 @@ def denoise(
     clean: Path | None,
     noise: str | float,
     seed: int,
+    trees: bool | None,
     model: Path | None,
     save_model: Path | None,
     **options: Any,
@@ -59,7 +60,7 @@ def denoise(
     else:
         if save_model is not None and not ledger.folder.exists():
             _masks.check_model_path(save_model, None, options["force"])
-        lesson = _masks.make_lesson(run, noise, seed, clean)
+        lesson = _masks.make_lesson(run, noise, seed, clean, trees)
         _masks.check_outputs(run, ledger, options)
         _masks.learn_from_files(run, lesson, options["jobs"], ledger)
         if save_model is not None:
@@ -69,7 +70,7 @@ def denoise(
 
 def _refuse_both(context: click.Context, model: Path | None) -> None:
     """Refuse options of learning beside a model that is there."""
-    for name in ("clean", "noise", "seed", "save_model"):
+    for name in ("clean", "noise", "seed", "trees", "save_model"):
         source = context.get_parameter_source(name)
         if model is not None and source is click.core.ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")

@@ -34,6 +34,7 @@ def fit(
     clean: Path | None,
     noise: str | float,
     seed: int,
+    trees: bool | None,
     force: bool,
     jobs: int,
     as_json: bool,
@@ -46,7 +47,7 @@ def fit(
     """
     _masks.check_model_path(save_model, None, force)
     run = _masks.start(inputs, Reading.of(options))
-    _masks.learn_from_files(run, _masks.make_lesson(run, noise, seed, clean), jobs)
+    _masks.learn_from_files(run, _masks.make_lesson(run, noise, seed, clean, trees), jobs)
     _masks.save_model(run.denoiser, save_model, force)
     if as_json:
         print_json(run, file=str(save_model))

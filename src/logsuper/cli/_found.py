@@ -27,7 +27,7 @@ def percent(share: float) -> str:
 
 def words_of_model(found: dict[str, Any]) -> list[str]:
     """Return sentences about a model."""
-    return [_noise(found), _smoothness(found)]
+    return [_noise(found), _smoothness(found), *([_trees(found)] if found["trees"] else [])]
 
 
 def _noise(found: dict[str, Any]) -> str:
@@ -53,6 +53,13 @@ def _smoothness(found: dict[str, Any]) -> str:
     return (
         f"Smoothness: a border between neighbours costs {', '.join(weights[:-1])} and "
         f"{weights[-1]} (in nats)."
+    )
+
+
+def _trees(found: dict[str, Any]) -> str:
+    return (
+        "Boosted trees look at the surroundings of each pixel; their log-odds count "
+        f"{found['trees_weight']:.2f} times."
     )
 
 

@@ -56,6 +56,8 @@ class Lesson:
         The files to learn from.
     quota : int
         Pixels that one file gives at most.
+    trees : bool, optional
+        Whether boosted trees look at the surroundings of pixels; where they pay if None.
     """
 
     noise: str | float
@@ -64,6 +66,12 @@ class Lesson:
     pairs: dict[Path, Path] | None = None
     files: tuple[Job, ...] = ()
     quota: int = SAMPLE
+    trees: bool | None = None
+
+    @property
+    def context(self) -> str:
+        """What the estimator calls its choice of trees."""
+        return "auto" if self.trees is None else "trees" if self.trees else "filter"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -231,6 +239,7 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
     everywhere = sample.whole and one_shape
     denoiser = MaskDenoiser(
         noise=lesson.noise,
+        context=lesson.context,
         modular="auto" if everywhere else "shared",
         random_state=lesson.seed,
         n_jobs=jobs,
@@ -287,6 +296,8 @@ def describe_model(denoiser: MaskDenoiser) -> dict[str, Any]:
         "directions": list(_DIRECTIONS[: len(weights)]) if plain else [],
         "observation_weight": float(denoiser.scale_),
         "filter_radius": denoiser.filter_.shape[0] // 2,
+        "trees": denoiser.surroundings_ is not None,
+        "trees_weight": float(denoiser.trust_),
         "modular": "per pixel" if np.ndim(denoiser.modular_) else float(denoiser.modular_),
         "axes": denoiser.filter_.ndim,
         "shape": None if denoiser.shape_ is None else list(denoiser.shape_),

@@ -115,10 +115,12 @@ def open_ledger(out: Path) -> Ledger:
 # ----------------------------------------------------------------------------------------- learning
 
 
-def make_lesson(run: Run, noise: str | float, seed: int, clean: Path | None) -> _learning.Lesson:
+def make_lesson(
+    run: Run, noise: str | float, seed: int, clean: Path | None, trees: bool | None
+) -> _learning.Lesson:
     """Return how to learn, and from which files; match clean masks with noisy ones if given."""
     pairs = None if clean is None else pair_with(run.plan, clean)
-    lesson = _learning.Lesson(noise, seed, run.reading, pairs)
+    lesson = _learning.Lesson(noise, seed, run.reading, pairs, trees=trees)
     lesson = _learning.choose_files(run.plan.jobs, lesson)
     run.key = _lesson_key(run, lesson)
     return lesson
@@ -183,6 +185,7 @@ def _lesson_key(run: Run, lesson: _learning.Lesson) -> str:
     contents = [(_known(file), _known(pairs[file]) if file in pairs else "") for file in files]
     shapes = sorted({str(job.info.shape) for job in run.plan.jobs})
     settings = [__version__, lesson.noise, lesson.seed, dataclasses.astuple(lesson.reading)]
+    settings.append(lesson.context)
     return key_of(settings, shapes, lesson.quota, lesson.pairs is None, contents)
 
 

@@ -20,6 +20,7 @@ from logsuper.estimators._design import (
     choose_term,
     has_trees,
     may_crop,
+    trees_pay,
 )
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
@@ -70,13 +71,16 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         :math:`f_k` themselves; or a callable that returns them for the shape of an image.
         "position" is the default with weights that vary with the place in an image: per direction
         a sum of three bumps along each axis. For images that show similar things at one place.
-    context : int, "auto", "trees", "select" or classifier
-        Radius of the filter h; 0 for none. "auto" is 2, or 1 for volumes, reduced until there are
+    context : int, "auto", "filter", "trees", "select" or classifier
+        Radius of the filter h; 0 for none. "filter" is 2, or 1 for volumes, reduced until there are
         a thousand training pixels per coefficient, and 0 for "latent", which cannot learn one.
         "trees" has boosted trees beside that filter, or any classifier of scikit-learn that has
-        ``predict_proba``: they see up to 13 pixels away, take seconds to train, and make fewer
-        errors; see the notes. "select" chooses among trees with the filter, the filter alone, and
-        all smaller ones.
+        ``predict_proba``: they see up to 13 pixels away, make fewer errors, and take several times
+        as long to train; see the notes. "auto" is "trees" where these are worth it: for 20 or more
+        images with no side longer than 96 that have 100,000 known pixels in all (labels, if there
+        are any), are in memory and have flipped pixels, unless other learners or settings of the
+        learner are given; else "filter". "select" chooses among trees with the filter, the filter
+        alone, and all smaller ones.
     cost : pair of float or array, default (1.0, 1.0)
         What a zero that is taken for a one costs, and a one that is taken for a zero; arrays have
         the shape of an image. `predict` takes a pixel for a one where its probability exceeds the
@@ -331,7 +335,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             around, judge = None, None
             if is_select(self.context) and channel.local:
                 design["trees"] = False
+            contest = not learner.latent and trees_pay(self, channel, images, labels, windows)
+            if contest:
+                design["trees"] = True
             if design["trees"]:
+                progress.say("training classifiers of the surroundings")
                 around, judge = train_blind_spot(
                     parts,
                     marked,
@@ -365,10 +373,17 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             chosen = selector.choose(
                 Setting(design["context"], design["scale"], trees=design["trees"])
             )
+            if contest:
+                ways = [chosen.setting, chosen.setting._replace(trees=False)]
+                best, examples, learned = selector.compete(ways)
+                chosen = best._replace(
+                    temperature=chosen.temperature, rows=(*chosen.rows, *best.rows)
+                )
+            else:
+                examples = selector.gather(chosen.setting)
+                learned = selector.learn(examples, chosen.setting, self.options)
             design = chosen.setting.change(design)
-            examples = gather(design, parts, channel, marked, judge)
             learner = selector.pick(chosen.setting)
-            learned = selector.learn(examples, chosen.setting, self.options)
             if not doubted:
                 doubt_answer(
                     examples,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from logsuper.channels import AsymmetricFlips, Channel, Flips
 from logsuper.estimators._blind_spot import check_classifier
 from logsuper.estimators._common import check_count
 from logsuper.estimators._images import Images
@@ -13,11 +14,23 @@ from logsuper.estimators._noise import has_places
 from logsuper.estimators._select import SELECT, is_select
 from logsuper.learning import LEARNERS, Learner
 
-__all__ = ["choose_beside", "choose_radius", "choose_term", "has_trees", "may_crop"]
+__all__ = [
+    "choose_beside",
+    "choose_radius",
+    "choose_term",
+    "has_trees",
+    "may_crop",
+    "trees_pay",
+]
+
+FILTER = "filter"
+"""The context without a classifier, of a radius that suits the images."""
 
 # Minimum number of images for a modular term with one number per pixel, and for moments beside a
 # classifier.
 _ENOUGH = 20
+# Minimum number of pixels for trees by default.
+_FOREST = 100_000
 # How far the learned filter may reach by default, in images and in volumes.
 _RADII = {2: (2, 1), 3: (1,)}
 # Minimum number of training pixels per coefficient of the filter.
@@ -28,9 +41,8 @@ def may_crop(estimator: Any, weights: Any = None) -> bool:
     """Return whether the model is the same everywhere, so that parts of images will do."""
     if weights is not None or any(np.ndim(part) for part in estimator.cost):
         return False
-    neighbors = estimator.neighbors
-    anywhere = neighbors is None or isinstance(neighbors, int | np.integer)
-    local = not (anywhere or callable(neighbors)) or has_places(estimator.noise)
+    anywhere = _is_stencil(estimator.neighbors) or callable(estimator.neighbors)
+    local = not anywhere or has_places(estimator.noise)
     return estimator.modular != "pixel" and not local
 
 
@@ -68,12 +80,12 @@ def has_trees(context: Any, learner: Learner) -> bool:
     if _is_number(context):
         return False
     if isinstance(context, str):
-        if context not in ("auto", "trees", SELECT):
+        if context not in ("auto", FILTER, "trees", SELECT):
             raise ValueError(
-                f"context must be an integer >= 0, 'auto', 'trees', {SELECT!r} or a classifier, "
-                f"got {context!r}"
+                f"context must be an integer >= 0, 'auto', {FILTER!r}, 'trees', {SELECT!r} or a "
+                f"classifier, got {context!r}"
             )
-        if context == "auto" or (is_select(context) and learner.latent):
+        if context in ("auto", FILTER) or (is_select(context) and learner.latent):
             return False
     else:
         check_classifier(context, "context")
@@ -85,6 +97,32 @@ def has_trees(context: Any, learner: Learner) -> bool:
     return True
 
 
+def trees_pay(
+    estimator: Any, channel: Channel, images: Images, labels: Images | None, windows: bool
+) -> bool:
+    """Return whether a classifier of the surroundings is worth its time, where none is asked for.
+
+    So it is where images are small, many, and of zeros and ones; in windows of large images it
+    brings little for its time. Who sets up the learner gets the learner that stands alone.
+    """
+    own = (estimator.options, estimator.tol, estimator.max_iter)
+    usual = (
+        isinstance(estimator.context, str)
+        and estimator.context == "auto"
+        and estimator.learner == "auto"
+        and all(value is None for value in own)
+        and _is_stencil(estimator.neighbors)
+    )
+    many = not windows and len(images) >= _ENOUGH and len(images.shapes[0]) == 2
+    # images that are read again for every batch would be judged again, too
+    if not (usual and many and images.complete):
+        return False
+    if channel.local or type(channel) not in (Flips, AsymmetricFlips):
+        return False
+    known = images.pixels if labels is None else sum(np.isfinite(x).sum() for x in labels)
+    return bool(known >= _FOREST)
+
+
 def choose_beside(automatic: bool, learner: Learner, images: Images, windows: bool) -> Learner:
     """Return the learner beside a classifier, given the one without.
 
@@ -93,6 +131,11 @@ def choose_beside(automatic: bool, learner: Learner, images: Images, windows: bo
     """
     many = not windows and len(images) >= _ENOUGH
     return LEARNERS[learner.beside] if automatic and many and learner.beside else learner
+
+
+def _is_stencil(neighbors: object) -> bool:
+    """Return whether neighbours are given by their number, or left to the default."""
+    return neighbors is None or isinstance(neighbors, int | np.integer)
 
 
 def _is_number(context: object) -> bool:

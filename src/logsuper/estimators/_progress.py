@@ -8,6 +8,9 @@ from contextlib import AbstractContextManager
 
 from logsuper.learning import Callback, Pulse, Record
 
+# Seconds after which a line is printed though nothing is new.
+_SILENCE = 5.0
+
 
 class Progress:
     """Passes records on to a callback, and prints them if asked to.
@@ -20,7 +23,8 @@ class Progress:
 
     def __init__(self, callback: Callback | None, verbose: bool) -> None:
         self._given, self._verbose = callback, verbose
-        self._begun = time.monotonic()
+        self._begun = self._printed = time.monotonic()
+        self._seen: tuple[int, int] | None = None
         self._pulse = Pulse(self._line if callback or verbose else None)
         self.callback: Callback | None = self._pulse if callback or verbose else None
 
@@ -37,11 +41,16 @@ class Progress:
     def say(self, what: str) -> None:
         """Print a sentence with the seconds since the beginning."""
         if self._verbose:
-            print(f"[{time.monotonic() - self._begun:6.1f} s] {what}", flush=True)
+            self._printed = time.monotonic()
+            print(f"[{self._printed - self._begun:6.1f} s] {what}", flush=True)
 
     def _line(self, line: Record) -> None:
         if self._given is not None:
             self._given(line)
-        objective = "" if math.isnan(line.objective) else f", objective {line.objective:.5g}"
+        known, news = not math.isnan(line.objective), (line.step, line.cuts)
+        if not known and news == self._seen and time.monotonic() - self._printed < _SILENCE:
+            return
+        self._seen = news
+        objective = f", objective {line.objective:.5g}" if known else ""
         cuts = f", {line.cuts} cuts" if line.cuts else ""
         self.say(f"step {line.step}{cuts}{objective}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +186,30 @@ class Selector:
         rows = [_row(setting, score, scores[best]) for setting, score in scores.items()]
         return Chosen(best, temperature, tuple(rows))
 
+    def compete(self, settings: Sequence[Setting]) -> tuple[Chosen, Examples, Learned]:
+        """Learn from everything in several ways; return the one that predicts best, and its fit.
+
+        Nothing is held out. That is fair to all: classifiers judge images that they have not seen,
+        and the few weights of each field have seen them all.
+        """
+        tried: list[tuple[Examples, Learned, Score, list[warnings.WarningMessage]]] = []
+        for setting in settings:
+            examples = self.gather(setting)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                learned = self.learn(examples, setting, self.estimator.options)
+                own = examples.some(_SCORED, self.key)
+                score = self._score(_through(own, learned), learned)
+            self.progress.say(f"{setting}: score {score.value:.5f}")
+            tried.append((examples, learned, score, said))
+        best = max(range(len(tried)), key=lambda k: tried[k][2].value)
+        examples, learned, top, said = tried[best]
+        for message in said:
+            warnings.warn(message.message, message.category, stacklevel=3)
+        self.progress.say(f"chosen: {settings[best]}")
+        rows = [_row(setting, each[2], top) for setting, each in zip(settings, tried, strict=True)]
+        return Chosen(settings[best], 1.0, tuple(rows)), examples, learned
+
     def learn(self, examples: Examples, setting: Setting, options: Any = None) -> Learned:
         """Run the learner on some examples, with its own options."""
         trial = copy.copy(self.estimator)
@@ -217,8 +241,7 @@ class Selector:
             return self.learn(examples, setting, without_paths(self.estimator.options))
 
     def _held(self, examples: Examples, test: IntArray, learned: Learned) -> Examples:
-        unseen = examples.subset(test).some(_SCORED, self.key)
-        return unseen if learned.channel is None else unseen.with_channel(learned.channel)
+        return _through(examples.subset(test).some(_SCORED, self.key), learned)
 
     def _score(self, unseen: Examples, learned: Learned) -> Score:
         if unseen.has_labels:
@@ -227,6 +250,11 @@ class Selector:
 
 
 # ------------------------------------------------------------------------------------------ inside
+
+
+def _through(examples: Examples, learned: Learned) -> Examples:
+    """Return examples as seen through the channel that was learned, if one was."""
+    return examples if learned.channel is None else examples.with_channel(learned.channel)
 
 
 def _hold_out(images: IntArray, key: int) -> tuple[IntArray, IntArray]:
