@@ -122,8 +122,13 @@ def test_the_inverted_channel_of_grey_levels_gives_the_known_probability(channel
 
 def test_classifiers_are_trained_once_where_they_are_reused(monkeypatch):
     z = ls.Flips(0.1).sample(ls.make_silhouettes(6, shape=(16, 16), seed=0), seed=1)
-    trained, plain = [], _training.train
-    monkeypatch.setattr(_training, "train", lambda *a: trained.append(1) or plain(*a))
+    trained, plain = [], _training.fit_each
+
+    def count(template, X, y, uses, threads):
+        trained.extend(uses)
+        return plain(template, X, y, uses, threads)
+
+    monkeypatch.setattr(_training, "fit_each", count)
 
     def judge(classifier, channel):
         return train(z, channel, classifier)[1](np.arange(6), channel.log_odds(z))

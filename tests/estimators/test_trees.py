@@ -202,10 +202,10 @@ def test_a_field_judges_by_the_same_trees(monkeypatch):
     fitted = HistGradientBoostingClassifier(max_iter=5).fit(X, X[:, 0] * X[:, 1] > 0)
     hole = X.copy()
     hole[7, 0] = np.nan  # scikit-learn chose a side for these
-    expected = [_unary._Judge(fitted, 0.0, 1)(rows) for rows in (X, hole)]
+    expected = [_unary._Judge(fitted, 1)(rows) for rows in (X, hole)]
     monkeypatch.setattr(_unary.Trees, "take", lambda _: None)
     for rows, found in zip((X, hole), expected, strict=True):
-        assert same_bits(found, _unary._Judge(fitted, 0.0, 1)(rows))
+        assert same_bits(found, _unary._Judge(fitted, 1)(rows))
 
 
 # ------------------------------------------------------------------------------ the kernel itself

@@ -33,7 +33,7 @@ from logsuper._base import FloatArray, IntArray, beat
 from logsuper.channels import Channel
 from logsuper.estimators._images import Image
 from logsuper.estimators._surroundings import LEVELS, count_features, reach, surroundings
-from logsuper.estimators._training import train_once
+from logsuper.estimators._training import train_each
 from logsuper.estimators._trees import Trees
 from logsuper.learning import PART, Judge, Place
 
@@ -323,8 +323,7 @@ def train_blind_spot(
         folds.append(_stripes(whole, gap)[inside] if few else int(order[copies[image]]))
     rows, targets, uses = _gather(blank, parts, labels, channel, folds, rng)
     template = trees(key) if classifier is None else classifier
-    bits = channel.binary or labels is not None
-    models = tuple(train_once(template, rows[use], targets[use], bits, threads) for use in uses)
+    models = train_each(template, rows, targets, list(uses), threads)
     found = dataclasses.replace(blank, models=models)
     return dataclasses.replace(found, threads=1), found.judge_own(folds)
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 from scipy.sparse import coo_array
 from scipy.special import logit
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from logsuper._base import FloatArray, as_float, beat
 from logsuper.estimators._field_samples import Sample, Samples, refuse_nonfinite
+from logsuper.estimators._training import fit_each
 from logsuper.estimators._trees import Trees
 
 __all__ = ["Unary", "describe", "make_unary"]
@@ -239,17 +239,23 @@ class Classified(Unary):
         if len(np.unique(y)) < 2:
             raise ValueError(f"masks has no other label than {y[0]:g}; a classifier needs both")
         fold = rng.permutation(len(samples)) % min(self.folds, len(samples))
+        X = np.concatenate([own[at] for own, at in zip(rows, drawn, strict=True)])
+        owner = np.repeat(np.arange(len(samples)), [len(at) for at in drawn])
+        uses = [fold[owner] != k for k in np.unique(fold)]
+        *others, last = fit_each(
+            self.template, X, y, [*uses, np.ones(len(y), dtype=bool)], self.threads
+        )
+        self.classifier = last
         found: list[FloatArray] = [np.empty(0)] * len(samples)
         with self._few_threads():
-            for k in np.unique(fold):
-                own = self._train(rows, labels, drawn, np.flatnonzero(fold != k))
+            for k, classifier in zip(np.unique(fold), others, strict=True):
+                judge = _Judge(classifier, self.threads)
                 for i in np.flatnonzero(fold == k):
-                    found[i] = own(rows[i])
-            self.classifier = self._train(rows, labels, drawn, np.arange(len(samples))).classifier
+                    found[i] = judge(rows[i])
         return found
 
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
-        judge = _Judge(self.classifier, 0.0, self.threads)
+        judge = _Judge(self.classifier, self.threads)
         with self._few_threads():
             return [judge(self._rows(i, sample)) for i, sample in enumerate(samples)]
 
@@ -267,35 +273,19 @@ class Classified(Unary):
         share = max(1, self.most // len(labels))
         return [np.sort(rng.permutation(at)[:share]) for at in known]
 
-    def _train(
-        self,
-        rows: list[NDArray[np.float32]],
-        labels: list[FloatArray],
-        drawn: list[NDArray[np.int64]],
-        use: NDArray[np.int64],
-    ) -> _Judge:
-        beat()
-        X = np.concatenate([rows[i][drawn[i]] for i in use])
-        y = np.concatenate([labels[i][drawn[i]] for i in use]).astype(np.int64)
-        ones = int(y.sum())
-        odds = float(np.log((ones + 0.5) / (len(y) - ones + 0.5)))
-        if ones in (0, len(y)):  # these images have one label only
-            return _Judge(None, odds, self.threads)
-        return _Judge(clone(self.template).fit(X, y), odds, self.threads)
-
 
 class _Judge:
     """Log-odds of a fitted classifier, or the same for all pixels."""
 
-    def __init__(self, classifier: Any, odds: float, threads: int) -> None:
-        self.classifier, self.odds, self.threads = classifier, odds, threads
+    def __init__(self, classifier: Any, threads: int) -> None:
+        self.classifier, self.threads = classifier, threads
         # the same to the bit as what scikit-learn's own trees say, many times faster
         own = type(classifier).__module__.startswith("sklearn.")
         self.trees = Trees.take(classifier) if own else None
 
     def __call__(self, rows: NDArray[np.float32]) -> FloatArray:
-        if self.classifier is None:
-            return np.full((len(rows), 1), self.odds)
+        if isinstance(self.classifier, float):  # its training images had one label only
+            return np.full((len(rows), 1), logit(self.classifier))
         found = []
         for first in range(0, len(rows), _BLOCK):
             beat()
