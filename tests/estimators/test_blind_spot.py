@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import logsuper as ls
@@ -301,3 +304,18 @@ def test_own_images_do_not_depend_on_dtype_order_or_a_file(horses, tmp_path, mon
     other = noisy.copy()
     other[0, 0, 0] = 1 - other[0, 0, 0]  # is no longer one of them
     assert np.abs(denoiser.predict_proba(other)[0] - p[0])[10:, 10:].max() > 1e-3
+
+
+def test_a_classifier_without_weights_learns_grey_levels_from_drawn_labels():
+    channel = ls.Gaussian((0.0, 1.0), 0.5)
+    x = ls.make_silhouettes(8, shape=(24, 24), seed=0)
+    z = channel.sample(x, seed=1)
+    model = ls.MaskDenoiser(context=KNeighborsClassifier(50)).fit(z)
+    assert model.trust_ > 0.1
+    assert (model.predict(z) != x).mean() < ((z > 0.5) != x).mean() / 2
+
+
+def test_classifiers_with_a_length_are_classifiers():
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    z = ls.Flips(0.1).sample(ls.make_silhouettes(6, shape=(20, 20), seed=0), seed=1)
+    assert ls.MaskDenoiser(context=pipeline).fit(z).trust_ > 0.0

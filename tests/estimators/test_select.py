@@ -12,7 +12,7 @@ import logsuper as ls
 from logsuper.estimators import _select
 from logsuper.estimators._select import PENALTIES, Setting
 from logsuper.learning import make_examples
-from logsuper.learning._score import score, score_labels
+from logsuper.learning._score import Score, score, score_labels
 
 NOISY, CLEAN = make_pairs(10)
 
@@ -115,13 +115,6 @@ def test_arguments_are_chosen_one_after_the_other(monkeypatch):
         order.append(setting)
         return type("Fit", (), {"theta": None, "channel": None})()
 
-    class Fake:
-        def __init__(self, value):
-            self.value = value
-
-        def minus(self, other):
-            return self.value - other.value, 0.1
-
     better = {
         (2, True, 1.0, True): 0.9,
         (2, True, 1.0, False): 1.0,
@@ -133,9 +126,11 @@ def test_arguments_are_chosen_one_after_the_other(monkeypatch):
         (1, True, 100.0, False): 0.1,
     }
     monkeypatch.setattr(_select.Selector, "_fit", fake)
-    monkeypatch.setattr(
-        _select.Selector, "_score", lambda self, unseen, fit: Fake(better[tuple(order[-1])])
-    )
+
+    def score(self, unseen, fit):
+        return Score((np.full((2, 3), better[tuple(order[-1])]),))
+
+    monkeypatch.setattr(_select.Selector, "_score", score)
     large, _ = make_pairs(8, shape=(64, 64))
     model = quick(context="select", scale="select", penalty="select", max_iter=1).fit(large)
     assert [tuple(setting) for setting in order] == list(better)
@@ -151,13 +146,16 @@ def test_arguments_are_chosen_one_after_the_other(monkeypatch):
 
 def test_windows_of_few_large_images_are_held_out_and_whole_ones_of_many():
     few = np.repeat([0, 1], 10)
-    train, test = _select._hold_out(few, 0)
+    ((train, test),) = _select._hold_out(few, 0, 0.2)
     assert (
         len(test) == 4 and not set(train) & set(test) and set(train) | set(test) == set(range(20))
     )
     many = np.repeat(np.arange(10), 4)
-    train, test = _select._hold_out(many, 0)
+    ((train, test),) = _select._hold_out(many, 0, 0.2)
     assert len(test) == 8 and not set(many[train]) & set(many[test])
+    one, other = _select._hold_out(many, 0, None)
+    assert len(one[0]) == len(one[1]) == 20 and not set(many[one[0]]) & set(many[one[1]])
+    assert all(np.array_equal(*pair) for pair in zip(one, other[::-1], strict=True))
 
 
 def test_latent_has_neither_context_nor_scale_to_choose():

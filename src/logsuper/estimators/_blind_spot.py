@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter
 from scipy.special import expit, logit
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from logsuper._base import FloatArray, IntArray, beat
@@ -323,6 +324,9 @@ def train_blind_spot(
         folds.append(_stripes(whole, gap)[inside] if few else int(order[copies[image]]))
     rows, targets, uses = _gather(blank, parts, labels, channel, folds, rng)
     template = trees(key) if classifier is None else classifier
+    if not has_fit_parameter(template, "sample_weight"):
+        # labels drawn by their probabilities have the same mean; where these are 0 or 1, they stay
+        targets = (rng.random(len(targets)) < targets).astype(np.float64)
     models = train_each(template, rows, targets, list(uses), threads)
     found = dataclasses.replace(blank, models=models)
     return dataclasses.replace(found, threads=1), found.judge_own(folds)

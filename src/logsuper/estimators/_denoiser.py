@@ -18,9 +18,9 @@ from logsuper.estimators._design import (
     choose_beside,
     choose_radius,
     choose_term,
+    choose_trees,
     has_trees,
     may_crop,
-    trees_pay,
 )
 from logsuper.estimators._doubts import doubt_answer
 from logsuper.estimators._images import Images, read_images, read_labels
@@ -29,7 +29,7 @@ from logsuper.estimators._mask_examples import functions_on, gather
 from logsuper.estimators._noise import doubt, find_channel, find_error, find_rate_error, has_places
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import Saveable
-from logsuper.estimators._select import Selector, Setting, check_selection, is_select
+from logsuper.estimators._select import Selector, Setting, check_selection
 from logsuper.learning import LEARNERS, Callback, Learner, Record, choose_learner
 
 __all__ = ["MaskDenoiser"]
@@ -76,11 +76,11 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         a thousand training pixels per coefficient, and 0 for "latent", which cannot learn one.
         "trees" has boosted trees beside that filter, or any classifier of scikit-learn that has
         ``predict_proba``: they see up to 13 pixels away, make fewer errors, and take several times
-        as long to train; see the notes. "auto" is "trees" where these are worth it: for 20 or more
-        images with no side longer than 96 that have 100,000 known pixels in all (labels, if there
-        are any), are in memory and have flipped pixels, unless other learners or settings of the
-        learner are given; else "filter". "select" chooses among trees with the filter, the filter
-        alone, and all smaller ones.
+        as long to train; see the notes. "auto" compares both where trees may be worth their time:
+        for 20 or more images with no side longer than 96 that have 100,000 known pixels of zeros
+        and ones in all (labels, if there are any) and are in memory, unless a learner, its penalty,
+        its options or functions are given; else it is "filter". "select" chooses among trees with
+        the filter, the filter alone, and all smaller ones, for images of any kind.
     cost : pair of float or array, default (1.0, 1.0)
         What a zero that is taken for a one costs, and a one that is taken for a zero; arrays have
         the shape of an image. `predict` takes a pixel for a one where its probability exceeds the
@@ -161,9 +161,9 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     temperature_ : float
         The temperature that was given or chosen.
     selection_ : tuple of dict
-        What was compared for "select": ``context``, ``scale``, ``penalty`` (times the default), the
-        ``score`` of each, by how much it is ``behind`` the best, and the ``stderr`` of that; empty
-        if nothing was.
+        What was compared, for "select" or as the default context: ``context``, ``scale``,
+        ``penalty`` (times the default), ``trees``, the ``score`` of each, by how much it is
+        ``behind`` the best, and the ``stderr`` of that; empty if nothing was.
     shape_ : tuple of int or None
         The shape of the training images, None where they differ.
     classes_ : ndarray of shape (2,)
@@ -181,7 +181,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     and compares fits to the rest: without clean images by how well hidden pixels are predicted
     (`score`), with them by the log loss of the labels. Context, scale and penalty are chosen in
     this order, a fit per value, beginning with the defaults; the temperature belongs to the winner,
-    which is fitted again to everything.
+    which is fitted again to everything. Where only trees and filter are compared, each half of the
+    images judges what the other half taught.
 
     A classifier as `context` predicts, without clean images, what was observed at a pixel from its
     surroundings, the pixel itself left out; with the channel inverted that is the probability of a
@@ -315,8 +316,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             "modular": choose_term(self.modular, images, windows),
             "context": choose_radius(self.context, learner, images),
             "scale": bool(self.scale) and not learner.latent,
-            "trees": has_trees(self.context, learner),
         }
+        has_trees(self.context, learner)  # or it is refused, before any work
         beside = choose_beside(self.learner == "auto", learner, images, windows)
         key = as_key(as_seed(self.random_state))
         progress = Progress(self.callback, bool(self.verbose))
@@ -333,12 +334,8 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
             if windows:
                 progress.say(f"learning looks at {len(parts)} windows of them")
             around, judge = None, None
-            if is_select(self.context) and channel.local:
-                design["trees"] = False
-            contest = not learner.latent and trees_pay(self, channel, images, labels, windows)
-            if contest:
-                design["trees"] = True
-            if design["trees"]:
+            trees = choose_trees(self, learner, channel, images, labels, windows)
+            if trees[0]:
                 progress.say("training classifiers of the surroundings")
                 around, judge = train_blind_spot(
                     parts,
@@ -370,18 +367,10 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
                 progress,
                 found,
             )
-            chosen = selector.choose(
-                Setting(design["context"], design["scale"], trees=design["trees"])
-            )
-            if contest:
-                ways = [chosen.setting, chosen.setting._replace(trees=False)]
-                best, examples, learned = selector.compete(ways)
-                chosen = best._replace(
-                    temperature=chosen.temperature, rows=(*chosen.rows, *best.rows)
-                )
-            else:
-                examples = selector.gather(chosen.setting)
-                learned = selector.learn(examples, chosen.setting, self.options)
+            start = Setting(design["context"], design["scale"], trees=trees[0])
+            chosen = selector.choose(start, trees)
+            examples = selector.gather(chosen.setting)
+            learned = selector.learn(examples, chosen.setting, self.options)
             design = chosen.setting.change(design)
             learner = selector.pick(chosen.setting)
             if not doubted:

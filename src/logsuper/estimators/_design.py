@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from logsuper.channels import AsymmetricFlips, Channel, Flips
+from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import check_classifier
 from logsuper.estimators._common import check_count
 from logsuper.estimators._images import Images
 from logsuper.estimators._noise import has_places
 from logsuper.estimators._select import SELECT, is_select
-from logsuper.learning import LEARNERS, Learner
+from logsuper.learning import LEARNERS, Learner, choose_learner
 
 __all__ = [
     "choose_beside",
     "choose_radius",
     "choose_term",
+    "choose_trees",
     "has_trees",
     "may_crop",
-    "trees_pay",
 ]
 
 FILTER = "filter"
@@ -29,8 +29,8 @@ FILTER = "filter"
 # Minimum number of images for a modular term with one number per pixel, and for moments beside a
 # classifier.
 _ENOUGH = 20
-# Minimum number of pixels for trees by default.
-_FOREST = 100_000
+# Minimum number of known pixels, or labels, for trees by default.
+_KNOWN = 100_000
 # How far the learned filter may reach by default, in images and in volumes.
 _RADII = {2: (2, 1), 3: (1,)}
 # Minimum number of training pixels per coefficient of the filter.
@@ -97,30 +97,23 @@ def has_trees(context: Any, learner: Learner) -> bool:
     return True
 
 
-def trees_pay(
-    estimator: Any, channel: Channel, images: Images, labels: Images | None, windows: bool
-) -> bool:
-    """Return whether a classifier of the surroundings is worth its time, where none is asked for.
-
-    So it is where images are small, many, and of zeros and ones; in windows of large images it
-    brings little for its time. Who sets up the learner gets the learner that stands alone.
-    """
-    own = (estimator.options, estimator.tol, estimator.max_iter)
-    usual = (
-        isinstance(estimator.context, str)
-        and estimator.context == "auto"
-        and estimator.learner == "auto"
-        and all(value is None for value in own)
-        and _is_stencil(estimator.neighbors)
-    )
-    many = not windows and len(images) >= _ENOUGH and len(images.shapes[0]) == 2
-    # images that are read again for every batch would be judged again, too
-    if not (usual and many and images.complete):
-        return False
-    if channel.local or type(channel) not in (Flips, AsymmetricFlips):
-        return False
-    known = images.pixels if labels is None else sum(np.isfinite(x).sum() for x in labels)
-    return bool(known >= _FOREST)
+def choose_trees(
+    estimator: Any,
+    learner: Learner,
+    channel: Channel,
+    images: Images,
+    labels: Images | None,
+    windows: bool,
+) -> tuple[bool, ...]:
+    """Return whether a classifier of the surroundings stands beside the filter; both to compare."""
+    asked = has_trees(estimator.context, learner)
+    if is_select(estimator.context):
+        return (True, False) if asked and not channel.local else (False,)
+    if asked:
+        return (True,)
+    if _is_usual(estimator, learner, labels) and _trees_pay(channel, images, labels, windows):
+        return (True, False)
+    return (False,)
 
 
 def choose_beside(automatic: bool, learner: Learner, images: Images, windows: bool) -> Learner:
@@ -133,6 +126,35 @@ def choose_beside(automatic: bool, learner: Learner, images: Images, windows: bo
     return LEARNERS[learner.beside] if automatic and many and learner.beside else learner
 
 
+def _is_usual(estimator: Any, learner: Learner, labels: Images | None) -> bool:
+    """Return whether the learner and its penalty are left to us, or are what we would choose.
+
+    Settings of a learner are for one that stands alone.
+    """
+    ours = choose_learner(labels is not None, ())
+    return bool(
+        isinstance(estimator.context, str)
+        and estimator.context == "auto"
+        and (estimator.learner == "auto" or (learner is ours and ours.beside is None))
+        and (estimator.penalty is None or is_select(estimator.penalty))
+        and estimator.options is None
+        and _is_stencil(estimator.neighbors)
+    )
+
+
+def _trees_pay(channel: Channel, images: Images, labels: Images | None, windows: bool) -> bool:
+    """Return whether a classifier may be worth its time: for many small images of zeros and ones.
+
+    In windows of large images it brings little for its time. Images that are read again for every
+    batch would be judged again, too.
+    """
+    many = not windows and len(images) >= _ENOUGH and len(images.shapes[0]) == 2
+    if not (many and images.complete and channel.binary) or channel.local:
+        return False
+    known = images if labels is None else labels
+    return sum(int(np.count_nonzero(x == x)) for x in known) >= _KNOWN
+
+
 def _is_stencil(neighbors: object) -> bool:
     """Return whether neighbours are given by their number, or left to the default."""
     return neighbors is None or isinstance(neighbors, int | np.integer)
@@ -140,4 +162,6 @@ def _is_stencil(neighbors: object) -> bool:
 
 def _is_number(context: object) -> bool:
     """Return whether the context is a radius, or meant to be one."""
+    if hasattr(context, "fit"):  # some classifiers have a length
+        return False
     return context is None or np.ndim(context) > 0 or isinstance(context, int | float | np.number)  # type: ignore[arg-type]

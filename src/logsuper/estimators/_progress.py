@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from logsuper.learning import Callback, Pulse, Record
 
-# Seconds after which a line is printed though nothing is new.
+# Seconds after which a line says that the work goes on.
 _SILENCE = 5.0
 
 
@@ -24,7 +24,7 @@ class Progress:
     def __init__(self, callback: Callback | None, verbose: bool) -> None:
         self._given, self._verbose = callback, verbose
         self._begun = self._printed = time.monotonic()
-        self._seen: tuple[int, int] | None = None
+        self._doing = ""
         self._pulse = Pulse(self._line if callback or verbose else None)
         self.callback: Callback | None = self._pulse if callback or verbose else None
 
@@ -40,6 +40,10 @@ class Progress:
 
     def say(self, what: str) -> None:
         """Print a sentence with the seconds since the beginning."""
+        self._doing = what
+        self._print(what)
+
+    def _print(self, what: str) -> None:
         if self._verbose:
             self._printed = time.monotonic()
             print(f"[{self._printed - self._begun:6.1f} s] {what}", flush=True)
@@ -47,10 +51,8 @@ class Progress:
     def _line(self, line: Record) -> None:
         if self._given is not None:
             self._given(line)
-        known, news = not math.isnan(line.objective), (line.step, line.cuts)
-        if not known and news == self._seen and time.monotonic() - self._printed < _SILENCE:
-            return
-        self._seen = news
-        objective = f", objective {line.objective:.5g}" if known else ""
-        cuts = f", {line.cuts} cuts" if line.cuts else ""
-        self.say(f"step {line.step}{cuts}{objective}")
+        if not math.isnan(line.objective):
+            cuts = f", {line.cuts} cuts" if line.cuts else ""
+            self._print(f"step {line.step}{cuts}, objective {line.objective:.5g}")
+        elif time.monotonic() - self._printed > _SILENCE:
+            self._print(f"... {self._doing}")

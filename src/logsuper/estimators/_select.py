@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from logsuper import learning
-from logsuper._base import ConvergenceWarning, IntArray
+from logsuper._base import FloatArray, IntArray
 from logsuper.estimators._common import run
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._saving import without_paths
@@ -141,12 +141,20 @@ class Selector:
     progress: Progress
     found: dict[str, Any]
 
-    def choose(self, start: Setting) -> Chosen:
-        """Return the best setting; `start` has the defaults, and the largest context to try."""
+    def choose(self, start: Setting, trees: Sequence[bool] = ()) -> Chosen:
+        """Return the best setting; `start` has the defaults, and the largest context to try.
+
+        Parameters
+        ----------
+        start : Setting
+        trees : sequence of bool
+            Where there are two, models with and without a classifier are compared. If nothing else
+            is, each half of the images judges what the other half taught.
+        """
         names = ("context", "scale", "penalty")
         asked = [name for name in names if is_select(getattr(self.estimator, name))]
         soften = is_select(self.estimator.temperature)
-        if not asked and not soften:
+        if not (asked or soften or len(trees) > 1):
             return Chosen(start, float(self.estimator.temperature), ())
         if self.learner.decode == "map":
             raise ValueError(
@@ -155,7 +163,7 @@ class Selector:
             )
         if "loss" in self.found:
             raise ValueError(f"{SELECT!r} compares images without sample_weight; leave one out")
-        train, test = _hold_out(self.images, self.key)
+        splits = _hold_out(self.images, self.key, _HELD if asked or soften else None)
         values: dict[str, Any] = {
             "context": range(start.context, -1, -1),
             "scale": (True, False) if start.scale else (False,),
@@ -165,50 +173,26 @@ class Selector:
 
         def compare(setting: Setting) -> None:
             if setting not in scores:
-                examples = self.gather(setting)
-                fits[setting] = fit = self._fit(examples.subset(train), setting)
-                scores[setting] = self._score(self._held(examples, test, fit), fit)
+                examples, pixels = self.gather(setting), list[FloatArray]()
+                for train, test in splits:
+                    fits[setting] = fit = self._fit(examples.subset(train), setting)
+                    pixels += self._score(self._held(examples, test, fit), fit).pixels
+                scores[setting] = Score(tuple(pixels))
                 self.progress.say(f"{setting}: score {scores[setting].value:.5f}")
 
         compare(start)
-        if start.trees and "context" in asked:
-            compare(start._replace(trees=False))
-            best = max(scores, key=lambda setting: scores[setting].value)
-        for name in asked:
-            for value in values[name]:
+        for name, tried in {"trees": trees, **{name: values[name] for name in asked}}.items():
+            for value in tried:
                 compare(best._replace(**{name: value}))
             best = max(scores, key=lambda setting: scores[setting].value)
         temperature = 1.0 if soften else float(self.estimator.temperature)
         if soften:
+            ((_, test),) = splits
             unseen = self._held(self.gather(best), test, fits[best])
             temperature = learning.best_temperature(unseen, fits[best].theta, **self._options)
         self.progress.say(f"chosen: {best}, temperature {temperature:.3g}")
         rows = [_row(setting, score, scores[best]) for setting, score in scores.items()]
         return Chosen(best, temperature, tuple(rows))
-
-    def compete(self, settings: Sequence[Setting]) -> tuple[Chosen, Examples, Learned]:
-        """Learn from everything in several ways; return the one that predicts best, and its fit.
-
-        Nothing is held out. That is fair to all: classifiers judge images that they have not seen,
-        and the few weights of each field have seen them all.
-        """
-        tried: list[tuple[Examples, Learned, Score, list[warnings.WarningMessage]]] = []
-        for setting in settings:
-            examples = self.gather(setting)
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                learned = self.learn(examples, setting, self.estimator.options)
-                own = examples.some(_SCORED, self.key)
-                score = self._score(_through(own, learned), learned)
-            self.progress.say(f"{setting}: score {score.value:.5f}")
-            tried.append((examples, learned, score, said))
-        best = max(range(len(tried)), key=lambda k: tried[k][2].value)
-        examples, learned, top, said = tried[best]
-        for message in said:
-            warnings.warn(message.message, message.category, stacklevel=3)
-        self.progress.say(f"chosen: {settings[best]}")
-        rows = [_row(setting, each[2], top) for setting, each in zip(settings, tried, strict=True)]
-        return Chosen(settings[best], 1.0, tuple(rows)), examples, learned
 
     def learn(self, examples: Examples, setting: Setting, options: Any = None) -> Learned:
         """Run the learner on some examples, with its own options."""
@@ -217,6 +201,7 @@ class Selector:
         if is_select(trial.penalty):
             trial.penalty = self._penalties(self.pick(setting), examples.count, setting.penalty)
         learner, found = self.pick(setting), dict(self.found)
+        self.progress.say(f"learning by {learner.name} from {examples.count} images: {setting}")
         if not learner.errors:
             found.pop("rate_stderr", None)
         return run(trial, learner, examples, self.key, self.progress.callback, **found)
@@ -237,11 +222,12 @@ class Selector:
     def _fit(self, examples: Examples, setting: Setting) -> Learned:
         with warnings.catch_warnings():
             # those of the last fit, to all examples, are passed on
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore")
             return self.learn(examples, setting, without_paths(self.estimator.options))
 
     def _held(self, examples: Examples, test: IntArray, learned: Learned) -> Examples:
-        return _through(examples.subset(test).some(_SCORED, self.key), learned)
+        unseen = examples.subset(test).some(_SCORED, self.key)
+        return unseen if learned.channel is None else unseen.with_channel(learned.channel)
 
     def _score(self, unseen: Examples, learned: Learned) -> Score:
         if unseen.has_labels:
@@ -252,13 +238,11 @@ class Selector:
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _through(examples: Examples, learned: Learned) -> Examples:
-    """Return examples as seen through the channel that was learned, if one was."""
-    return examples if learned.channel is None else examples.with_channel(learned.channel)
+def _hold_out(images: IntArray, key: int, share: float | None) -> list[tuple[IntArray, IntArray]]:
+    """Return the examples to fit to, and those that are held out; no image is in both if many.
 
-
-def _hold_out(images: IntArray, key: int) -> tuple[IntArray, IntArray]:
-    """Return the examples to fit to, and those that are held out; no image is in both if many."""
+    That is one pair with a share of the images held out; without a share two pairs, of halves.
+    """
     if len(images) < 2:
         raise ValueError(
             f"{SELECT!r} holds images out to compare models, but there is only one, too small to "
@@ -267,8 +251,10 @@ def _hold_out(images: IntArray, key: int) -> tuple[IntArray, IntArray]:
     whole = len(np.unique(images)) >= _IMAGES
     parts = images if whole else np.arange(len(images))
     order = np.random.default_rng([key, 1]).permutation(np.unique(parts))
-    held = np.isin(parts, order[: max(1, round(_HELD * len(order)))])
-    return np.flatnonzero(~held), np.flatnonzero(held)
+    count = max(1, round((0.5 if share is None else share) * len(order)))
+    held = np.isin(parts, order[:count])
+    one, other = np.flatnonzero(~held), np.flatnonzero(held)
+    return [(one, other), (other, one)] if share is None else [(one, other)]
 
 
 def _row(setting: Setting, score: Score, best: Score) -> dict[str, Any]:

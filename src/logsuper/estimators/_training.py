@@ -86,8 +86,6 @@ def fit_each(
 
     boosted = type(template) is HistGradientBoostingClassifier
     soft = bool(((y > 0.0) & (y < 1.0)).any())
-    if soft:
-        _refuse_soft(template)
 
     def fit(use: NDArray[Any]) -> Any:
         own, label, more = X[use], y[use], {}
@@ -102,16 +100,6 @@ def fit_each(
 
     with threadpool_limits(threads):
         return _map(fit, uses, threads if boosted else 1)
-
-
-def _refuse_soft(template: Any) -> None:
-    from sklearn.utils.validation import has_fit_parameter
-
-    if not has_fit_parameter(template, "sample_weight"):
-        raise ValueError(
-            f"context = {type(template).__name__}() takes no sample_weight, which grey levels "
-            "need; use another classifier"
-        )
 
 
 def _map(work: Callable[[Any], Any], cases: Sequence[Any], threads: int) -> list[Any]:
