@@ -23,6 +23,7 @@ from benchmarks import (
     selection,
     tree_sums,
     trees,
+    trees_by_size,
 )
 from benchmarks.measure import Settings
 from logsuper.estimators._doubts import _explain
@@ -220,7 +221,8 @@ def test_times_state_their_limits_and_miss_them_by_the_exit_code(limit, monkeypa
 def test_trees_are_compared_on_other_images_and_on_their_own(monkeypatch, tmp_path, capsys):
     quick = {"max_iter": 3}
     classifier = LogisticRegression(C=0.1, max_iter=500)
-    ways = {"without": {"context": 1}, "with": {"context": classifier}, "chosen": {"context": 1}}
+    ways = {way: {"context": 1} for way in ("without", "chosen", "default")}
+    ways["with"] = {"context": classifier}
     monkeypatch.setattr(trees, "WAYS", {name: {**way, **quick} for name, way in ways.items()})
     clean = list(ls.make_silhouettes(8, (24, 24), seed=0))
     few = folders.Folder("few", lambda seed: (clean[:5], clean[5:]))
@@ -229,13 +231,13 @@ def test_trees_are_compared_on_other_images_and_on_their_own(monkeypatch, tmp_pa
     path = tmp_path / "page.md"
     assert trees.main(["--seeds", "2", "--only", "few", "--markdown", str(path)]) == 0
     page = path.read_text()
-    assert page.count("| 5 few | 10% |") == 6 and "| chosen |" in page
+    assert page.count("| 5 few | 10% |") == 10 and "| chosen |" in page
     # the same model: no difference, and no trees
     (line,) = [line for line in page.splitlines() if "| chosen |" in line]
     assert line.count("+0.0 ± 0.0") == 2 and "0 of 2" in line
     # training images that are not recognised are judged by classifiers that have seen them
     own, averaged = (
-        [line.split("|")[6] for line in page.splitlines() if f"| {kind} |" in line]
+        [line.split("|")[7] for line in page.splitlines() if f"| {kind} |" in line]
         for kind in (trees.OWN, trees.AVERAGED)
     )
     assert own != averaged
@@ -270,3 +272,30 @@ def test_sums_of_trees_are_compared_with_scikit_learn(capsys):
     printed = capsys.readouterr().out
     assert "120 trees of 3 leaves, 58 features" in printed
     assert all(name in printed for name in (tree_sums.KERNEL, "NumPy", "scikit-learn, 2 threads"))
+
+
+def test_trees_are_compared_by_the_number_of_images(monkeypatch, tmp_path):
+    ways = {way: {"context": 1, "max_iter": 3} for way in ("without", "with", "default")}
+    ways["with"] = {"context": LogisticRegression(C=0.1, max_iter=500), "max_iter": 3}
+    monkeypatch.setattr(trees_by_size, "WAYS", ways)
+    monkeypatch.setattr(trees_by_size, "COUNTS", (3, 5))
+    monkeypatch.setattr(trees_by_size, "TEST", 3)
+    sets = {name: ls.make_silhouettes(8, (20, 20), seed=k) for k, name in enumerate("ab")}
+    monkeypatch.setattr(trees_by_size, "kinds", lambda data, seed: sets)
+    path = tmp_path / "page.md"
+    assert trees_by_size.main(["--rates", "0.1", "0.2", "--markdown", str(path)]) == 0
+    page = path.read_text()
+    means = [line for line in page.splitlines() if line.count("|") == 10 and "±" in line]
+    # the default is what it is without trees; with trees something else
+    assert len(means) == 4 and all(line.count("+0.0 ± 0.0") == 2 for line in means)
+
+
+def test_errors_of_differences_are_those_of_sets_of_images():
+    def result(with_trees):
+        return {"without": {"error": 1.0}, "with": {"error": with_trees}}
+
+    found = {("a", rate, 0, 5, False): result(x) for rate, x in ((0.1, 0.8), (0.2, 0.9))} | {
+        ("b", rate, 0, 5, False): result(x) for rate, x in ((0.1, 1.1), (0.2, 1.2))
+    }
+    np.testing.assert_allclose(trees_by_size.gaps(found, "error"), [-15.0, 15.0])
+    assert trees_by_size.cell(np.array([-15.0, 15.0])) == "+0.0 ± 15.0"

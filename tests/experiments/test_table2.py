@@ -91,7 +91,7 @@ def test_the_papers_objective():
 
 def test_numbers(result):
     assert result.seeds == (0,) and result.noises == (0.1, 0.2)
-    assert result.error.shape == result.length.shape == (10, 2, 1, 2)
+    assert result.error.shape == result.length.shape == (12, 2, 1, 2)
     assert (result.error > 0).all()
     assert (result.error < 100 * np.array(result.noises)[:, None, None]).all()  # less than before
     assert (result.length > 0).all()
@@ -100,7 +100,7 @@ def test_numbers(result):
             assert np.array_equal(result.rate[i, :, 0], result.noises)
     # those that are told nothing have the same estimate
     first, *others = result.of(known=False, latent=False)
-    assert len(others) == 3
+    assert len(others) == 4
     for other in others:
         assert np.array_equal(result.rate[first], result.rate[other])
 
@@ -119,7 +119,8 @@ def test_the_limits_are_compared_with_mean_decoding():
     error = np.full_like(made_up().error, 9.0)
     (i,) = (i for i, m in enumerate(table2.METHODS) if m.kind == "trees" and not m.known)
     error[i, ..., 1] = np.array([[0.1, 0.2], [0.7, 0.8], [1.4, 1.5], [3.3, 3.4]])
-    (row,) = make_section(made_up(error=error), OTHERS).tables[2].rows
+    row, default = make_section(made_up(error=error), OTHERS).tables[2].rows
+    assert default[1] == "9.000 ± 0.000, at most 0.19: NOT met"
     assert row[1] == "0.150 ± 0.050, at most 0.19: met"
     assert row[2] == "0.750 ± 0.050, at most 0.72: NOT met"
 
@@ -139,9 +140,9 @@ def test_sections(section):
     for grid in section.tables:
         assert all(len(row) == len(grid.head) for row in grid.rows)
         assert all(len(row) == len(grid.data[0]) for row in grid.data)
-    assert len(known.rows) == len(unknown.rows) == 10
-    assert len(known.data) == 1 + 5 * 2 * 2
-    assert len(rate.rows) == 2 and len(boundary.rows) == 20
+    assert len(known.rows) == len(unknown.rows) == 12
+    assert len(known.data) == 1 + 6 * 2 * 2
+    assert len(rate.rows) == 2 and len(boundary.rows) == 24
     assert all(column >= 2 for _, column in known.best | unknown.best)
     assert "nan" not in words(section)
 
@@ -206,7 +207,7 @@ def test_done_is_not_done_again(folder, result, monkeypatch):
     monkeypatch.setattr(table2, "_fit", refuse)
     seen = []
     again = table2.compute(SETTING, Job((0,), True, folder, lambda *done: seen.append(done)))
-    assert seen == [(10, 10)]
+    assert seen == [(12, 12)]
     for name in ("error", "length", "rate", "converged", "loss", "calibration"):
         assert np.array_equal(getattr(again, name), getattr(result, name))
 

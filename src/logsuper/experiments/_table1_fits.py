@@ -196,7 +196,8 @@ def _scale(case: Case) -> Found:
 
 
 def _context(case: Case) -> Found:
-    return case.decode(case.learn(), {}, {"marginals": "exact"}, details=("scale_",))
+    denoiser = case.learn(context="filter")
+    return case.decode(denoiser, {}, {"marginals": "exact"}, details=("scale_",))
 
 
 def _svm(case: Case) -> Found:
@@ -224,17 +225,24 @@ def _boosting(case: Case) -> Found:
 
 
 def _field(case: Case) -> Found:
-    """Fit trees and two fields on top of them; the trees alone, both fields, and the chosen one."""
-    with reuse_classifiers():  # both learners have the same trees
+    """Fit trees and fields on top of them.
+
+    Masks are those of the trees alone, of both learners of the field, of the one that is chosen by
+    cross-validation, and of the default of the estimator.
+    """
+    with reuse_classifiers():  # all have the same trees
         errors = _cross_validate(case)
         fields = [case.learn(learner, modular="auto", context="trees") for learner in ON_TREES]
+        default = case.learn("auto", modular="auto")
     odds, trees = fields[0].channel_.log_odds(case.test), fields[0].surroundings_
     assert trees is not None
     around = trees.judge_new()(np.arange(len(odds)), odds).reshape(odds.shape)
     masks = [field.predict(case.test) for field in fields]
-    predictions = ((around > 0).astype(np.uint8), *masks, masks[int(np.argmin(errors))])
+    chosen = masks[int(np.argmin(errors))]
+    predictions = ((around > 0).astype(np.uint8), *masks, chosen, default.predict(case.test))
     probabilities = fields[0].predict_proba(case.test)
-    details = (fields[0].scale_, fields[0].trust_, *errors)
+    kept = float(default.surroundings_ is not None)
+    details = (fields[0].scale_, fields[0].trust_, *errors, kept)
     return Found(predictions, all(field.converged_ for field in fields), details, probabilities)
 
 
@@ -299,9 +307,11 @@ FITS = {
         {"field_trees": "boosted trees at three scales, no field",
          "field_mean": "a field on these trees, mean",
          "field_svm": "SVM-Struct on these trees, MAP",
-         "field_chosen": "the one of both chosen by cross-validation"},
+         "field_chosen": "the one of both chosen by cross-validation",
+         "field_default": "MaskDenoiser as it comes, mean"},
         _field, ("w", "b", "cross-validation error (%) by likelihood",
-                 "cross-validation error (%) of SVM-Struct")),
+                 "cross-validation error (%) of SVM-Struct",
+                 "share of default fits with trees")),
 }
 # fmt: on
 """The fits by name, in the order of their columns."""
