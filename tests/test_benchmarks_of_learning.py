@@ -274,6 +274,7 @@ def test_sums_of_trees_are_compared_with_scikit_learn(capsys):
     assert all(name in printed for name in (tree_sums.KERNEL, "NumPy", "scikit-learn, 2 threads"))
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_trees_are_compared_by_the_number_of_images(monkeypatch, tmp_path):
     ways = {way: {"context": 1, "max_iter": 3} for way in ("without", "with", "default")}
     ways["with"] = {"context": LogisticRegression(C=0.1, max_iter=500), "max_iter": 3}
