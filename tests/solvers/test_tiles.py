@@ -9,7 +9,7 @@ import pytest
 
 import logsuper as ls
 from benchmarks.tile_cases import KINDS, make_case
-from logsuper.solvers import _tile_checkpoint, kernels
+from logsuper.solvers import _tile_checkpoint, _tile_work, kernels
 
 
 def problem(shape=(70, 90), strength=1.0, seed=0):
@@ -147,27 +147,72 @@ def test_a_budget_says_which_pixels_are_open(tie):
     np.testing.assert_array_equal(done.y, right)
 
 
-def test_too_many_open_pixels_get_a_larger_halo(monkeypatch):
-    f, theta = problem(strength=4.0)
-    few = ls.maximize_tiles(f, theta, block=16, halo=1)
-    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
-    found = ls.maximize_tiles(f, theta, block=16, halo=1, memory_limit=1e8)
-    assert found.reopened == few.reopened and found.solved > few.solved
+def as_graphs(monkeypatch):
+    """Open pixels are solved as graphs of their own."""
+    monkeypatch.setattr("logsuper.solvers._tile_open._DENSE", 0)
+
+
+def as_boxes(monkeypatch):
+    """Open pixels are solved in boxes around them."""
+    monkeypatch.setattr("logsuper.solvers._tile_open._DENSE", 1 << 30)
+
+
+def in_pieces(monkeypatch):
+    """Graphs of few pixels, of whole components."""
+    as_graphs(monkeypatch)
+    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 3e3)
+
+
+@pytest.mark.parametrize("way", [as_graphs, as_boxes, in_pieces])
+def test_every_way_to_solve_open_pixels_equals_the_whole(way, monkeypatch):
+    way(monkeypatch)
+    opened = 0
+    limit = 1e7 if way is in_pieces else None
+    for number in range(2 * len(KINDS)):
+        case = make_case(number)
+        found = case.tiles(memory_limit=limit)
+        opened += found.reopened > 0
+        assert found.proven
+        np.testing.assert_array_equal(found.y, case.whole())
+    assert opened > len(KINDS) / 2
+
+
+@pytest.mark.parametrize("halo", [0, 1, 2])
+def test_too_many_open_pixels_get_a_larger_halo(halo, monkeypatch):
+    f = ls.Sum([(0.6, cut) for cut in ls.grid_cuts((200, 230))])
+    theta = np.random.default_rng(0).normal(size=(200, 230))
+    few = ls.maximize_tiles(f, theta, block=16, halo=halo)
+    monkeypatch.setattr("logsuper.solvers._tile_work.Work.most", 55 * 55)
+    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e8)
+    widened = []
+    around = _tile_work.Work._around
+    monkeypatch.setattr(
+        _tile_work.Work, "_around", lambda *given: widened.append(given) or around(*given)
+    )
+    found = ls.maximize_tiles(f, theta, block=16, halo=halo, memory_limit=1e8)
+    assert found.reopened == few.reopened and widened
     np.testing.assert_array_equal(found.y, whole(f, theta))
 
 
-def test_a_halo_of_zero_grows_too(monkeypatch):
-    monkeypatch.setattr("logsuper.solvers._tile_work.BYTES_PER_PIXEL", 1e6)
-    f, theta = problem(strength=4.0)
-    found = ls.maximize_tiles(f, theta, block=16, halo=0, memory_limit=1e8)
+def test_tiles_that_prove_nothing_are_given_up_where_the_whole_fits():
+    f = ls.Sum([(5.0, cut) for cut in ls.grid_cuts((300, 300))])
+    theta = 0.1 * np.random.default_rng(0).normal(size=(300, 300))
+    seen = []
+    found = ls.maximize_tiles(f, theta, block=30, callback=seen.append)
+    assert found.proven and found.tiles == 100
+    assert len(seen) == 8 and seen[-1].done == seen[-1].total == 100
+    # eight tiles with their halo, and once the whole
+    assert theta.size < found.solved < 1.5 * theta.size
     np.testing.assert_array_equal(found.y, whole(f, theta))
+    # not with a budget, which is for open pixels alone
+    assert ls.maximize_tiles(f, theta, block=30, budget=0).reopened > 80_000
 
 
 def test_what_does_not_fit_is_an_error_or_listed():
     f, theta = ls.Sum([(1.0, cut) for cut in ls.grid_cuts((200, 200))]), np.zeros((200, 200))
     with pytest.raises(MemoryError, match="connected pixels are not proven"):
-        ls.maximize_tiles(f, theta, memory_limit=4e6)
-    found = ls.maximize_tiles(f, theta, memory_limit=4e6, budget=1e9)
+        ls.maximize_tiles(f, theta, memory_limit=2e6)
+    found = ls.maximize_tiles(f, theta, memory_limit=2e6, budget=1e9)
     assert not found.proven
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 
 from logsuper._base import Tile, extent, load_arrays, save_arrays
 from logsuper.solvers._tile_grid import WeightParts, box_field
-from logsuper.solvers._tile_solve import OpenPixels, Solution, Task
+from logsuper.solvers._tile_solve import OPEN, Solution, Task
 
-_KIND, _VERSION = "tile", 1
+_KIND, _VERSION = "tile", 2
 
 
 def checkpoint_file(
@@ -56,23 +57,20 @@ class Checkpoint:
         try:
             header, arrays = load_arrays(path, _KIND, _VERSION)
             shape = tuple(int(size) for size in header["shape"])
-            labels = np.unpackbits(arrays["labels"], count=int(np.prod(shape))).reshape(shape)
-            pixels = None
-            if "place" in arrays:
-                pixels = OpenPixels(
-                    arrays["place"], arrays["field"], arrays["weights"], arrays["beside"]
-                )
+            count = math.prod(shape)
+            labels = np.unpackbits(arrays["labels"], count=count)
+            if "open" in arrays:
+                labels[np.unpackbits(arrays["open"], count=count).view(bool)] = OPEN
         except (FileNotFoundError, KeyError, TypeError, ValueError):
             return None
-        return Solution(labels, pixels, 0)
+        return Solution(labels.reshape(shape), 0)
 
     def save(self, path: Path, solution: Solution) -> None:
         """Write the solution of a tile."""
-        arrays: dict[str, Any] = {"labels": np.packbits(solution.labels)}
-        if solution.pixels is not None:
-            found = solution.pixels
-            names = ("place", "field", "weights", "beside")
-            arrays |= dict(zip(names, found, strict=True))
+        arrays: dict[str, Any] = {"labels": np.packbits(solution.labels == 1)}
+        is_open = solution.labels == OPEN
+        if is_open.any():
+            arrays["open"] = np.packbits(is_open)
         save_arrays(path, _KIND, _VERSION, {"shape": list(solution.labels.shape)}, arrays)
 
 

@@ -12,11 +12,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from logsuper._base import Bits, Box, FloatArray, IntArray, extent, make_tiles
+from logsuper._base import Bits, Box, FloatArray, IntArray, extent, make_tiles, require_memory
 from logsuper.solvers._native import kernels
 from logsuper.solvers._tile_grid import TileGrid, Units
-from logsuper.solvers._tile_rest import Rest, by_block
-from logsuper.solvers._tile_solve import OpenPixels, Solution, Task
+from logsuper.solvers._tile_rest import BYTES_PER_PIXEL, Rest, by_block
+from logsuper.solvers._tile_solve import OpenPixels, Task
 from logsuper.solvers._tile_units import (
     choose_units,
     count_fields,
@@ -76,7 +76,9 @@ def lazy_labels(grid: TileGrid, theta: Any, halo: int, tie: str | None) -> Any:
     # large fields are computed again for the solves, instead of being kept until all are counted
     counted = clone(theta) if theta.nbytes > _KEPT else theta
     counts = [
-        delayed(_count, pure=False)(block, Sealed((grid, tile.core)), bounds, tie)
+        delayed(_count, pure=False)(
+            block, Sealed((tilt_of(grid, tile.core), tile.core)), bounds, tie
+        )
         for block, tile in zip(counted.to_delayed().ravel(), tiles, strict=True)
     ]
     units = delayed(_decide, pure=False)(counts, bounds, whole)
@@ -119,8 +121,7 @@ def _count(
     """Return the counts of a chunk for all integers that depend on the weights alone."""
     if kernels() is None or bounds[0] == 0:
         return np.zeros((1, 3), dtype=np.int64)
-    grid, core = where.value
-    tilt = tilt_of(grid, core)
+    tilt, core = where.value
     corner = [side.start for side in core]
     return np.array(
         [count_fields((block, tilt), corner, *each) for each in possible_units(*bounds, tie)]
@@ -138,17 +139,23 @@ def _decide(counts: list[IntArray], bounds: tuple[float, float], whole: Sealed[A
     return choose_units(grid, theta, cores, tie, _serial)
 
 
-def _solve(block: FloatArray, problem: Sealed[Any], units: Units, tie: str | None) -> Solution:
+def _solve(
+    block: FloatArray, problem: Sealed[Any], units: Units, tie: str | None
+) -> tuple[Bits, OpenPixels | None]:
     shape, tile, weights, tilt = problem.value
-    return Task(shape, tile, (np.asarray(block), tilt), weights, units, tie).run()
+    task = Task(shape, tile, (np.asarray(block), tilt), weights, units, tie)
+    found, pixels = task.run_and_record()
+    found.take_open(tie)
+    return found.labels, pixels
 
 
-def _border(found: Solution) -> Border:
+def _border(found: tuple[Bits, OpenPixels | None]) -> Border:
+    labels, pixels = found
     faces = [
-        (found.labels.take([0], axis).squeeze(axis), found.labels.take([-1], axis).squeeze(axis))
-        for axis in range(found.labels.ndim)
+        (labels.take([0], axis).squeeze(axis), labels.take([-1], axis).squeeze(axis))
+        for axis in range(labels.ndim)
     ]
-    return Border(found.pixels, found.labels.shape, faces)
+    return Border(pixels, labels.shape, faces)
 
 
 def _finish(
@@ -159,10 +166,11 @@ def _finish(
     some = {k: border.pixels for k, border in enumerate(borders) if border.pixels is not None}
     if not some:
         return {}
+    count = sum(len(pixels.place) for pixels in some.values())
+    remedy = "rechunk the fields into larger blocks, or give out, which solves them by boxes"
+    require_memory(BYTES_PER_PIXEL * count, None, f"solving {count} unproven pixels", remedy)
     rest = Rest(some.values(), grid.shape, grid.steps, units)
-    labels = rest.solve(
-        np.arange(len(rest.pixels.place)), lambda index: _look(index, borders, grid, cuts), tie
-    )
+    labels = rest.solve(tie, lambda index: _look(index, borders, grid, cuts))
     found = {}
     for number, mine, inside in by_block(rest.pixels.place, grid.shape, cuts):
         found[number] = inside, labels[mine]
@@ -184,8 +192,10 @@ def _look(
     return found
 
 
-def _merge(found: Solution, labels: dict[int, tuple[Any, Bits]], number: int) -> Bits:
-    block = found.labels.copy()
+def _merge(
+    found: tuple[Bits, OpenPixels | None], labels: dict[int, tuple[Any, Bits]], number: int
+) -> Bits:
+    block = found[0].copy()
     if number in labels:
         places, values = labels[number]
         block[places] = values

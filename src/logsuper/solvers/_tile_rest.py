@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from logsuper._base import Bits, IntArray
 from logsuper.functions import Cut
@@ -65,26 +63,20 @@ class Rest:
         self.edges = np.stack([first, self.place[first, 2 * direction]], axis=1)
         self.costs = self.pixels.weights[first, 2 * direction]
 
-    def components(self) -> IntArray:
-        """Return the number of the connected component of each pixel."""
-        n = len(self.pixels.place)
-        graph = coo_array((np.ones(len(self.edges)), tuple(self.edges.T)), shape=(n, n))
-        return np.asarray(connected_components(graph, directed=False)[1])
+    def solve(self, tie: str | None, look: Look | None = None) -> Bits:
+        """Return the labels of the pixels, which must be whole components.
 
-    def solve(self, chosen: IntArray, look: Look, tie: str | None) -> Bits:
-        """Return the labels of some pixels, which must be whole components."""
-        together = self.place[chosen] >= 0
-        labels = np.where(together, np.uint8(OPEN), self.pixels.labels[chosen])
+        `look` is asked for neighbours that their own tile has proven, and the pixel's tile has not.
+        """
+        together = self.place >= 0
+        labels = np.where(together, np.uint8(OPEN), self.pixels.labels)
         elsewhere = (labels == OPEN) & ~together
-        labels[elsewhere] = look(self.beside[chosen][elsewhere])
-        weights = self.units.rounded(self.pixels.weights[chosen])
-        field = self.units.rounded(self.pixels.field[chosen])
-        n = len(chosen)
-        number = np.full(len(self.pixels.place), -1, dtype=np.int64)
-        number[chosen] = np.arange(n)
-        edges = number[self.edges]
-        mine = (edges >= 0).all(axis=1)
-        pairs, costs = [edges[mine]], [self.units.rounded(self.costs[mine])]
+        if look is not None:
+            labels[elsewhere] = look(self.beside[elsewhere])
+        weights = self.units.rounded(self.pixels.weights)
+        field = self.units.rounded(self.pixels.field)
+        n = len(field)
+        pairs, costs = [self.edges], [self.units.rounded(self.costs)]
         known = (labels < OPEN) & (weights > 0)
         if self.units.tier == "narrow":
             # sums of integers of 32 bits are exact
@@ -99,23 +91,8 @@ class Rest:
             field = np.concatenate([field, fixed])
         graph = Cut(len(field), np.concatenate(pairs), np.concatenate(costs))
         y = Prepared([graph]).maximize(field, [1.0], tie=tie or "min").y
-        assert not (labels[known] == ABSENT).any()
+        assert look is not None or not elsewhere.any()
         return np.asarray(y[:n])
-
-
-def batches(components: IntArray, most: int) -> list[IntArray]:
-    """Return sets of pixels that are whole components, of at most so many pixels if possible."""
-    order = np.argsort(components, kind="stable")
-    ends = np.flatnonzero(np.diff(components[order], append=-1)) + 1
-    found, first, last = [], 0, 0
-    for end in ends.tolist():
-        if end - first > most and last > first:
-            found.append(order[first:last])
-            first = last
-        last = end
-    if last > first:
-        found.append(order[first:last])
-    return found
 
 
 def by_block(

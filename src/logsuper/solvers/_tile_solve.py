@@ -9,11 +9,11 @@ import numpy as np
 
 from logsuper._base import (
     Bits,
+    BoolArray,
     Box,
     FloatArray,
     IntArray,
     Tile,
-    extent,
     flat_index,
     on_frame,
 )
@@ -67,15 +67,22 @@ class Solution(NamedTuple):
     Attributes
     ----------
     labels : ndarray of the shape of the block, uint8
-        0 or 1. Unproven pixels have their smallest possible label, or the largest if ties go to 1.
-    pixels : OpenPixels or None
+        0, 1 or `OPEN`.
     solved : int
         Number of pixels of the box that was solved.
     """
 
     labels: Bits
-    pixels: OpenPixels | None
     solved: int
+
+    def take_open(self, tie: str | None) -> BoolArray:
+        """Return which pixels are open, and give them their label for the time being.
+
+        This is the smallest possible one, or the largest if ties go to 1.
+        """
+        is_open: BoolArray = self.labels == OPEN
+        self.labels[is_open] = tie == "max"
+        return is_open
 
 
 def solve_box(
@@ -265,39 +272,90 @@ class Task(NamedTuple):
 
     def run(self) -> Solution:
         """Solve the tile."""
-        tile, shape = self.tile, extent(self.tile.outer)
+        return self._solve()[0]
+
+    def run_and_record(self) -> tuple[Solution, OpenPixels | None]:
+        """Solve the tile, and return what is needed to find the labels of its open pixels."""
+        found, field, labels = self._solve()
+        where = np.nonzero(found.labels == OPEN)
+        if not len(where[0]):
+            return found, None
+        tile = self.tile
+        here = [p + side.start for p, side in zip(where, tile.inner, strict=True)]
+        labels[on_frame(tile.outer, self.shape)] = OPEN  # whatever it was set to
+        return found, record(field, self.weights, labels, here, tile.outer, self.shape)
+
+    def _solve(self) -> tuple[Solution, FloatArray, Bits]:
+        """Return the solution of the block, and the field and the labels of the outer box."""
+        tile = self.tile
         field = box_field(self.field, copy=True)
-        labels, proven = prove_inside(field, self.weights, self.units, tile, self.shape, self.tie)
-        if proven:
-            return Solution(labels[tile.inner], None, field.size)
-        core = labels[tile.inner].copy()
-        if core.max(initial=0) < OPEN:
-            return Solution(core, None, field.size)
-        places = np.nonzero(core == OPEN)
-        core[places] = self.tie == "max"
-        here = [p + side.start for p, side in zip(places, tile.inner, strict=True)]
-        found = OpenPixels(
-            flat_index(here, tile.outer, self.shape),
-            field[tuple(here)],
-            self.weights.at(shape, here),
-            neighbours(labels, here, self.weights.steps, tile.outer, self.shape),
-        )
-        return Solution(core, found, field.size)
+        labels, _ = prove_inside(field, self.weights, self.units, tile, self.shape, self.tie)
+        return Solution(labels[tile.inner].copy(), field.size), field, labels
 
 
-def neighbours(
+def solve_again(
+    grid: TileGrid,
+    theta: Any,
+    units: Units,
+    tie: str | None,
+    box: Box,
     labels: Bits,
-    places: Sequence[IntArray],
-    steps: Sequence[tuple[int, ...]],
+    is_open: BoolArray,
+) -> tuple[BoolArray, Bits]:
+    """Return which open pixels of a box are proven once the proven ones are fixed, and all labels.
+
+    Parameters
+    ----------
+    grid, theta, units, tie
+        The whole problem.
+    box : Box
+    labels : ndarray of the shape of the box, uint8
+        Those of open pixels are not used.
+    is_open : ndarray of the shape of the box, bool
+    """
+    field = box_field(grid.field_parts(theta, box), copy=True)
+    np.copyto(field, np.inf, where=~is_open & (labels == 1))
+    np.copyto(field, -np.inf, where=~is_open & (labels != 1))
+    frame = on_frame(box, grid.shape)
+    found = solve_box(field, grid.parts(box), units, np.flatnonzero(frame & is_open), tie)
+    return is_open & (found != OPEN) & ~frame, found
+
+
+def record(
+    field: FloatArray,
+    weights: WeightParts,
+    labels: Bits,
+    here: Sequence[IntArray],
     box: Box,
     shape: Sequence[int],
-) -> Bits:
+) -> OpenPixels:
+    """Return open pixels of a box, of which the fields and labels are given.
+
+    Parameters
+    ----------
+    field : ndarray of the shape of the box
+    weights : WeightParts
+    labels : ndarray of the shape of the box, uint8
+        0, 1 or `OPEN`.
+    here : sequence of ndarray
+        Where in the box the pixels are.
+    box : Box
+    shape : sequence of int
+        Shape of the image.
+    """
+    return OpenPixels(
+        flat_index(here, box, shape),
+        field[tuple(here)],
+        weights.at(field.shape, here),
+        neighbours(labels, here, weights.steps),
+    )
+
+
+def neighbours(labels: Bits, places: Sequence[IntArray], steps: Sequence[tuple[int, ...]]) -> Bits:
     """Return the labels (P, 2 K) of the neighbours of pixels, along and against each step.
 
-    They are `OPEN` where a box does not tell, and `ABSENT` outside the image. Pixels on the frame
-    of a box are open, whatever their label there is.
+    They are `ABSENT` outside the box, hence outside the image: the box has all neighbours.
     """
-    known = np.where(on_frame(box, shape), OPEN, labels)
     found = np.empty((len(places[0]), 2 * len(steps)), dtype=np.uint8)
     for k, step in enumerate(steps):
         for back in (0, 1):
@@ -307,5 +365,5 @@ def neighbours(
             for t, size in zip(there, labels.shape, strict=True):
                 inside &= (t >= 0) & (t < size)
             found[:, 2 * k + back] = ABSENT
-            found[inside, 2 * k + back] = known[tuple(t[inside] for t in there)]
+            found[inside, 2 * k + back] = labels[tuple(t[inside] for t in there)]
     return found

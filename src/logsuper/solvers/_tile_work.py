@@ -24,13 +24,14 @@ from logsuper._base import (
     make_tiles,
     volume,
 )
+from logsuper.solvers._native import kernels
 from logsuper.solvers._tile_checkpoint import Checkpoint, run_saved
-from logsuper.solvers._tile_grid import TileGrid, forget_kernels, pixel_bytes
-from logsuper.solvers._tile_rest import BYTES_PER_PIXEL, Rest, batches, by_block
-from logsuper.solvers._tile_solve import OpenPixels, Task
+from logsuper.solvers._tile_grid import TileGrid, box_field, forget_kernels, pixel_bytes
+from logsuper.solvers._tile_open import Components, OpenSet
+from logsuper.solvers._tile_rest import BYTES_PER_PIXEL, Rest, by_block
+from logsuper.solvers._tile_solve import OPEN, OpenPixels, Task, record, solve_again
 from logsuper.solvers._tile_sources import read
 from logsuper.solvers._tile_units import choose_units
-from logsuper.solvers._tile_widen import widen
 
 # Pixels of a block and of its halo by default, for one, two and three axes. Solvers of larger
 # blocks do not fit the cache; `python -m benchmarks.tiles` compares sizes.
@@ -38,10 +39,14 @@ _BLOCK = {1: 1 << 18, 2: 512, 3: 96}
 _HALO = {1: 64, 2: 8, 3: 4}
 # Chunks of a file along each side of a block.
 _CHUNKS = 4
+# Tiles after which it is asked whether tiles prove anything, if the whole image fits.
+_TRIED = 8
 # Pixels that are read at a time from an array in memory to choose the integers.
 _SLAB = 1 << 19
 # Fraction of the memory limit for the boxes that are solved at the same time.
 _SHARE = 0.5
+# The same for a box that is solved when nothing else is.
+_SHARE_ALONE = 0.8
 
 
 class TileProgress(NamedTuple):
@@ -84,6 +89,8 @@ class Sizes(NamedTuple):
         Pixels of a box that one task may solve.
     rest : int
         Open pixels that may be solved together.
+    memory : float
+        Bytes that the call may use.
     """
 
     block: tuple[int, ...]
@@ -91,6 +98,7 @@ class Sizes(NamedTuple):
     halo: int
     most: int
     rest: int
+    memory: float
 
     def cuts(self, shape: Sequence[int]) -> list[list[int]]:
         """Return, for each axis, where blocks begin, and the end."""
@@ -169,7 +177,7 @@ class Work:
         self.cuts = sizes.cuts(grid.shape)
         self.tiles = make_tiles(grid.shape, self.cuts, sizes.halo + 1)
         self.units = choose_units(grid, theta, self._slabs(), tie, over)
-        self.pixels: dict[int, OpenPixels] = {}
+        self.open = OpenSet(grid.shape, self.cuts, grid.steps)
         self.reopened = self.solved = 0
         self.left: IntArray = np.empty(0, dtype=np.int64)
 
@@ -191,113 +199,188 @@ class Work:
     ) -> None:
         """Write the labels of the whole image to an array."""
         try:
-            self.first_round(labels, saved, callback)
-            self.reopened = sum(len(found.place) for found in self.pixels.values())
-            self.finish(labels, budget)
+            self.first_round(labels, saved, callback, may_stop=budget is None)
+            self.reopened = len(self.open)
+            self.finish(labels, math.inf if budget is None else budget)
+            self.left = self.open.places()
         finally:
             forget_kernels()  # frees the work space of the solvers
+
+    @property
+    def most(self) -> int:
+        """Pixels of a box that may be solved when nothing else is."""
+        tier = self.units.tier
+        if kernels() is None or tier not in ("narrow", "wide"):
+            return self.sizes.rest
+        each = pixel_bytes(len(self.grid.steps), tier == "wide", self.grid.uniform)
+        return int(_SHARE_ALONE * self.sizes.memory / each)
 
     def first_round(
         self,
         labels: Any,
         saved: Checkpoint | None,
         callback: Callable[[TileProgress], object] | None,
+        may_stop: bool,
     ) -> None:
-        """Solve all tiles."""
+        """Solve all tiles; or give up if most pixels stay open, and the whole image fits."""
         tasks = (
             (Task.of(self.grid, self.theta, tile, self.units, self.tie), saved)
             for tile in self.tiles
         )
-        open_ = 0
+        count = len(self.tiles)
+        enough = max(_TRIED, count // 20)
+        may_stop &= self.grid.size <= self.most
+        seen = reopened = 0
         for number, found in enumerate(self.over(run_saved, tasks)):
+            is_open = found.take_open(self.tie)
             put_box(labels, self.tiles[number].core, found.labels)
+            self.open.put(number, is_open)
             self.solved += found.solved
-            if found.pixels is not None:
-                self.pixels[number] = found.pixels
-                open_ += len(found.pixels.place)
+            seen += is_open.size
+            reopened += int(np.count_nonzero(is_open))
+            stop = may_stop and number + 1 == enough and 2 * reopened > seen
             if callback is not None:
-                callback(TileProgress(number + 1, len(self.tiles), open_))
+                callback(TileProgress(count if stop else number + 1, count, reopened))
+            if stop:
+                for later in range(number + 1, count):
+                    self.open.put(later, np.ones(extent(self.tiles[later].core), dtype=bool))
+                return
 
-    def finish(self, labels: Any, budget: float | None) -> None:
-        """Solve the open pixels, with a larger halo as long as they are too many at a time."""
+    def finish(self, labels: Any, budget: float) -> None:
+        """Solve the open pixels, with the proven ones fixed.
+
+        Where they are dense, boxes around them are solved as grids, else graphs of open pixels. If
+        neither fits into memory, tiles get a larger halo.
+        """
         halo = self.sizes.halo
-        spent = 0.0
-        while self.pixels:
-            rest = Rest(self.pixels.values(), self.grid.shape, self.grid.steps, self.units)
-            components = rest.components()
-            largest = int(np.bincount(components).max())
-            if largest <= self.sizes.rest:
-                break
+        while len(self.open):
+            found = self.open.components()
+            boxes, graphs, large = self._plan(found, budget)
+            budget -= int(found.sizes[graphs].sum()) + sum(map(volume, boxes))
+            # graphs first, as the numbers of components are those of the open pixels of now
+            for some in _batches(graphs, found.sizes, self.sizes.rest):
+                self._solve_graph(labels, found, some)
+            for box in boxes:
+                self._solve_box(labels, box)
+            if not large:
+                return
             halo = max(1, 4 * halo)
-            boxes = [self._around(found.place, halo) for found in self.pixels.values()]
+            boxes = [self._around(number, halo) for number in self.open.tiles()]
             cost = sum(map(volume, boxes))
-            if max(map(volume, boxes)) > self.sizes.most or (
-                budget is not None and spent + cost > budget
-            ):
-                break
-            spent += cost
-            self._widen(labels, boxes, rest.pixels.place)
-        else:
-            return
-        left = []
-        for chosen in batches(components, self.sizes.rest):
-            size = len(chosen)
-            if budget is not None and (spent + size > budget or size > self.sizes.rest):
-                left.append(rest.pixels.place[chosen])
-                continue
-            if size > self.sizes.rest:
+            if cost > budget:
+                return
+            if max(map(volume, boxes)) > self.most:
+                if budget < math.inf:
+                    return
                 raise MemoryError(
-                    f"{size} connected pixels are not proven by tiles with a halo of {halo}, and "
-                    "their graph does not fit: allow more (memory_limit), give a larger halo, or a "
-                    "budget to leave them open"
+                    f"{large} connected pixels are not proven by tiles with a halo of {halo // 4}, "
+                    "and do not fit: allow more (memory_limit), give a larger halo, or a budget to "
+                    "leave them open"
                 )
-            spent += size
-            self.solved += size
-            found = rest.solve(chosen, self._look(labels), self.tie)
-            self._write(labels, rest.pixels.place[chosen], found)
-        if left:
-            self.left = np.sort(np.concatenate(left))
+            budget -= cost
+            for box in boxes:
+                self._solve_box(labels, box)
 
-    def _around(self, index: IntArray, halo: int) -> Box:
-        """Return the box of some pixels, with a margin."""
-        places = np.unravel_index(index, self.grid.shape)
+    def _plan(self, found: Components, budget: float) -> tuple[list[Box], IntArray, int]:
+        """Return boxes to be solved, components to be solved as graphs, and what is too large.
+
+        The last is the number of pixels of the largest component that does not fit; 0 if all do.
+        What a budget does not allow is in none of them.
+        """
+        groups = found.groups(self.grid.shape, volume(self.tiles[0].core))
+        whole = tuple(slice(0, size) for size in self.grid.shape)
+        dense = sum(volume(group.box) for group in groups if group.dense)
+        if dense > volume(whole) and volume(whole) <= min(self.most, budget):
+            return [whole], np.empty(0, dtype=np.int64), 0
+        boxes: list[Box] = []
+        graphs: list[IntArray] = []
+        large = 0
+        for group in groups:
+            cost = volume(group.box)
+            fits = cost <= self.most
+            if fits and cost <= budget and (group.dense or group.size > self.sizes.rest):
+                boxes.append(group.box)
+                budget -= cost
+                continue
+            small = found.sizes[group.components] <= self.sizes.rest
+            if not small.all() and not fits:
+                large = max(large, int(found.sizes[group.components].max()))
+            size = int(found.sizes[group.components[small]].sum())
+            if size <= budget:
+                graphs.append(group.components[small])
+                budget -= size
+        return boxes, np.concatenate([np.empty(0, dtype=np.int64), *graphs]), large
+
+    def _around(self, number: int, halo: int) -> Box:
+        """Return the box of the open pixels of a tile, with a margin."""
+        places = np.nonzero(self.open.get(number))
         return tuple(
-            slice(max(0, int(p.min()) - halo - 1), min(size, int(p.max()) + halo + 2))
-            for p, size in zip(places, self.grid.shape, strict=True)
+            slice(
+                max(0, int(p.min()) + side.start - halo - 1),
+                min(size, int(p.max()) + side.start + halo + 2),
+            )
+            for p, side, size in zip(places, self.open.core(number), self.grid.shape, strict=True)
         )
 
-    def _widen(self, labels: Any, boxes: list[Box], index: IntArray) -> None:
-        """Solve the open pixels again in larger boxes, with the proven ones fixed."""
-        for box in boxes:
-            known = take(labels, box, self.grid.shape)
-            found = widen(self.grid, self.theta, self.units, self.tie, box, known, index)
-            self.solved += volume(box)
-            self._write(labels, *found)
-            index = index[~np.isin(index, found[0], assume_unique=True)]
-        for number, pixels in list(self.pixels.items()):
-            kept = np.isin(pixels.place, index, assume_unique=True)
-            if kept.any():
-                # labels of neighbours are looked up again
-                self.pixels[number] = pixels.some(kept)
-            else:
-                del self.pixels[number]
+    def _solve_box(self, labels: Any, box: Box) -> None:
+        """Solve the open pixels of a box as a grid; those that are not proven then stay open."""
+        is_open = self.open.in_box(box)
+        if not is_open.any():  # another box had them
+            return
+        known = take(labels, box, self.grid.shape).copy()
+        proven, found = solve_again(
+            self.grid, self.theta, self.units, self.tie, box, known, is_open
+        )
+        self.solved += volume(box)
+        known[proven] = found[proven]
+        put_box(labels, box, known)
+        self.open.prove(box, proven)
 
-    def _look(self, labels: Any) -> Callable[[IntArray], Bits]:
-        def look(index: IntArray) -> Bits:
-            found = np.empty(len(index), dtype=np.uint8)
-            for number, mine, inside in by_block(index, self.grid.shape, self.cuts):
-                core = self.tiles[number].core
-                found[mine] = take(labels, core, self.grid.shape)[inside]
-            return found
-
-        return look
-
-    def _write(self, labels: Any, index: IntArray, values: Bits) -> None:
-        for number, mine, inside in by_block(index, self.grid.shape, self.cuts):
+    def _solve_graph(self, labels: Any, found: Components, some: IntArray) -> None:
+        """Solve whole components of open pixels as a graph."""
+        wanted = np.zeros(len(found.sizes), dtype=bool)
+        wanted[some] = True
+        places = list(self.open.pixels_of(found, wanted))
+        rest = Rest(
+            (self._record(labels, number, where) for number, where in places),
+            self.grid.shape,
+            self.grid.steps,
+            self.units,
+        )
+        y = rest.solve(self.tie)
+        self.solved += len(y)
+        for number, mine, inside in by_block(rest.pixels.place, self.grid.shape, self.cuts):
             core = self.tiles[number].core
-            block = np.array(take(labels, core, self.grid.shape))
-            block[inside] = values[mine]
+            block = take(labels, core, self.grid.shape).copy()
+            block[inside] = y[mine]
             put_box(labels, core, block)
+            left = self.open.get(number)
+            left[inside] = False
+            self.open.put(number, left)
+
+    def _record(self, labels: Any, number: int, where: tuple[IntArray, ...]) -> OpenPixels:
+        """Return the fields, weights and neighbours of open pixels of a tile."""
+        core = self.open.core(number)
+        box = tuple(
+            slice(max(0, int(w.min()) + side.start - 1), min(size, int(w.max()) + side.start + 2))
+            for w, side, size in zip(where, core, self.grid.shape, strict=True)
+        )
+        here = [w + (c.start - b.start) for w, c, b in zip(where, core, box, strict=True)]
+        known = np.where(self.open.in_box(box), np.uint8(OPEN), take(labels, box, self.grid.shape))
+        field = box_field(self.grid.field_parts(self.theta, box))
+        return record(field, self.grid.parts(box), known, here, box, self.grid.shape)
+
+
+def _batches(components: IntArray, sizes: IntArray, most: int) -> Iterator[IntArray]:
+    """Yield components, as many at a time as have at most so many pixels together."""
+    first = total = 0
+    for last, size in enumerate(sizes[components].tolist()):
+        if total and total + size > most:
+            yield components[first:last]
+            first, total = last, 0
+        total += size
+    if total:
+        yield components[first:]
 
 
 def put_box(labels: Any, box: Box, values: NDArray[Any]) -> None:
@@ -327,12 +410,13 @@ def check_sizes(
     """
     axes = len(grid.shape)
     margin = _HALO[axes] if halo is None else check_integer(halo, "halo", 0, 2**30)
-    share = _SHARE * (limit if limit is not None else (available_memory() or 2**32))
+    memory = float(limit if limit is not None else (available_memory() or 2**32))
+    share = _SHARE * memory
     most = share / threads / pixel_bytes(len(grid.steps), True, grid.uniform)
     rest = max(1, int(share / BYTES_PER_PIXEL))
     if block is not None:
         side = check_integer(block, "block", 1, 2**30)
-        return Sizes((side,) * axes, True, margin, int(most), rest)
+        return Sizes((side,) * axes, True, margin, int(most), rest, memory)
     largest = int(most ** (1 / axes)) - 2 * (margin + 1)
     if largest < 1:
         raise MemoryError(
@@ -341,9 +425,9 @@ def check_sizes(
         )
     chunks = getattr(theta, "chunks", None)
     if chunks is None or len(chunks) != axes or not all(isinstance(c, int) for c in chunks):
-        return Sizes((min(_BLOCK[axes], largest),) * axes, True, margin, int(most), rest)
+        return Sizes((min(_BLOCK[axes], largest),) * axes, True, margin, int(most), rest, memory)
     sides = []
     for chunk in chunks:
         wanted = min(largest, max(_BLOCK[axes], _CHUNKS * chunk))
         sides.append(max(1, wanted // chunk) * chunk if wanted >= chunk else wanted)
-    return Sizes(tuple(sides), False, margin, int(most), rest)
+    return Sizes(tuple(sides), False, margin, int(most), rest, memory)
