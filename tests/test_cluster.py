@@ -77,6 +77,24 @@ def test_tasks_of_a_cluster_are_reported_and_resumed(client, tmp_path):
     np.testing.assert_array_equal(again.y, first.y)
 
 
+def test_arrays_that_workers_hold(client):
+    f, theta = problem((60, 64), 1.0)
+    factors = [np.full((60, 63), 0.5), np.full((59, 64), 2.0)]
+    right = ls.maximize_tiles(f, theta, edge_weights=factors).y
+    held = da.from_array(theta, chunks=25).persist()
+    lazy = [da.from_array(each, chunks=25).persist() for each in factors]
+    found = ls.maximize_tiles(f, held, edge_weights=lazy, halo=3).compute()
+    np.testing.assert_array_equal(found, right)
+    # from this process too, and where the fields are so small that they are read again
+    y = np.empty(theta.shape, dtype=np.uint8)
+    ls.maximize_tiles(f, held, edge_weights=lazy, out=y)
+    np.testing.assert_array_equal(y, right)
+    tiny = (1e-12 * da.from_array(theta, chunks=25)).persist()
+    right = ls.maximize_tiles(f, 1e-12 * theta, edge_weights=factors).y
+    found = ls.maximize_tiles(f, tiny, edge_weights=lazy, halo=3).compute()
+    np.testing.assert_array_equal(found, right)
+
+
 def test_a_killed_worker_costs_time_only(client):
     f, theta = problem()
     slow = da.from_array(theta, chunks=40).map_blocks(_slowly, dtype=float)

@@ -1,6 +1,7 @@
 """Tiles equal the whole, bit for bit, whatever the image is and wherever it lies."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -108,6 +109,17 @@ def test_conditioned_functions_on_other_arrays(kind, tmp_path):
         found = ls.maximize_tiles(model, np.load(tmp_path / "theta.npy", mmap_mode="r")).y
     np.testing.assert_array_equal(found, right)
     assert right[3, 4] == 1 and right[10, 23] == 0
+
+
+@pytest.mark.parametrize("shape", [(30, 37), (8, 9, 10), (41,)])
+def test_a_coupling_of_zero_leaves_the_signs(shape):
+    rng = np.random.default_rng(0)
+    theta, tilt = rng.normal(size=shape), rng.normal(size=shape)
+    f = ls.Sum([(0.0, cut) for cut in ls.grid_cuts(shape)]) + ls.Modular(tilt.ravel())
+    np.testing.assert_array_equal(ls.maximize_tiles(f, theta, block=9).y, theta > tilt)
+    counts = ls.perturb_tiles(f, theta, 3, seed=0, block=9)
+    right = ls.prepare([f]).perturb(theta.ravel(), [1.0], 3, seed=0)
+    np.testing.assert_array_equal(counts.ravel() / 3, right.mean[0])
 
 
 def test_terms_that_were_conditioned_on_different_pixels_are_refused():
@@ -262,6 +274,23 @@ def test_dask_is_lazy_and_equal():
         np.testing.assert_array_equal(y.compute(scheduler="synchronous"), case.whole())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_lazy_weights_are_computed_as_parts_of_the_graph():
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(60, 70))
+    across, down = rng.exponential(size=(60, 69)), rng.exponential(size=(59, 70))
+    f = sum(ls.grid_cuts(theta.shape), start=ls.Modular(np.zeros(theta.size)))
+    right = ls.maximize_tiles(f, theta, edge_weights=[across, down]).y
+    lazy = [da.from_array(each, chunks=20) for each in (across, down)]
+    for halo, chunks in ((3, 20), (0, 33)):
+        y = ls.maximize_tiles(f, da.from_array(theta, chunks=chunks), edge_weights=lazy, halo=halo)
+        np.testing.assert_array_equal(y.compute(scheduler="synchronous"), right)
+        # one task holds all that was given, for a case that is rare
+        sizes = [len(pickle.dumps(task)) for task in dict(y.dask).values()]
+        assert sum(size > theta.nbytes / 2 for size in sizes) <= 1
+
+
 @pytest.mark.parametrize(("kept", "times"), [(1 << 20, 1), (0, 2)])
 def test_fields_that_are_too_large_to_keep_are_computed_twice(kept, times, monkeypatch):
     da = pytest.importorskip("dask.array")
@@ -360,7 +389,9 @@ def test_a_damaged_checkpoint_is_solved_again(tmp_path):
         ({"theta": np.zeros((3, 4))}, "theta has shape"),
         ({"theta": np.full((20, 20), np.nan)}, r"theta\[0, 0\] is NaN"),
         ({"f": ls.Cut(400, [(0, 1)])}, "tiles need a sum of the cuts of grid_cuts"),
-        ({"f": ls.Modular(np.zeros(400))}, "f must have cuts of grid_cuts"),
+        ({"f": ls.Modular(np.zeros(399))}, "f must have cuts of grid_cuts"),
+        ({"theta": np.ma.masked_array(np.zeros((20, 20)), True)}, r"theta.filled\(0\)"),
+        ({"edge_weights": [np.ma.ones((20, 19)), np.ones((19, 20))]}, "is a masked array"),
         ({"edge_weights": [np.ones((20, 19))]}, "edge_weights has 1 arrays"),
         ({"edge_weights": [np.ones((20, 19)), np.ones(3)]}, r"edge_weights\[1\] has shape"),
         ({"edge_weights": [-np.ones((20, 19)), np.ones((19, 20))]}, "finite and >= 0"),

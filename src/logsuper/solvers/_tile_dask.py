@@ -12,17 +12,30 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from logsuper._base import Bits, Box, FloatArray, IntArray, extent, make_tiles, require_memory
+from logsuper._base import (
+    Bits,
+    Box,
+    FloatArray,
+    IntArray,
+    Tile,
+    extent,
+    make_tiles,
+    require_memory,
+)
 from logsuper.solvers._native import kernels
-from logsuper.solvers._tile_grid import TileGrid, Units
+from logsuper.solvers._tile_grid import TileGrid, Units, WeightParts
 from logsuper.solvers._tile_rest import BYTES_PER_PIXEL, Rest, by_block
 from logsuper.solvers._tile_solve import OpenPixels, Task
+from logsuper.solvers._tile_sources import Part, is_dask
 from logsuper.solvers._tile_units import (
+    bounds_of,
     choose_units,
     count_fields,
+    edges_of,
     is_enough,
     possible_units,
     weight_bounds,
+    weight_range,
 )
 
 T = TypeVar("T")
@@ -72,7 +85,7 @@ def lazy_labels(grid: TileGrid, theta: Any, halo: int, tie: str | None) -> Any:
     depth = {axis: margin * (len(each) > 1) for axis, each in enumerate(theta.chunks)}
     outer = overlap(theta, depth, boundary="none", allow_rechunk=False).to_delayed().ravel()
 
-    bounds = delayed(_bounds, pure=False)(whole)
+    bounds = delayed(_bounds, pure=False)(_ranges(grid, tiles))
     # large fields are computed again for the solves, instead of being kept until all are counted
     counted = clone(theta) if theta.nbytes > _KEPT else theta
     counts = [
@@ -85,14 +98,19 @@ def lazy_labels(grid: TileGrid, theta: Any, halo: int, tie: str | None) -> Any:
     solutions = [
         delayed(_solve, pure=False)(
             block,
-            Sealed((grid.shape, tile, grid.parts(tile.outer), tilt_of(grid, tile.outer))),
+            Sealed((grid.shape, tile, weights, tilt_of(grid, tile.outer))),
+            lazy,
             units,
             tie,
         )
-        for block, tile in zip(outer, tiles, strict=True)
+        for block, tile, (weights, lazy) in zip(
+            outer, tiles, (detach(grid.parts(tile.outer)) for tile in tiles), strict=True
+        )
     ]
     borders = [delayed(_border, pure=False)(found) for found in solutions]
-    labels = delayed(_finish, pure=False)(borders, Sealed((grid, cuts, tie)), units)
+    labels = delayed(_finish, pure=False)(
+        borders, Sealed((grid.shape, grid.steps, cuts, tie)), units
+    )
     blocks = np.empty(len(tiles), dtype=object)
     for number, (found, tile) in enumerate(zip(solutions, tiles, strict=True)):
         merged = delayed(_merge, pure=False)(found, labels, number)
@@ -110,9 +128,63 @@ def _serial(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) 
     return itertools.starmap(function, arguments)
 
 
-def _bounds(whole: Sealed[Any]) -> tuple[float, float]:
-    grid, _, cores, _ = whole.value
-    return weight_bounds(grid, cores, _serial) if kernels() is not None else (0.0, 0.0)
+class Slot(NamedTuple):
+    """The place of a lazy array that dask computes and passes to the task."""
+
+    number: int
+
+
+def detach(weights: WeightParts) -> tuple[WeightParts, list[Any]]:
+    """Return weights without their dask arrays, and these, which tasks then depend on."""
+    lazy: list[Any] = []
+    terms = []
+    for term in weights.terms:
+        own = []
+        for factor, part in term:
+            if isinstance(part, Part) and is_dask(part.source):
+                lazy.append(part.source[part.box])
+                own.append((factor, Slot(len(lazy) - 1)))
+            else:
+                own.append((factor, part))
+        terms.append(tuple(own))
+    return weights._replace(terms=tuple(terms)), lazy
+
+
+def attach(weights: WeightParts, arrays: Sequence[Any]) -> WeightParts:
+    """Return weights with the arrays that `detach` took away, computed."""
+    terms = tuple(
+        tuple(
+            (factor, np.asarray(arrays[part.number]) if isinstance(part, Slot) else part)
+            for factor, part in term
+        )
+        for term in weights.terms
+    )
+    return weights._replace(terms=terms)
+
+
+def _ranges(grid: TileGrid, tiles: Sequence[Tile]) -> Any:
+    """Return the bounds of the weights, or a task per tile that computes their ranges."""
+    from dask import delayed
+
+    if kernels() is None:
+        return (0.0, 0.0)
+    if grid.uniform:
+        return weight_bounds(grid, [], _serial)
+    ranges = []
+    for tile in tiles:
+        weights, shape = edges_of(grid, tile.core)
+        weights, lazy = detach(weights)
+        ranges.append(delayed(_range, pure=False)(Sealed((weights, shape)), lazy))
+    return ranges
+
+
+def _range(edges: Sealed[Any], lazy: Sequence[Any]) -> FloatArray:
+    weights, shape = edges.value
+    return weight_range(attach(weights, lazy), shape)
+
+
+def _bounds(ranges: Any) -> tuple[float, float]:
+    return bounds_of(ranges) if isinstance(ranges, list) else ranges
 
 
 def _count(
@@ -140,10 +212,10 @@ def _decide(counts: list[IntArray], bounds: tuple[float, float], whole: Sealed[A
 
 
 def _solve(
-    block: FloatArray, problem: Sealed[Any], units: Units, tie: str | None
+    block: FloatArray, problem: Sealed[Any], lazy: Sequence[Any], units: Units, tie: str | None
 ) -> tuple[Bits, OpenPixels | None]:
     shape, tile, weights, tilt = problem.value
-    task = Task(shape, tile, (np.asarray(block), tilt), weights, units, tie)
+    task = Task(shape, tile, (np.asarray(block), tilt), attach(weights, lazy), units, tie)
     found, pixels = task.run_and_record()
     found.take_open(tie)
     return found.labels, pixels
@@ -162,27 +234,27 @@ def _finish(
     borders: Sequence[Border], problem: Sealed[Any], units: Units
 ) -> dict[int, tuple[tuple[IntArray, ...], Bits]]:
     """Return for chunks with open pixels their places and labels."""
-    grid, cuts, tie = problem.value
+    shape, steps, cuts, tie = problem.value
     some = {k: border.pixels for k, border in enumerate(borders) if border.pixels is not None}
     if not some:
         return {}
     count = sum(len(pixels.place) for pixels in some.values())
     remedy = "rechunk the fields into larger blocks, or give out, which solves them by boxes"
     require_memory(BYTES_PER_PIXEL * count, None, f"solving {count} unproven pixels", remedy)
-    rest = Rest(some.values(), grid.shape, grid.steps, units)
-    labels = rest.solve(tie, lambda index: _look(index, borders, grid, cuts))
+    rest = Rest(some.values(), shape, steps, units)
+    labels = rest.solve(tie, lambda index: _look(index, borders, shape, cuts))
     found = {}
-    for number, mine, inside in by_block(rest.pixels.place, grid.shape, cuts):
+    for number, mine, inside in by_block(rest.pixels.place, shape, cuts):
         found[number] = inside, labels[mine]
     return found
 
 
 def _look(
-    index: IntArray, borders: Sequence[Border], grid: TileGrid, cuts: Sequence[Sequence[int]]
+    index: IntArray, borders: Sequence[Border], image: Sequence[int], cuts: Sequence[Sequence[int]]
 ) -> Bits:
     """Return the proven labels of pixels, all of which are on a face of their chunk."""
     found = np.empty(len(index), dtype=np.uint8)
-    for number, mine, inside in by_block(index, grid.shape, cuts):
+    for number, mine, inside in by_block(index, image, cuts):
         _, shape, faces = borders[number]
         for axis, (first, last) in enumerate(faces):
             others = tuple(p for a, p in enumerate(inside) if a != axis)

@@ -21,13 +21,12 @@ from logsuper._base import BoolArray, Box, FloatArray, IntArray
 from logsuper.functions import Cut, Modular, SubmodularFunction, check_function
 from logsuper.solvers._native import kernels
 from logsuper.solvers._tile_sources import (
-    Squeezed,
     check_source,
     crop,
     hold,
-    is_dask,
     load_part,
     part_of,
+    squeeze,
 )
 from logsuper.structures import STENCILS
 
@@ -207,10 +206,10 @@ def lay_problem(
     fixed: dict[int, int] = {}
     if not isinstance(f, SubmodularFunction):
         f, fixed = getattr(f, "f", f), getattr(f, "fixed", {})
-    grid, shape = lay_grid(check_function(f), edge_weights, fixed)
+    grid, shape = lay_grid(check_function(f), edge_weights, fixed, np.shape(theta))
     source = check_source(theta, "theta", shape)
     if len(shape) > len(grid.shape):
-        source = source.reshape(grid.shape) if is_dask(source) else Squeezed(source, grid.shape)
+        source = squeeze(source, grid.shape)
     return grid, source if grid.held is None else hold(source, grid.held), shape
 
 
@@ -218,6 +217,7 @@ def lay_grid(
     f: SubmodularFunction,
     edge_weights: Sequence[Any] | None = None,
     fixed: Mapping[int, int] | None = None,
+    image: Sequence[int] = (),
 ) -> tuple[TileGrid, tuple[int, ...]]:
     """Return a sum of grid cuts and modular functions as a grid, and the shape of its image.
 
@@ -228,6 +228,8 @@ def lay_grid(
     edge_weights : sequence of array, optional
     fixed : mapping of int to {0, 1}, optional
         Values of the pixels that f was conditioned on; 0 where not given.
+    image : sequence of int
+        Shape of the image, for functions without cuts: those of coupling 0.
 
     Raises
     ------
@@ -247,6 +249,8 @@ def lay_grid(
                 "Modular functions. Use maximize for others"
             )
     shapes = {root.shape for _, _, root in cuts}
+    if not cuts and 1 <= len(image) <= 3 and math.prod(image) == f.n:
+        shapes = {tuple(int(size) for size in image)}
     if len(shapes) != 1:
         raise TypeError("f must have cuts of grid_cuts(shape), all of one shape")
     [full] = shapes
@@ -278,7 +282,7 @@ def lay_grid(
             if array is not None:
                 array = array * np.asarray(table).reshape(sides[:axes])
             else:
-                array = table if len(full) == axes else Squeezed(table, sides[:axes])
+                array = table if len(full) == axes else squeeze(table, sides[:axes])
         three = (0,) * (3 - axes) + tuple(root.offset[:axes])
         by_step.setdefault(three, []).append((factor, array))
     steps = next(
@@ -307,6 +311,8 @@ def lay_grid(
 
 def _free_pixels(cuts: Sequence[Cut]) -> BoolArray | None:
     """Return which pixels are elements of cuts that were conditioned; None if all are."""
+    if not cuts:
+        return None
     (root, free), *others = (cut.origin for cut in cuts)
     left = np.arange(0) if free is None else free
     for _, mine in others:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +30,21 @@ def read(source: Any, box: Box) -> NDArray[Any]:
     """Return a box of a source."""
     part = source[box]
     if is_dask(part):
-        part = part.compute(scheduler="synchronous")
+        part = _compute(part)
     return np.asarray(part)
+
+
+def _compute(lazy: Any) -> Any:
+    """Compute a dask array here; on the cluster if parts of it lie in the memory of workers."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None or not distributed.futures_of(lazy):
+        return lazy.compute(scheduler="synchronous")
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return lazy.compute()
+    with distributed.worker_client():  # gives the place of this task to others meanwhile
+        return lazy.compute()
 
 
 class Part(NamedTuple):
@@ -90,6 +104,11 @@ class Squeezed:
         return found.reshape(found.shape[: len(self.shape)])
 
 
+def squeeze(source: Any, shape: tuple[int, ...]) -> Any:
+    """Return a source without its trailing axes of length 1."""
+    return source.reshape(shape) if is_dask(source) else Squeezed(source, shape)
+
+
 class Held:
     """A source whose values at held pixels are infinite; see `TileGrid`."""
 
@@ -122,6 +141,11 @@ def check_source(source: Any, name: str, shape: Sequence[int]) -> Any:
     """Return a source of this shape; lists become arrays."""
     if not hasattr(source, "shape") or not hasattr(source, "__getitem__"):
         source = np.asarray(source)
+    if isinstance(source, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask is not used: give {name}.filled(0), where 0 is "
+            "no information"
+        )
     if isinstance(source, np.ndarray) and source.dtype.kind not in "biuf":
         raise TypeError(f"{name} has dtype {source.dtype}; give an array of real numbers")
     if tuple(source.shape) != tuple(shape):

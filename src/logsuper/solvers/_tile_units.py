@@ -94,20 +94,23 @@ def is_enough(count: IntArray) -> bool:
 def weight_bounds(grid: TileGrid, boxes: list[Box], over: Map) -> tuple[float, float]:
     """Return the bound on the sum of the weights at a pixel, and the smallest positive weight."""
     if grid.uniform:
-        ends = np.array([(w, w if w > 0 else math.inf) for w in grid.commons()])
-    else:
-        shapes = [_edges_of(grid, box) for box in boxes]
-        found = np.array(list(over(weight_range, shapes)))
-        ends = np.stack([found[..., 0].max(axis=0), found[..., 1].min(axis=0)], axis=1)
+        return bounds_of([np.array([(w, w if w > 0 else math.inf) for w in grid.commons()])])
+    return bounds_of(list(over(weight_range, (edges_of(grid, box) for box in boxes))))
+
+
+def bounds_of(ranges: Iterable[FloatArray]) -> tuple[float, float]:
+    """Return the bounds of `weight_bounds`, given the ranges of the weights in all boxes."""
+    found = np.array(list(ranges))
+    largest, smallest = found[..., 0].max(axis=0), found[..., 1].min(axis=0)
     degree = 0.0
-    for largest in ends[:, 0]:
-        degree += 2.0 * float(largest)
+    for each in largest:
+        degree += 2.0 * float(each)
     if not degree <= np.finfo(np.float64).max / 4:
         raise ValueError("alpha times the weights of the edges is too large: it overflows")
-    return degree, float(ends[:, 1].min())
+    return degree, float(smallest.min())
 
 
-def _edges_of(grid: TileGrid, box: Box) -> tuple[WeightParts, tuple[int, ...]]:
+def edges_of(grid: TileGrid, box: Box) -> tuple[WeightParts, tuple[int, ...]]:
     """Return the weights of all edges whose smaller end is in a box; they may leave the box."""
     reach = tuple(
         slice(side.start, min(side.stop + 1, size))
