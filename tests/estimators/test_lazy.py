@@ -9,6 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import logsuper as ls
 from logsuper.estimators._blind_spot import BlindSpot
+from logsuper.estimators._lazy import block_cuts
 from logsuper.learning import _decoding
 
 da = pytest.importorskip("dask.array")
@@ -34,24 +35,67 @@ def test_most_probable_masks_of_dask_arrays_are_lazy_and_have_the_same_bits(fitt
         np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), wanted)
 
 
-def test_probabilities_of_dask_arrays(fitted, monkeypatch):
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Images of more than 400 pixels are decoded by blocks of 20x20."""
+    monkeypatch.setattr("logsuper.estimators._lazy.WHOLE", 400)
+    monkeypatch.setattr("logsuper.estimators._lazy.BLOCK", {2: 20, 3: 6})
+    monkeypatch.setattr("logsuper.estimators._lazy.HALO", {2: 8, 3: 2})
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_probabilities_by_blocks_do_not_depend_on_chunks(fitted, monkeypatch):
     noisy, denoisers = fitted
     mean = denoisers["mean"]
+    monkeypatch.setattr("logsuper.estimators._lazy.WHOLE", 1 << 22)
     right = mean.predict_proba(noisy[6:7])[0]
-    # one chunk is the image itself
-    whole = mean.predict_proba(da.from_array(noisy[6], chunks=-1))
-    np.testing.assert_array_equal(whole.compute(scheduler="synchronous"), right)
+    lazy = mean.predict_proba(da.from_array(noisy[6], chunks=13))
+    np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), right)
+    monkeypatch.setattr("logsuper.estimators._lazy.WHOLE", 400)
     errors = []
     for halo in (0, 8):
-        monkeypatch.setattr("logsuper.estimators._lazy.HALO", halo)
-        parts = mean.predict_proba(da.from_array(noisy[6], chunks=11))
-        assert isinstance(parts, da.Array)
-        errors.append(np.abs(parts.compute(scheduler="synchronous") - right).max())
-    assert errors[1] < 0.1 * errors[0]
-    masks = mean.predict(da.from_array(noisy[6], chunks=11)).compute(scheduler="synchronous")
-    assert masks.dtype == np.uint8 and np.mean(masks != (right > 0.5)) < 0.01
+        monkeypatch.setattr("logsuper.estimators._lazy.HALO", {2: halo})
+        inside = mean.predict_proba(noisy[6:7])[0]
+        for chunks in (11, (40, 5), -1):
+            given = da.from_array(noisy[6], chunks=chunks)
+            parts = mean.predict_proba(given)
+            assert isinstance(parts, da.Array) and parts.chunks == given.chunks
+            np.testing.assert_array_equal(parts.compute(scheduler="synchronous"), inside)
+            masks = mean.predict(given).compute(scheduler="synchronous")
+            assert masks.dtype == np.uint8
+            np.testing.assert_array_equal(masks, inside > 0.5)
+        errors.append(np.abs(inside - right).max())
+    assert 0 < errors[1] < 0.1 * errors[0]
+    masks = mean.predict([noisy[6], noisy[7, :9]])  # a large and a small one
+    np.testing.assert_array_equal(masks[0], inside > 0.5)
+    np.testing.assert_array_equal(masks[1], mean.predict([noisy[7, :9]])[0])
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("shape", [(40, 44), (9, 10, 11)])
+def test_noise_of_blocks_does_not_depend_on_chunks(shape):
+    """Eight neighbours, and volumes, are decoded with noise."""
+    rng = np.random.default_rng(0)
+    clean = np.cumsum(rng.normal(size=(4, *shape)), axis=-1) > 0
+    noisy = ls.Flips(0.1).sample(clean, seed=1)
+    near = 8 if len(shape) == 2 else 26
+    options = {"neighbors": near, "context": 1, "marginals": "logistic", "modular": "shared"}
+    model = ls.MaskDenoiser(0.1, **options).fit(noisy, clean)
+    right = model.predict_proba(noisy[3:])[0]
+    for chunks in (7, 20, -1):
+        lazy = model.predict_proba(da.from_array(noisy[3], chunks=chunks))
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), right)
+
+
+@pytest.mark.parametrize("size", [1, 399, 1023, 1024, 1025, 1279, 1280, 1281, 9999])
+def test_blocks_lie_at_multiples_and_none_is_narrow(size):
+    for cut in block_cuts((size, 5_000_000)):
+        widths = np.diff(cut)
+        assert cut[0] == 0 and (np.array(cut[:-1]) % 1024 == 0).all()
+        assert widths.max() < 1280 and (len(widths) == 1 or widths.min() >= 256)
+
+
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("decode", ["map", "mean"])
 def test_margins_hold_all_that_the_classifier_of_the_context_sees(decode, monkeypatch):
     clean = [ls.make_silhouettes(1, (48 + i, 52), seed=i)[0] for i in range(6)]
@@ -69,8 +113,8 @@ def test_margins_hold_all_that_the_classifier_of_the_context_sees(decode, monkey
         return
     # without couplings nothing but the margin matters
     model.parameters_ = dataclasses.replace(model.parameters_, alpha=np.zeros(2))
-    monkeypatch.setattr("logsuper.estimators._lazy.HALO", 0)
-    right = model.predict_proba([noisy[5]])[0]
+    monkeypatch.setattr("logsuper.estimators._lazy.HALO", {2: 0})
+    right = model._finish(model._means_of(noisy[5]))
     found = model.predict_proba(given).compute(scheduler="synchronous")
     np.testing.assert_allclose(found, right, atol=1e-12)
 

@@ -69,13 +69,15 @@ def test_probabilities_with_the_contrast_and_the_mean_of_the_image(fitted, monke
     right = crf.predict_proba(images[5:])[0]
     lazy = crf.predict_proba(da.from_array(images[5], chunks=-1))
     np.testing.assert_allclose(run(lazy), right, atol=1e-6)
+    monkeypatch.setattr("logsuper.estimators._lazy.WHOLE", 400)
+    monkeypatch.setattr("logsuper.estimators._lazy.BLOCK", {2: 20})
     errors = []
     for halo in (0, 16):
-        monkeypatch.setattr("logsuper.estimators._lazy_field.HALO", halo)
+        monkeypatch.setattr("logsuper.estimators._lazy_field.HALO", {2: halo})
         found = run(crf.predict_proba(da.from_array(images[5], chunks=(20, 22, -1))))
         errors.append(np.abs(found - right).max())
     assert errors[1] < 0.2 * errors[0]
-    masks = run(crf.predict(da.from_array(images[5], chunks=(20, 22, -1))))
+    masks = run(crf.predict(da.from_array(images[5], chunks=(7, 30, -1))))
     assert masks.dtype == np.uint8
     np.testing.assert_array_equal(masks, found > 0.5)
 

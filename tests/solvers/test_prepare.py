@@ -1,5 +1,6 @@
 """`prepare`: one structure with changing weights equals functions built anew for each problem."""
 
+import gc
 import pickle
 
 import hypothesis
@@ -534,3 +535,26 @@ def test_a_sum_equals_its_parts(engine, name, seeds):
         _, together, one = prepare([0.5 * f + 2.0 * g]).maximize(theta, [1.0])
         np.testing.assert_allclose(apart, together, rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(stats @ [0.5, 2.0], one[:, 0], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("neighbors", [4, 8])
+def test_memory_is_freed_with_the_last_reference(neighbors):
+    """A cycle would keep the kernel and its work space until the next full garbage collection."""
+    cuts = grid_cuts((12, 13), neighbors)
+    alpha = np.ones(len(cuts))
+
+    def kept():
+        return sum(type(each).__name__ == "Flow" for each in gc.get_objects())
+
+    gc.collect()
+    before = kept()
+    gc.disable()
+    try:
+        prepared = prepare(cuts)
+        prepared.maximize(np.ones(prepared.n), alpha)
+        prepared.conditional_means(np.ones(prepared.n), alpha, n_samples=2, seed=0)
+        assert kept() == before + 1
+        del prepared
+        assert kept() == before
+    finally:
+        gc.enable()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
-from logsuper._base import EPS, FloatArray
+from logsuper._base import EPS, FloatArray, Tile, make_tiles
 from logsuper.bounds import marginals_tiles
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
@@ -23,8 +24,13 @@ from logsuper.functions import SubmodularFunction, Sum
 from logsuper.learning import Parameters, soften
 from logsuper.solvers import maximize_tiles
 
-HALO = 32
-"""Pixels around a chunk that its probabilities are computed with."""
+HALO = {1: 64, 2: 32, 3: 16}
+"""Pixels around a block that its probabilities are computed with, for one, two and three axes."""
+WHOLE = 1 << 22
+"""Pixels of an image beyond which probabilities are computed by blocks."""
+BLOCK = {1: WHOLE, 2: 1024, 3: 128}
+"""Sides of these blocks. They lie at multiples of it, whatever chunks an array has, so that the
+result does not depend on chunks; their noise is that of their data."""
 
 
 def is_lazy(images: Any) -> bool:
@@ -35,6 +41,7 @@ def is_lazy(images: Any) -> bool:
 class Denoiser(Protocol):
     """What is needed of a fitted denoiser."""
 
+    cost: tuple[Any, Any]
     channel_: Channel
     parameters_: Parameters
     decode_factor_: float
@@ -43,11 +50,14 @@ class Denoiser(Protocol):
     surroundings_: BlindSpot | None
     _design: dict[str, Any]
 
-    def predict(self, noisy: Any) -> Any:
-        """Return masks."""
+    def _means_of(self, image: Any) -> FloatArray:
+        """Return the probabilities of one image, solved as a whole, as they come."""
 
-    def predict_proba(self, noisy: Any) -> Any:
-        """Return probabilities."""
+    def _finish(self, p: FloatArray) -> FloatArray:
+        """Return probabilities as `predict_proba` gives them."""
+
+    def _decide(self, p: FloatArray) -> NDArray[np.uint8]:
+        """Return the mask that probabilities lead to."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -151,29 +161,77 @@ def _each_chunk(function: Callable[..., FloatArray], array: Any, **options: floa
 
 
 def lazy_means(denoiser: Denoiser, noisy: Any) -> Any:
-    """Return the probabilities of a dask array, each chunk with a margin of `HALO` pixels."""
-    return _by_chunks(denoiser, noisy, denoiser.predict_proba, np.float64)
+    """Return the probabilities of a dask array, by blocks with a margin of `HALO` pixels."""
+    return _by_blocks(denoiser, noisy, denoiser._finish, np.float64)
 
 
 def lazy_decisions(denoiser: Denoiser, noisy: Any) -> Any:
     """Return masks decided pixel by pixel, from the same probabilities."""
-    return _by_chunks(denoiser, noisy, denoiser.predict, np.uint8)
+    if _is_local(denoiser.cost):
+        raise ValueError("a dask array is decoded by chunks, but cost is per pixel; give numbers")
+    return _by_blocks(denoiser, noisy, denoiser._decide, np.uint8)
 
 
-def _by_chunks(denoiser: Denoiser, noisy: Any, decode: Callable[[Any], Any], dtype: type) -> Any:
+def _by_blocks(
+    denoiser: Denoiser, noisy: Any, finish: Callable[[FloatArray], Any], dtype: type
+) -> Any:
     _check(denoiser, noisy)
     if noisy.ndim > denoiser._design["axes"]:
-        return _stacked(noisy, lambda image: _by_chunks(denoiser, image, decode, dtype), dtype)
+        return _stacked(noisy, lambda image: _by_blocks(denoiser, image, finish, dtype), dtype)
     import dask.array as da
 
     return da.map_overlap(
-        lambda block: decode([np.asarray(block)])[0],
-        noisy,
-        depth=_depth(denoiser, noisy, HALO),
+        lambda block: finish(denoiser._means_of(np.asarray(block))),
+        in_blocks(noisy, noisy.ndim),
+        depth=_depth(denoiser, noisy, HALO[noisy.ndim]),
         boundary="none",
         dtype=dtype,
         meta=np.empty((0,) * noisy.ndim, dtype=dtype),
-    )
+    ).rechunk(noisy.chunks)
+
+
+def block_cuts(shape: Sequence[int]) -> list[list[int]]:
+    """Return, for each axis, where the blocks of an image begin, and the end.
+
+    A last block that would be narrow is joined to the one before it.
+    """
+    side = BLOCK[len(shape)] if math.prod(shape) > WHOLE else max(shape)
+    cuts = []
+    for size in shape:
+        count = max(1, (size + side - side // 4) // side)
+        cuts.append([*range(0, count * side, side), size])
+    return cuts
+
+
+def in_blocks(image: Any, axes: int) -> Any:
+    """Return a dask array with chunks of the blocks by which probabilities are computed."""
+    chunks = [tuple(np.diff(cut).tolist()) for cut in block_cuts(image.shape[:axes])]
+    return image.rechunk(dict(enumerate(chunks)))
+
+
+def decode_by_blocks(
+    denoiser: Denoiser, image: Any, finish: Callable[[FloatArray], Any], out: NDArray[Any]
+) -> None:
+    """Write what probabilities of a large image in memory lead to; the bits of a dask array."""
+    shape = image.shape
+    depth = _depth(denoiser, image, HALO[image.ndim])
+    for tile in make_tiles(shape, block_cuts(shape), 0):
+        outer = tuple(
+            slice(max(0, side.start - d), min(size, side.stop + d))
+            for side, d, size in zip(tile.core, depth, shape, strict=True)
+        )
+        inner = Tile(tile.core, outer).inner
+        out[tile.core] = finish(denoiser._means_of(image[outer]))[inner]
+
+
+def goes_by_blocks(denoiser: Denoiser, shape: tuple[int, ...]) -> bool:
+    """Return whether probabilities of an image in memory are computed by blocks."""
+    return math.prod(shape) > WHOLE and not _is_local(denoiser.cost) and _obstacle(denoiser) is None
+
+
+def _is_local(cost: tuple[Any, Any]) -> bool:
+    """Return whether costs are given per pixel."""
+    return any(np.ndim(each) for each in cost)
 
 
 def _stacked(noisy: Any, decode: Any, dtype: type) -> Any:
@@ -197,22 +255,26 @@ def _check(denoiser: Denoiser, noisy: Any) -> None:
         raise ValueError(
             f"noisy has {noisy.ndim} axes; give one image of {design['axes']}, or a stack of images"
         )
-    if design["modular"] == "pixel":
-        raise ValueError(
-            "a dask array is decoded by chunks, but the modular term was learned for each pixel; "
-            "fit with modular='shared'"
-        )
-    if not (design["neighbors"] is None or isinstance(design["neighbors"], int | np.integer)):
-        raise ValueError("a dask array is decoded by chunks, which needs neighbors to be a number")
-    if denoiser.surroundings_ is not None and denoiser.surroundings_.places:
-        raise ValueError(
-            "a dask array is decoded by chunks, but the classifier of the context sees the place "
-            "of a pixel in its image, as all training images have one shape; fit with "
-            "context='auto', or with images of several shapes"
-        )
-    if denoiser.channel_.local:
-        raise ValueError(
-            "a dask array is decoded by chunks, but noise has rates per pixel; give one rate"
-        )
+    reason = _obstacle(denoiser)
+    if reason is not None:
+        raise ValueError(f"a dask array is decoded by chunks, {reason}")
     if not all(math.isfinite(size) for size in noisy.shape):
         raise ValueError("noisy has chunks of unknown size; call its compute_chunk_sizes first")
+
+
+def _obstacle(denoiser: Denoiser) -> str | None:
+    """Return why a fitted denoiser cannot decode parts of an image by themselves."""
+    design, around = denoiser._design, denoiser.surroundings_
+    if design["modular"] == "pixel":
+        return "but the modular term was learned for each pixel; fit with modular='shared'"
+    if not (design["neighbors"] is None or isinstance(design["neighbors"], int | np.integer)):
+        return "which needs neighbors to be a number"
+    if around is not None and around.places:
+        return (
+            "but the classifier of the context sees the place of a pixel in its image, as all "
+            "training images have one shape; fit with context='auto', or with images of several "
+            "shapes"
+        )
+    if denoiser.channel_.local:
+        return "but noise has rates per pixel; give one rate"
+    return None

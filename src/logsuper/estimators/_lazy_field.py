@@ -18,7 +18,7 @@ import numpy as np
 from logsuper._base import FloatArray
 from logsuper.estimators._decoding import keep_doubt
 from logsuper.estimators._field_samples import Sample
-from logsuper.estimators._lazy import HALO
+from logsuper.estimators._lazy import HALO, in_blocks
 from logsuper.functions import Sum, grid_cuts
 from logsuper.solvers import maximize_tiles
 
@@ -59,11 +59,12 @@ def lazy_probabilities(crf: Any, images: Any) -> Any:
     if crf._coupling.kind == "contrast":
         mean = _mean_square(_squares(crf, images))
     find = _Means(crf, mean)
-    options = (images, far + HALO, crf._plan["axes"], np.float64)
+    axes = crf._plan["axes"]
+    options = (in_blocks(images, axes), far + HALO[axes], axes, np.float64)
     share = 0.5
     if crf.calibration_.image:
         share = _by_chunks(find, *options).mean()
-    return _by_chunks(find, *options, share=share)
+    return _by_chunks(find, *options, share=share).rechunk(images.chunks[:axes])
 
 
 class _Unary:

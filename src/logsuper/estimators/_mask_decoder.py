@@ -18,6 +18,8 @@ from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._lazy import (
     bound_means,
+    decode_by_blocks,
+    goes_by_blocks,
     is_lazy,
     lazy_decisions,
     lazy_intervals,
@@ -55,8 +57,8 @@ class MaskDecoder(Decoding):
         Returns
         -------
         ndarray of the shape of `noisy`, or list, uint8
-            By ``decode="map"`` the same bits for a dask array; probabilities of its chunks are
-            computed with a margin of 32 pixels.
+            The same bits for a dask array. Where pixels are decided one by one, see
+            `predict_proba` for images of more than 4 million pixels.
         """
         check_is_fitted(self)
         if is_lazy(noisy):
@@ -66,14 +68,7 @@ class MaskDecoder(Decoding):
         if (found := spread(self, "predict", images, np.uint8)) is not None:
             return found
         if self._decides_by_means:
-            least, heat = find_threshold(self.cost), self.temperature_
-
-            def decide(p: FloatArray) -> NDArray[np.bool_]:
-                if least.ndim and least.shape != p.shape:
-                    raise ValueError(f"cost has shape {least.shape}, but an image has {p.shape}")
-                return np.asarray(learning.soften(p, heat) > least)
-
-            return self._decode(images, self._find_means, np.uint8, decide)
+            return self._decode_means(images, np.uint8, self._decide)
         return self._decode(images, self._find_modes, np.uint8)
 
     def predict_proba(self, noisy: Any) -> Any:
@@ -87,8 +82,10 @@ class MaskDecoder(Decoding):
         -------
         ndarray of the shape of `noisy`, or list, float64
             In [1e-4, 1 - 1e-4], so that no pixel has an infinite log loss. Their log-odds are
-            divided by `temperature_`. Lazy for a dask array, as in `predict`, and not certified
-            there: `predict_interval` is.
+            divided by `temperature_`. Lazy for a dask array, as in `predict`. Images of more than
+            2**22 pixels, in memory or not, are cut into blocks of 1024x1024 pixels (128 cubed for
+            volumes), each of which is decoded with 32 pixels around it (16): nothing certifies
+            that what lies further away does not matter, as `predict_interval` does.
         """
         if is_lazy(noisy):
             check_is_fitted(self)
@@ -96,11 +93,7 @@ class MaskDecoder(Decoding):
         images = self._read(noisy)
         if (spreading := spread(self, "predict_proba", images, np.float64)) is not None:
             return spreading
-
-        def finish(p: FloatArray) -> FloatArray:
-            return keep_doubt(learning.soften(p, self.temperature_))
-
-        return self._decode(images, self._find_means, np.float64, finish)
+        return self._decode_means(images, np.float64, self._finish)
 
     def predict_interval(self, noisy: Any, width: float = 1e-3) -> tuple[Any, Any]:
         """Return certified bounds on the exact probability that each pixel is 1.
@@ -271,6 +264,37 @@ class MaskDecoder(Decoding):
         self._check_shapes(images)
         check_observed(self.channel_, images)
         return images
+
+    def _finish(self, p: FloatArray) -> FloatArray:
+        """Return probabilities as `predict_proba` gives them."""
+        return keep_doubt(learning.soften(p, self.temperature_))
+
+    def _decide(self, p: FloatArray) -> NDArray[np.uint8]:
+        """Return the mask of the least expected cost."""
+        least = find_threshold(self.cost)
+        if least.ndim and least.shape != p.shape:
+            raise ValueError(f"cost has shape {least.shape}, but an image has {p.shape}")
+        return np.asarray(learning.soften(p, self.temperature_) > least, dtype=np.uint8)
+
+    def _means_of(self, image: Any) -> FloatArray:
+        """Return the probabilities of one image, solved as a whole, as they come."""
+        [(_, examples, theta)] = self._examples(self._read([image]))
+        return np.asarray(self._find_means(examples, theta)[0])
+
+    def _decode_means(
+        self, images: Images, dtype: type, finish: Callable[[FloatArray], NDArray[Any]]
+    ) -> Any:
+        """Run `_find_means` on all images, by blocks on those that are large."""
+        if not any(goes_by_blocks(self, shape) for shape in images.shapes):
+            return self._decode(images, self._find_means, dtype, finish)
+        out = images.room(dtype)
+        for i, shape in enumerate(images.shapes):
+            if goes_by_blocks(self, shape):
+                out[i] = np.empty(shape, dtype) if isinstance(out, list) else out[i]
+                decode_by_blocks(self, images[i], finish, out[i])
+            else:
+                out[i] = finish(self._means_of(images[i])).astype(dtype, copy=False)
+        return out
 
     def _decode(
         self,

@@ -91,11 +91,15 @@ class Flow:
         """The edges of all cuts in order of first appearance, which is that of ``edge_weights``."""
         return self.structure.edges
 
-    @functools.cached_property
+    @property
     def _on_list(self) -> Flow:
         """The same problem as a list of edges if the grid has pixels that are not elements."""
-        whole = self.grid is None or self.grid.pixels is None
-        return self if whole else Flow(self.structure, on_grid=False)
+        # a cached reference to itself would keep the kernel's memory until the next full collection
+        return self if self.grid is None or self.grid.pixels is None else self._listed
+
+    @functools.cached_property
+    def _listed(self) -> Flow:
+        return Flow(self.structure, on_grid=False)
 
     @functools.cached_property
     def _few(self) -> tuple[IntArray, IntArray, FloatArray] | None:
