@@ -5,6 +5,7 @@ slide: a 30000x30000 mask, written in pieces to zarr, cleaned with a limit of 2 
 cluster: two worker processes of dask against one, beside two independent processes.
 fit: learning from 2,000, 10,000 and 20,000 files, with its peak memory.
 marginals: certified brackets of several stencils, how wide they are and what they cost.
+hard: images whose tiles prove little, with a limit of 2 GB.
 scale: what 10^6 images and 10^12 pixels would take, by arithmetic.
 
 The exit code is 1 if a limit is missed; limits are those of the default sizes, for an idle machine
@@ -31,6 +32,7 @@ import logsuper as ls
 from benchmarks import second_worker
 from benchmarks.memory import _peak
 from benchmarks.tables import show, write_page
+from benchmarks.tile_hard import measure_hard, measure_scale
 from benchmarks.tile_masks import ODDS, LogOdds, blobs, measure_marginals, model
 from logsuper.report import Table
 
@@ -296,53 +298,6 @@ def fit(folder: str, what: str, files: int, limit: float | None) -> None:
     print(json.dumps({**answer, "noise": float(model.noise_)}))
 
 
-def measure_scale(size: int) -> Table:
-    """Measure one thread on this machine, and multiply: what larger jobs would take."""
-    theta = np.asarray(LogOdds(blobs(slice(0, size), slice(0, size)))[:, :])
-    f = model(theta.shape, 1.0)
-    ls.maximize_tiles(f, theta)
-    start = time.perf_counter()
-    ls.maximize_tiles(f, theta)
-    tiles = theta.size / (time.perf_counter() - start)
-    small = theta[:512, :512].reshape(1, -1).repeat(16, axis=0)
-    prepared = ls.prepare([model((512, 512), 1.0)])
-    prepared.maximize(small, [1.0])
-    start = time.perf_counter()
-    prepared.maximize(small, [1.0])
-    images = small.size / (time.perf_counter() - start)
-    side, halo, task = 2048, 8, 1e-3
-    rows = []
-    for name, pixels, rate, tasks in (
-        ("10^6 images of 512x512", 1e6 * 512**2, images, 1e6 / 64),
-        ("an image of 10^12 pixels", 1e12, tiles, 3 * 1e12 / side**2),
-    ):
-        whole = name.startswith("an")
-        margin = (1 + 2 * (halo + 1) / side) ** 2 if whole else 1.0
-        work, moved = pixels / rate, pixels * ((2 * margin if whole else 1.0) + 1.0)
-        rows.append(
-            [
-                name,
-                f"{pixels * (2 * margin if whole else 1.0) / 1e9:.0f} GB, {pixels / 1e9:.0f} GB",
-                f"{work:.2g} s",
-                f"{work / 100:.2g} s",
-                f"{tasks:.2g}",
-                f"{tasks * task:.2g} s",
-                f"{work / (tasks * task):.2g}",
-                f"{work / (moved / 1e9):.2g}",
-                f"{pixels / side**2 * 4 * side / 1e9:.2g} GB" if whole else "0",
-            ]
-        )
-    head = [
-        "job", "read, written (1 byte per pixel)", "solving, 1 core", "100 cores", "tasks",
-        "scheduler at 1 ms per task", "cores that it feeds", "cores that 1 GB/s feeds",
-        "faces of chunks in one task",
-    ]  # fmt: skip
-    rates = f"{tiles / 1e6:.0f} and {images / 1e6:.0f} million pixels per second"
-    return Table(
-        f"Larger jobs, by arithmetic from one thread of this machine ({rates})", head, rows
-    )
-
-
 def draw_picture(path: Path) -> None:
     """Draw the tiles of an image, and which pixels each proves."""
     import matplotlib.pyplot as plt
@@ -380,7 +335,7 @@ def draw_picture(path: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the measurements that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parts = ("speed", "slide", "cluster", "scale", "marginals", "fit")
+    parts = ("speed", "slide", "hard", "cluster", "scale", "marginals", "fit")
     parser.add_argument("what", nargs="*", help=f"{', '.join(parts)}; all by default")
     parser.add_argument("--size", type=int, default=30000, help="side of the slide")
     parser.add_argument("--speed-size", type=int, default=4096)
@@ -413,6 +368,7 @@ def main(arguments: list[str] | None = None) -> int:
     measure: dict[str, Callable[[], Table]] = {
         "speed": lambda: measure_speed(given.speed_size, given.repeat),
         "slide": lambda: measure_slide(given.size, given.limit),
+        "hard": lambda: measure_hard(given.speed_size, given.limit, limit),
         "cluster": lambda: measure_cluster(given.cluster_size, 2048, given.repeat),
         "scale": lambda: measure_scale(given.speed_size),
         "marginals": lambda: measure_marginals(given.marginals_size),

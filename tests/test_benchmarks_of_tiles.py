@@ -5,16 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import machines, tile_cases, tiles
+from benchmarks import machines, tile_cases, tile_hard, tiles
 
 
 def test_speeds_are_measured_on_equal_labels(tmp_path, capsys):
     page = tmp_path / "tiles.md"
     sizes = ["--speed-size", "512", "--marginals-size", "16", "--repeat", "1"]
-    arguments = ["speed", "scale", "marginals", *sizes, "--out", str(page)]
+    arguments = ["speed", "hard", "scale", "marginals", *sizes, "--out", str(page)]
     assert tiles.main(arguments) == 0
     assert "tiles, 2" in capsys.readouterr().out
     assert "Limits missed: none" in page.read_text(encoding="utf-8")
+    assert page.read_text(encoding="utf-8").count("| True |") == len(tile_hard.KINDS)
     assert "10^12 pixels" in page.read_text(encoding="utf-8")
 
 

@@ -311,7 +311,14 @@ def test_fields_that_are_too_large_to_keep_are_computed_twice(kept, times, monke
 def test_what_lazy_labels_cannot_heed_is_refused():
     da = pytest.importorskip("dask.array")
     f, theta = problem((20, 20))
-    for name, value in (("block", 5), ("budget", 0), ("checkpoint", "x"), ("callback", print)):
+    for name, value in (
+        ("block", 5),
+        ("budget", 0),
+        ("checkpoint", "x"),
+        ("callback", print),
+        ("n_jobs", 2),
+        ("memory_limit", 1e9),
+    ):
         with pytest.raises(ValueError, match=f"{name}: not for lazy labels"):
             ls.maximize_tiles(f, da.from_array(theta, chunks=9), **{name: value})
 

@@ -69,21 +69,25 @@ def part_of(source: Any, box: Box) -> NDArray[Any] | Part:
 class Window:
     """A view of a part of an array, indexed as the whole array is; small when it is pickled."""
 
-    def __init__(self, view: NDArray[Any], origin: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    def __init__(self, view: Any, origin: tuple[int, ...], shape: tuple[int, ...]) -> None:
         self.view, self.origin, self.shape = view, origin, shape
 
     def __getitem__(self, box: Box) -> NDArray[Any]:
-        found: NDArray[Any] = self.view[
-            tuple(slice(b.start - o, b.stop - o) for b, o in zip(box, self.origin, strict=True))
-        ]
-        return found
+        inside = (slice(b.start - o, b.stop - o) for b, o in zip(box, self.origin, strict=True))
+        return read(self.view, tuple(inside))
 
 
 def crop(source: Any, box: Box) -> Any:
     """Return what is needed to read boxes within a box: a window of an array in memory."""
-    if type(source) is not np.ndarray:
+    if is_dask(source):
+        import dask
+
+        [part] = dask.optimize(source[box])  # without the chunks that are not in the box
+    elif type(source) is np.ndarray:
+        part = source[box]
+    else:
         return source
-    return Window(source[box], tuple(side.start for side in box), source.shape)
+    return Window(part, tuple(side.start for side in box), source.shape)
 
 
 def load_part(part: Any) -> NDArray[Any]:

@@ -38,8 +38,7 @@ class Tiled:
     reopened : int
         Number of pixels that were not proven by their tile.
     solved : int
-        Pixels in all boxes that were solved (each under two extremes), and in graphs of open
-        pixels: the cost.
+        Pixels in all boxes that were solved, and in graphs of open pixels: the cost.
     integers : str
         How numbers were rounded: "narrow" (32 bits), "wide" (64 bits), "capped" or "exact".
 
@@ -112,7 +111,7 @@ def maximize_tiles(
         Width of the margin; by default 8 pixels for images and 4 for volumes.
     memory_limit : float, optional
         Bytes that the call may use beside `theta` and the interpreter; the available memory by
-        default.
+        default. Refused for lazy labels of a dask array, whose chunks are the blocks.
     budget : float, optional
         Number of pixels that may be solved after the first round. Pixels that are still open then
         are listed in the result. By default all are solved.
@@ -140,9 +139,10 @@ def maximize_tiles(
     maximiser of the rounded problem. The exception are grids of more than 65536 pixels with rows
     of fewer than 16, which `maximize` treats as graphs, with a smaller quantum.
 
-    Without fields, or at very strong coupling, no pixel is proven by its tile: the open pixels
-    then are the whole image, whose graph needs about 1500 bytes per pixel. A MemoryError says so;
-    with a `budget` the result says which pixels are open instead.
+    Without fields, or at very strong coupling, no pixel is proven by its tile. The whole image is
+    then solved at once if it fits into the memory limit (50 to 90 bytes per pixel with four
+    neighbours). Otherwise a MemoryError says so, or, with a `budget`, the result says which pixels
+    are open.
 
     Examples
     --------
@@ -164,7 +164,8 @@ def maximize_tiles(
     allowance = None if budget is None else _check_budget(budget)
     sizes = check_sizes(grid, source, block, halo, limit, threads)
     if is_dask(theta) and out is None:
-        _refuse_for_lazy(block=block, budget=budget, checkpoint=checkpoint, callback=callback)
+        own = {"block": block, "budget": budget, "memory_limit": memory_limit, "n_jobs": n_jobs}
+        _refuse_for_lazy(checkpoint=checkpoint, callback=callback, **own)
         from logsuper.solvers._tile_dask import lazy_labels
 
         found = lazy_labels(grid, source, sizes.halo, tie)
@@ -191,8 +192,8 @@ def _refuse_for_lazy(**given: object) -> None:
     names = [name for name, value in given.items() if value is not None]
     if names:
         raise ValueError(
-            f"{', '.join(names)}: not for lazy labels of a dask array (its chunks are blocks); "
-            "give out too, or leave it away"
+            f"{', '.join(names)}: not for lazy labels of a dask array (its chunks are blocks, and "
+            "its scheduler has the workers); give out too, or leave it away"
         )
 
 
