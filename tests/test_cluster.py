@@ -123,7 +123,7 @@ def test_fit_gives_the_same_bits(client, learner, monkeypatch):
     if learner == "exact":
         options["options"] = {"window": 3}
     else:
-        options["max_iter"] = 6
+        options["max_iter"] = 40
     right = ls.MaskDenoiser(0.1, **options).fit(noisy, clean)
     with joblib.parallel_config(backend="dask"):
         found = ls.MaskDenoiser(0.1, **options).fit(noisy, clean)

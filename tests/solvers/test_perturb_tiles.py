@@ -5,6 +5,7 @@ import pytest
 
 import logsuper as ls
 from benchmarks.tile_cases import KINDS, make_case
+from logsuper.solvers._tile_solve import Task
 
 
 @pytest.mark.parametrize("number", [0, 1, 4, 5, 6, 7, 9])
@@ -46,3 +47,28 @@ def test_counts_go_to_an_array_and_progress_is_reported():
         ls.perturb_tiles(f, theta, 2, seed=0, out=np.zeros(3))
     with pytest.raises(TypeError, match="uint32"):  # counts would wrap
         ls.perturb_tiles(f, theta, 300, seed=0, out=np.zeros((30, 40), dtype=np.uint8))
+
+
+def test_finished_tiles_of_all_samples_are_not_solved_again(tmp_path, monkeypatch):
+    theta = np.random.default_rng(0).normal(size=(30, 40))
+    f = ls.Sum([(1.0, cut) for cut in ls.grid_cuts(theta.shape)])
+    right = ls.perturb_tiles(f, theta, 3, seed=0, block=20)
+
+    def stop(state):
+        if state.done == 7:
+            raise KeyboardInterrupt
+
+    options = {"block": 20, "checkpoint": tmp_path}
+    with pytest.raises(KeyboardInterrupt):
+        ls.perturb_tiles(f, theta, 3, seed=0, callback=stop, **options)
+    assert len(list(tmp_path.iterdir())) == 7
+    solved = []
+    run = Task.run
+    monkeypatch.setattr(Task, "run", lambda task: solved.append(task) or run(task))
+    np.testing.assert_array_equal(ls.perturb_tiles(f, theta, 3, seed=0, **options), right)
+    assert len(solved) == 12 - 7
+    np.testing.assert_array_equal(ls.perturb_tiles(f, theta, 3, seed=0, **options), right)
+    assert len(solved) == 12 - 7
+    # other noise is another problem
+    other = ls.perturb_tiles(f, theta, 3, seed=1, **options)
+    np.testing.assert_array_equal(other, ls.perturb_tiles(f, theta, 3, seed=1, block=20))

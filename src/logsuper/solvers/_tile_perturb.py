@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from logsuper._base import (
 from logsuper.functions import SubmodularFunction
 from logsuper.solvers._native import kernels
 from logsuper.solvers._noise import logistic_of
+from logsuper.solvers._tile_checkpoint import Checkpoint
 from logsuper.solvers._tile_grid import Model, lay_problem
 from logsuper.solvers._tile_sources import read
 from logsuper.solvers._tile_work import TileMap, TileProgress, Work, check_sizes, put_box, take
@@ -101,6 +103,7 @@ def perturb_tiles(
     halo: int | None = None,
     memory_limit: float | None = None,
     out: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
     callback: Callable[[TileProgress], object] | None = None,
 ) -> Any:
@@ -122,6 +125,9 @@ def perturb_tiles(
     out : array of uint32 of the shape of the image, optional
         Where the counts are written; labels of one sample then lie in a temporary file. By default
         an array in memory.
+    checkpoint : str or path, optional
+        A folder for finished tiles of all samples, one bit per pixel and sample. A second call with
+        the same arguments continues from there.
     callback : callable, optional
         Called with a `TileProgress`, whose tiles are those of all samples.
 
@@ -160,12 +166,13 @@ def perturb_tiles(
     bare = dataclasses.replace(grid, tilt=None)
     free = None if grid.held is None else grid.held == 0
     before = None if free is None else (np.cumsum(free) - free.ravel()).reshape(grid.shape)
+    saved = None if checkpoint is None else Checkpoint(checkpoint)
     with _scratch(shape, isinstance(out, np.ndarray)) as labels:
         for sample in range(samples):
             noisy = NoisyFields(source, grid.tilt, before, grid.shape, key, problem, sample)
             work = Work(bare, noisy, None, sizes, TileMap(n_jobs))
             report = None if callback is None else _Report(callback, sample, samples)
-            work.run(labels, callback=report)
+            work.run(labels, saved, report)
             for tile in work.tiles:
                 ones = take(labels, tile.core, grid.shape).astype(np.uint32)
                 if sample:
