@@ -1,5 +1,7 @@
 """A second worker process: `python -m benchmarks.machines [--out docs/machines.md]`.
 
+The exit code is 1 if the gain of a second worker is below .85 of that of a second process.
+
 For fits by passes over all images, and for probabilities of many images: how much faster two worker
 processes of a `dask.distributed` cluster are than one, beside how much faster two independent
 processes are, each of which does half of the work.
@@ -69,8 +71,12 @@ def alone(job: str, count: int) -> None:
     second_worker.work_when_told(lambda: quietly(run))
 
 
-def measure(job: str, count: int, repeat: int) -> list[str]:
-    """Return a row of the table."""
+LEAST = 0.85
+"""Of the gain of a second process, what a second worker shall gain."""
+
+
+def measure(job: str, count: int, repeat: int) -> tuple[list[str], bool]:
+    """Return a row of the table, and whether the gain is as large as wanted."""
     run = prepare(job, count)
 
     def on_cluster(client: Any) -> Any:
@@ -84,12 +90,13 @@ def measure(job: str, count: int, repeat: int) -> list[str]:
     gains = second_worker.compare(on_cluster, command, repeat)
     right = quietly(run)
     same = all(np.array_equal(right, found) for found in gains.results)
-    return [
+    row = [
         *(JOBS[job][0], str(count), *(f"{value:.2f} s" for value in gains.seconds.values())),
         *(f"{gains.workers:.2f}", f"{gains.processes:.2f}"),
         f"{gains.ratio:.2f} ({gains.least:.2f}, {gains.most:.2f})",
         *(f"{gains.frugal:.2f} s", str(same)),
     ]
+    return row, same and gains.ratio >= LEAST
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -111,13 +118,18 @@ def main(arguments: list[str] | None = None) -> int:
         "same bits as without a cluster",
     ]  # fmt: skip
     counts = {job: max(4, int(given.scale * JOBS[job][1])) for job in given.jobs}
-    table = Table("A second worker", head, [measure(j, n, given.repeat) for j, n in counts.items()])
+    found = [measure(job, count, given.repeat) for job, count in counts.items()]
+    missed = [row[0] for row, enough in found if not enough]
+    table = Table("A second worker", head, [row for row, _ in found])
     show([table])
+    if missed:
+        print(f"MISSED, {LEAST} of a second process and the same bits: {'; '.join(missed)}")
     if given.out:
         words = sys.argv[1:] if arguments is None else arguments
-        text = f"{TEXT}; the load average at the end was {os.getloadavg()[0]:.1f}."
+        text = f"{TEXT}; the load average at the end was {os.getloadavg()[0]:.1f}. "
+        text += f"Below {LEAST} of the gain of a second process: {'; '.join(missed) or 'none'}."
         write_page(given.out, "Machines, measured", "benchmarks.machines", words, text, [table])
-    return 0
+    return int(bool(missed))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,9 @@ from logsuper._base import IntArray
 # Least and most pixels of a part. A task takes a scheduler a few milliseconds, and a process holds
 # a few parts while they are packed.
 _PIXELS, _MOST_PIXELS = 1 << 14, 1 << 22
-# Parts per process: one that is slow, or has died, leaves little to do to the others.
-_PARTS_EACH = 4
+# Parts per process: one that is slow, or has died, leaves little to do to the others, and at the
+# end of a pass a process waits for half a part.
+_PARTS_EACH = 8
 # Seconds of work from which it is worth while: messages take a tenth of that, and memory is slower
 # in workers that return it to the system at once, as those of Dask do.
 _LEAST_SECONDS = 0.3
