@@ -17,7 +17,7 @@ def workers(monkeypatch):
     [
         (2500, 5, 0),  # less than two parts of the least size
         (2500, 20, 4),  # the least size
-        (2500, 10_000, 12),  # four parts per process
+        (2500, 10_000, 24),  # eight parts per process
         (1 << 20, 400, 100),  # the most that a process gets at once
     ],
 )
