@@ -8,7 +8,7 @@ from PIL import Image
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
 import logsuper as ls
-from logsuper.estimators import _crops, _field_examples
+from logsuper.estimators import _crops, _field_examples, _unary
 from logsuper.learning import contrast_weights
 
 QUICK = {"unary": "linear", "tol": 0.05}
@@ -135,6 +135,23 @@ def test_few_parts_are_kept_where_memory_is_short(monkeypatch):
     masks = np.stack(silhouettes(*[(16, 16)] * 6))
     crf = ls.MaskCRF(**QUICK).fit(noisy(masks), masks)
     assert crf.score(noisy(masks), masks) > 0.8
+
+
+@pytest.mark.parametrize("kept", [0, 3 * 16 * 16 * 4 * 8])
+def test_features_that_are_not_kept_are_made_again(kept, monkeypatch):
+    masks = np.stack(silhouettes(*[(16, 16)] * 6))
+    options = {"unary": LogisticRegression(), "tol": 0.05, "folds": 3}
+    right = ls.MaskCRF(**options).fit(noisy(masks), masks)
+    made = []
+    feature_rows = _unary.feature_rows
+    monkeypatch.setattr(
+        _unary, "feature_rows", lambda *given: made.append(given) or feature_rows(*given)
+    )
+    monkeypatch.setattr(_unary, "_KEPT", kept)
+    found = ls.MaskCRF(**options).fit(noisy(masks), masks)
+    assert 6 < len(made) <= 12 and (len(made) < 12) == bool(kept)
+    np.testing.assert_array_equal(found.alpha_, right.alpha_)
+    np.testing.assert_array_equal(found.beta_, right.beta_)
 
 
 def test_callables_give_features():

@@ -30,6 +30,8 @@ _WINDOWS = (0.05, 0.15, 0.4)
 _DISTANCES = (0.2, 0.4)
 # Distance that brought and predicted probabilities keep from 0 and 1.
 _CERTAIN = 1e-6
+# Bytes of features of training images that are kept until they are judged.
+_KEPT = 1 << 28
 # Pixels that a classifier judges at a time.
 _BLOCK = 1 << 18
 
@@ -231,7 +233,6 @@ class Classified(Unary):
                 "images has one entry; a classifier is trained without the images that the field "
                 "learns from, and needs two at least: cut it into parts, or bring log-odds"
             )
-        rows = [self._rows(i, sample) for i, sample in enumerate(samples)]
         labels = [np.asarray(mask, dtype=np.float64).ravel() for mask in masks]
         rng = np.random.default_rng(key)
         drawn = self._draw(rng, labels)
@@ -239,19 +240,30 @@ class Classified(Unary):
         if len(np.unique(y)) < 2:
             raise ValueError(f"masks has no other label than {y[0]:g}; a classifier needs both")
         fold = rng.permutation(len(samples)) % min(self.folds, len(samples))
-        X = np.concatenate([own[at] for own, at in zip(rows, drawn, strict=True)])
+        # features of all pixels are many times larger than the images: what does not fit is made
+        # again when it is judged
+        kept: dict[int, NDArray[np.float32]] = {}
+        X: list[NDArray[np.float32]] = []
+        left = _KEPT
+        for i, (sample, at) in enumerate(zip(samples, drawn, strict=True)):
+            rows = self._rows(i, sample)
+            X.append(rows[at])
+            if rows.nbytes <= left:
+                kept[i] = rows
+                left -= int(rows.nbytes)
         owner = np.repeat(np.arange(len(samples)), [len(at) for at in drawn])
         uses = [fold[owner] != k for k in np.unique(fold)]
         *others, last = fit_each(
-            self.template, X, y, [*uses, np.ones(len(y), dtype=bool)], self.threads
+            self.template, np.concatenate(X), y, [*uses, np.ones(len(y), dtype=bool)], self.threads
         )
         self.classifier = last
         found: list[FloatArray] = [np.empty(0)] * len(samples)
         with self._few_threads():
             for k, classifier in zip(np.unique(fold), others, strict=True):
                 judge = _Judge(classifier, self.threads)
-                for i in np.flatnonzero(fold == k):
-                    found[i] = judge(rows[i])
+                for i in np.flatnonzero(fold == k).tolist():
+                    rows = kept.pop(i) if i in kept else self._rows(i, samples[i])
+                    found[i] = judge(rows)
         return found
 
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
