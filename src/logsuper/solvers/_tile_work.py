@@ -223,28 +223,32 @@ class Work:
         may_stop: bool,
     ) -> None:
         """Solve all tiles; or give up if most pixels stay open, and the whole image fits."""
-        tasks = (
-            (Task.of(self.grid, self.theta, tile, self.units, self.tie), saved)
-            for tile in self.tiles
-        )
         count = len(self.tiles)
         enough = max(_TRIED, count // 20)
-        may_stop &= self.grid.size <= self.most
-        seen = reopened = 0
-        for number, found in enumerate(self.over(run_saved, tasks)):
+        may_stop &= enough < count and self.grid.size <= self.most
+        number = seen = reopened = 0
+        stop = False
+
+        def tasks() -> Iterator[tuple[Task, Checkpoint | None]]:
+            for tile in self.tiles:
+                if stop:
+                    return
+                yield Task.of(self.grid, self.theta, tile, self.units, self.tie), saved
+
+        for number, found in enumerate(self.over(run_saved, tasks()), 1):
             is_open = found.take_open(self.tie)
-            put_box(labels, self.tiles[number].core, found.labels)
-            self.open.put(number, is_open)
+            put_box(labels, self.tiles[number - 1].core, found.labels)
+            self.open.put(number - 1, is_open)
             self.solved += found.solved
             seen += is_open.size
             reopened += int(np.count_nonzero(is_open))
-            stop = may_stop and number + 1 == enough and 2 * reopened > seen
+            stop |= may_stop and number == enough and 2 * reopened > seen
             if callback is not None:
-                callback(TileProgress(count if stop else number + 1, count, reopened))
-            if stop:
-                for later in range(number + 1, count):
-                    self.open.put(later, np.ones(extent(self.tiles[later].core), dtype=bool))
-                return
+                callback(TileProgress(number, count, reopened))
+        for later in range(number, count):
+            self.open.put(later, np.ones(extent(self.tiles[later].core), dtype=bool))
+        if stop and callback is not None:
+            callback(TileProgress(count, count, reopened))
 
     def finish(self, labels: Any, budget: float) -> None:
         """Solve the open pixels, with the proven ones fixed.
