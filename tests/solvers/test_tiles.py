@@ -189,6 +189,21 @@ def test_every_way_to_solve_open_pixels_equals_the_whole(way, monkeypatch):
     assert opened > len(KINDS) / 2
 
 
+def test_many_graphs_of_whole_components(monkeypatch):
+    in_pieces(monkeypatch)
+    rng = np.random.default_rng(0)
+    f = ls.Sum([(0.5, cut) for cut in ls.grid_cuts((120, 130), 8)])
+    theta = rng.normal(scale=2.0, size=(120, 130))
+    solved = []
+    solve = _tile_work.Rest.solve
+    monkeypatch.setattr(
+        _tile_work.Rest, "solve", lambda rest, tie: solved.append(rest) or solve(rest, tie)
+    )
+    found = ls.maximize_tiles(f, theta, block=9, halo=0, memory_limit=1e6)
+    assert found.proven and len(solved) > 3
+    np.testing.assert_array_equal(found.y, whole(f, theta))
+
+
 @pytest.mark.parametrize("halo", [0, 1, 2])
 def test_too_many_open_pixels_get_a_larger_halo(halo, monkeypatch):
     f = ls.Sum([(0.6, cut) for cut in ls.grid_cuts((200, 230))])

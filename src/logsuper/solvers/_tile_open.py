@@ -243,15 +243,24 @@ class OpenSet:
         return np.unique(np.concatenate(pairs), axis=0)
 
     def pixels_of(
-        self, found: Components, wanted: BoolArray
+        self, found: Components, some: IntArray
     ) -> Iterator[tuple[int, tuple[IntArray, ...]]]:
-        """Yield tiles, and where in the tile the pixels of the wanted components are.
+        """Yield tiles, and where in the tile the pixels of some components are.
 
         The set must be the one that `found` was made of.
         """
+        wanted = np.zeros(len(found.sizes), dtype=bool)
+        wanted[some] = True
         begins = [*found.begin.values(), len(found.number)]
         for number, begin, end in zip(found.begin, begins, begins[1:], strict=False):
             own = wanted[found.number[begin:end]]
             if own.any():
                 where = np.nonzero(np.append(False, own)[self._labelled(number)])
                 yield number, where
+
+    def prove_components(self, found: Components, some: IntArray) -> None:
+        """Remove whole components, for which the set must be the one that `found` was made of."""
+        for number, where in self.pixels_of(found, some):
+            mask = self.get(number)
+            mask[where] = False
+            self.put(number, mask)

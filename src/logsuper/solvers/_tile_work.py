@@ -264,6 +264,7 @@ class Work:
             # graphs first, as the numbers of components are those of the open pixels of now
             for some in _batches(graphs, found.sizes, self.sizes.rest):
                 self._solve_graph(labels, found, some)
+            self.open.prove_components(found, graphs)
             for box in boxes:
                 self._solve_box(labels, box)
             if not large:
@@ -342,9 +343,7 @@ class Work:
 
     def _solve_graph(self, labels: Any, found: Components, some: IntArray) -> None:
         """Solve whole components of open pixels as a graph."""
-        wanted = np.zeros(len(found.sizes), dtype=bool)
-        wanted[some] = True
-        places = list(self.open.pixels_of(found, wanted))
+        places = self.open.pixels_of(found, some)
         rest = Rest(
             (self._record(labels, number, where) for number, where in places),
             self.grid.shape,
@@ -358,9 +357,6 @@ class Work:
             block = take(labels, core, self.grid.shape).copy()
             block[inside] = y[mine]
             put_box(labels, core, block)
-            left = self.open.get(number)
-            left[inside] = False
-            self.open.put(number, left)
 
     def _record(self, labels: Any, number: int, where: tuple[IntArray, ...]) -> OpenPixels:
         """Return the fields, weights and neighbours of open pixels of a tile."""
