@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import weakref
 
 import hypothesis
 import hypothesis.strategies as st
@@ -556,5 +557,20 @@ def test_memory_is_freed_with_the_last_reference(neighbors):
         assert kept() == before + 1
         del prepared
         assert kept() == before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_functions_are_freed_with_the_last_reference(name):
+    """The structure that is kept with a function does not hold it."""
+    f = FAMILIES[name](np.random.default_rng(0), 8)
+    gc.collect()
+    gc.disable()
+    try:
+        maximize(f, np.ones(f.n))
+        gone = weakref.ref(f)
+        del f
+        assert gone() is None
     finally:
         gc.enable()

@@ -78,7 +78,8 @@ class Structure:
         self.others: list[tuple[int, SubmodularFunction]] = []
         for k, f in enumerate(functions):
             rest: list[tuple[float, SubmodularFunction]] = []
-            for weight, atom in f.terms():
+            for weight, term in f.terms():
+                atom = _apart(term) if term is f else term
                 if isinstance(atom, Modular):
                     tilt = weight * atom.t
                     self.tilts[k] = self.tilts[k] + tilt if k in self.tilts else tilt
@@ -273,6 +274,21 @@ def counted(atom: SubmodularFunction) -> tuple[IntArray, FloatArray] | None:
             step = weights[0] if len(members) else 0.0
             return members, atom.g(step * np.arange(len(members) + 1.0))
     return None
+
+
+def _apart(f: SubmodularFunction) -> SubmodularFunction:
+    """Return a copy of a function without its cached structure.
+
+    A structure that held the function it is cached on would be a cycle: its graph would stay in
+    memory until the next full garbage collection.
+    """
+    own = getattr(f, "__dict__", None)
+    if own is None or any(vars(base).get("__slots__") for base in type(f).__mro__):
+        return f
+    other = object.__new__(type(f))
+    other.__dict__.update(own)
+    other.__dict__.pop("_structure", None)
+    return other
 
 
 def find_structure(functions: Iterable[SubmodularFunction]) -> Structure:
