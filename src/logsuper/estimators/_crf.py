@@ -122,6 +122,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     converged_ : bool
     working_size_ : int or None
         The longer side to which larger images are reduced; None if they are not.
+    axes_, channels_ : int
+        Number of axes of a mask, and of channels of an image (1 where it has no axis for them).
     decode_factor_ : float
         Factor on all weights for "map", chosen on the training images if `decode` is "map".
     classes_ : ndarray of shape (2,)
@@ -408,6 +410,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
             self.unary_ = getattr(self, "unary_", None)
             if (self.unary_ is not None) != (self.unary == "trees" or is_boosting(self.unary)):
                 raise ValueError("unary and unary_ do not belong together")
+        self.axes_: int = self._plan["axes"]
+        self.channels_: int = sum(self._plan["channels"]) or 1
         plan = self._plan["coupling"]
         rows = {"contrast": len(plan["scales"]), "uniform": 1, "none": 0}[plan["kind"]]
         self.alpha_: FloatArray = found.alpha.reshape(rows, -1) if rows else np.zeros((0, 0))
