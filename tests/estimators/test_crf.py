@@ -277,6 +277,18 @@ def test_other_classifiers_are_not_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_eight_neighbours_converge():
+    masks = ls.make_silhouettes(16, shape=(24, 30), seed=0)
+    noise = np.random.default_rng(0).normal(scale=0.55, size=(*masks.shape, 3))
+    pictures = masks[..., None] * [0.6, 0.3, -0.3] + noise
+    odds = 3 * pictures @ [0.6, 0.3, -0.3] - 1
+    stacked = np.concatenate([odds[..., None], pictures], axis=-1)
+    four, eight = (ls.MaskCRF("log_odds", neighbors=near).fit(stacked, masks) for near in (4, 8))
+    assert eight.converged_ and eight.n_iter_ < 3000
+    # with more couplings to choose from it is no worse
+    assert eight.history_[-1].objective < 1.002 * four.history_[-1].objective
+
+
 def test_progress_and_interruption():
     images, masks = scene(4, 8)
     lines = []
