@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 import logsuper as ls
-from benchmarks import segment
+from benchmarks import interaction, segment
 from benchmarks.scribble_peers import Peer, run_cached
 
 
@@ -50,6 +50,38 @@ def test_scores():
     loss = -(np.log(0.8) + np.log(0.6)) / 2
     assert found.error == 50.0 and found.overlap == 0.5 and found.loss == pytest.approx(loss)
     assert found.calibration == pytest.approx(100 * (0.2 + 0.4) / 2) and found.seconds == 2.0
+
+
+def test_what_is_not_decided_is_said():
+    rng = np.random.default_rng(0)
+    ours = np.column_stack([rng.normal(2.0, 0.5, 25), np.zeros((25, 4))])
+    near, far = ours.copy(), ours.copy()
+    near[:, 0] += np.where(np.arange(25) % 2, 1.2, -1.0)
+    far[:, 0] += rng.normal(3.0, 1.0, 25)
+    scores = {segment.OURS: ours, "near": near, "far": far}
+    text = segment.undecided({1: scores, 2: {k: scores[k] for k in (segment.OURS, "far")}})
+    assert "between ours and near (scribbles 1):" in text and "far" not in text
+    assert "All differences" in segment.undecided({2: {segment.OURS: ours, "far": far}})
+
+
+def test_strokes_on_photographs_are_timed(tmp_path, monkeypatch):
+    write(tmp_path / "grabcut", ls.make_scenes(2, (32, 40), seed=0))
+    monkeypatch.setattr(interaction, "SIZE", (80, 60))
+    page = tmp_path / "page.md"
+    assert interaction.main(["--data", str(tmp_path), "--markdown", str(page)]) in (0, 1)
+    text = page.read_text()
+    assert "| second stroke | 2 |" in text and "benchmarks.interaction --data DIR" in text
+
+
+def test_the_next_dab_is_in_the_largest_wrong_region():
+    truth = np.zeros((30, 40))
+    truth[5:20, 5:25] = 1
+    mask, marks = truth == 1, np.zeros((30, 40), dtype=np.uint8)
+    assert interaction.next_stroke(mask, truth, marks) is None
+    mask[6:19, 8:21] = False
+    mask[25:27, 30:32] = True
+    added = np.argwhere(interaction.next_stroke(mask, truth, marks) == 1)
+    assert len(added) and np.abs(added.mean(axis=0) - [12, 14]).max() < 2
 
 
 def test_results_of_peers_are_kept(tmp_path):

@@ -1,6 +1,8 @@
 """`logsuper segment`, as a user runs it."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -112,6 +114,12 @@ def test_a_volume(tmp_path):
     line = [tmp_path / "v.tif", "--scribbles", tmp_path / "s.tif", "--out"]
     assert run(*line, tmp_path / "m.tif").exit_code == 0
     assert np.mean((read_image(tmp_path / "m.tif") > 0) != ball) < 0.02
+    words = run(*line, tmp_path / "m3.tif").stdout
+    assert (
+        "voxels on the object" in words
+        and "pixels" not in words
+        and "row, column" not in (words.replace("slice, row, column", ""))
+    )
     result = run(*line, tmp_path / "m2.tif", "--suggest", tmp_path / "n.png")
     assert result.exit_code == 2 and "leave it out for volumes" in result.stderr
 
@@ -127,6 +135,101 @@ def test_a_saved_model(files):
     )
     found = model.segment(image, marks, probability=False).mask
     assert ((read_image(files / "mask.png") > 0) == found).all()
+
+
+def test_the_mask_alone(files, scene):
+    result = usual(files, "--no-probabilities", "--json")
+    assert result.exit_code == 0 and (files / "mask.png").exists(), result.output
+    said = json.loads(result.stdout)
+    assert said["expected_wrong"] is None and set(said["seconds"]) == {"mask"}
+    result = usual(files, "--no-probabilities", "--probabilities", files / "p.png", out="m.png")
+    assert result.exit_code == 2 and "leave out --no-probabilities" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as on Unix")
+def test_ctrl_c_leaves_the_mask(files, scene):
+    code = """
+import os, signal, sys
+from logsuper.cli import main
+from logsuper.estimators import ScribbleSession
+
+mean = ScribbleSession.mean
+
+def stop(self, *arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    return mean(self, *arguments)
+
+ScribbleSession.mean = stop
+main(sys.argv[1:])
+"""
+    line = [files / "photo.png", "--scribbles", files / "marks.png", "--out", files / "mask.png"]
+    line = ["segment", *map(str, line), "--probabilities", str(files / "p.png")]
+    command = [sys.executable, "-c", code, *line]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 130 and "probabilities were not finished" in done.stderr
+    found = ls.segment(scene[0], scene[2], probability=False).mask
+    assert ((read_image(files / "mask.png") > 0) == found).all()
+    assert not (files / "p.png").exists()
+
+
+def test_certified_bounds(files, scene):
+    p = files / "p.png"
+    result = usual(files, "--certify", "--probabilities", p, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    names = "p-lower.png", "p.png", "p-upper.png"
+    lower, middle, upper = (read_image(files / name).astype(int) for name in names)
+    assert (lower <= middle).all() and (middle <= upper).all() and 0 <= said["decided"] <= 1
+    assert said["files"]["lower"] == str(files / "p-lower.png")
+    alone = ls.ScribbleSegmenter(neighbors=4).start(scene[0])
+    alone.segment(scene[2])
+    found = alone.probabilities(certify=True)
+    assert np.abs(lower - 65535 * found.lower).max() < 1.001
+    assert "Proven to be" in usual(files, "--certify", out="again.png").stdout
+
+
+def test_learning_from_strokes(files, scene):
+    result = usual(files, "--learn", "--no-probabilities")
+    assert result.exit_code == 0 and "learning" in result.stdout, result.output
+    alone = ls.segment(scene[0], scene[2], learn="strokes", probability=False)
+    assert ((read_image(files / "mask.png") > 0) == alone.mask).all()
+    few = np.zeros_like(scene[2])
+    few[tuple(np.argwhere(scene[1])[0])], few[0, 0] = 1, 2
+    write_image(files / "few.png", few)
+    result = usual(files, "--learn", "--no-probabilities", marks="few.png", out="few_mask.png")
+    assert result.exit_code == 0 and "Warning: --learn holds out whole strokes" in result.stderr
+
+
+def test_learning_from_a_folder_once(files):
+    train = ls.make_scenes(2, (32, 40), seed=3)
+    for k, (image, mask) in enumerate(zip(train.images, train.masks, strict=True)):
+        write_image(files / "cells" / f"{k}.png", image, color=True)
+        write_image(files / "masks" / f"{k}.png", 255 * mask.astype(np.uint8))
+    folders = "--examples", files / "cells", "--masks", files / "masks"
+    result = usual(files, *folders, "--save-model", files / "m.npz")
+    assert result.exit_code == 0, result.output
+    again = usual(files, "--model", files / "m.npz", out="again.png")
+    assert again.exit_code == 0
+    assert (read_image(files / "again.png") == read_image(files / "mask.png")).all()
+    model = ls.ScribbleSegmenter().fit(list(train.images), [m.astype(float) for m in train.masks])
+    assert ls.load_model(files / "m.npz").constants_ == model.constants_
+    for options, message in (
+        (folders[:2], "belong together"),
+        ((*folders, "--model", files / "m.npz"), "give one of them"),
+        (("--save-model", files / "n.npz"), "give them"),
+    ):
+        result = usual(files, *options, out="other.png")
+        assert result.exit_code == 2 and message in result.stderr
+    assert not (files / "other.png").exists()
+
+
+def test_a_label_that_vanishes_is_warned_of(files):
+    write_image(files / "photo.png", np.full((48, 64, 3), 90, np.uint8), color=True, force=True)
+    marks = np.zeros((48, 64), np.uint8)
+    marks[24, 32], marks[:2], marks[-2:], marks[:, :2], marks[:, -2:] = 1, 2, 2, 2, 2
+    write_image(files / "ring.png", marks)
+    result = usual(files, marks="ring.png")
+    assert result.exit_code == 0 and "Warning: the object is nothing but" in result.stderr
 
 
 def test_nothing_is_replaced_without_force(files):
@@ -147,8 +250,8 @@ def test_bad_input_is_one_line(files, scene):
     (files / "text.png").write_text("not an image")
     cases = [
         (dict(marks="many.png"), "has the level 7"),
-        (dict(marks="small.png"), "scribbles has shape (20, 64)"),
-        (dict(marks="empty.png"), "no object (label 1)"),
+        (dict(marks="small.png"), "small.png: scribbles has shape (20, 64)"),
+        (dict(marks="empty.png"), "empty.png: scribbles has no object (label 1)"),
         (dict(marks="text.png"), "not an image"),
         (dict(out="mask.jpg"), "changes pixels"),
         (dict(out="mask"), "without a suffix"),

@@ -319,3 +319,16 @@ def test_classifiers_with_a_length_are_classifiers():
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
     z = ls.Flips(0.1).sample(ls.make_silhouettes(6, shape=(20, 20), seed=0), seed=1)
     assert ls.MaskDenoiser(context=pipeline).fit(z).trust_ > 0.0
+
+
+def test_a_given_boosting_is_saved_as_arrays(tmp_path):
+    noisy = ls.Flips(0.1).sample(ls.make_silhouettes(6, shape=(24, 24), seed=0), seed=1)
+    few = HistGradientBoostingClassifier(max_iter=4, random_state=np.random.RandomState(0))
+    denoiser = ls.MaskDenoiser(context=few, n_samples=8, max_iter=3).fit(noisy)
+    denoiser.save(tmp_path / "model.npz")
+    same = ls.load_model(tmp_path / "model.npz")
+    np.testing.assert_array_equal(same.predict_proba(noisy), denoiser.predict_proba(noisy))
+    assert same.context.max_iter == 4 and same.context.random_state is None
+    other = ls.MaskDenoiser(context=SMALL, n_samples=8, max_iter=3).fit(noisy)
+    with pytest.raises(TypeError, match=r"context is a LogisticR.*HistGradient.*pickle"):
+        other.save(tmp_path / "other.npz")

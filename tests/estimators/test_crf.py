@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
@@ -236,13 +237,56 @@ def test_files_hold_everything_but_classifiers(tmp_path, unary):
     assert same.calibration_ == crf.calibration_ and same.unary_ is None
 
 
-def test_a_classifier_is_not_saved(tmp_path):
+@pytest.mark.parametrize("given", [False, True])
+def test_files_hold_boosted_trees_as_arrays(tmp_path, given):
+    images, masks = scene(6, 6)
+    images[0, :, :, 1] = np.float32(1 / 3)  # ties with thresholds
+    settings = {"max_iter": 20, "random_state": np.random.RandomState(0), "class_weight": {0: 2.0}}
+    unary = HistGradientBoostingClassifier(**settings) if given else "trees"
+    crf = ls.MaskCRF(unary, learner="pseudo").fit(images, masks)
+    crf.save(tmp_path / "crf.npz")
+    same = ls.load_model(tmp_path / "crf.npz")
+    for ask in ("predict", "predict_proba", "predict_unary"):
+        np.testing.assert_array_equal(getattr(crf, ask)(images), getattr(same, ask)(images))
+    assert type(crf.unary_) is HistGradientBoostingClassifier  # as it was
+    same.save(tmp_path / "again.npz")
+    assert np.array_equal(
+        ls.load_model(tmp_path / "again.npz").predict(images), crf.predict(images)
+    )
+    if given:
+        kept = same.unary.get_params()
+        assert kept["max_iter"] == 20 and kept["class_weight"] == {0: 2.0}
+    assert clone(same).fit(images, masks).held_log_odds_ is not None
+
+
+def test_other_classifiers_are_not_saved(tmp_path):
     images, masks = scene(4, 7)
-    for unary in (LogisticRegression(), lambda image: image):
-        crf = ls.MaskCRF(unary, tol=0.05).fit(images, masks)
-        with pytest.raises(TypeError, match="a file without code cannot hold"):
+    table = {"features": lambda image: image}
+    grouped = HistGradientBoostingClassifier(max_iter=5, categorical_features=[0])
+    cases = [
+        ({"unary": LogisticRegression()}, "unary is a LogisticRegression"),
+        ({"unary": lambda image: image}, "unary is a callable"),
+        ({"unary": "trees", **table}, "features is a callable"),
+        ({"unary": grouped, "features": lambda image: (image > 0) * 1.0}, "categorical features"),
+    ]
+    for parameters, message in cases:
+        crf = ls.MaskCRF(**parameters, tol=0.05).fit(images, masks)
+        with pytest.raises(TypeError, match=message + ".*a file without code cannot.*pickle"):
             crf.save(tmp_path / "crf.npz")
+        assert crf.predict(images).shape == masks.shape  # nothing is lost
     assert not list(tmp_path.iterdir())
+
+
+def test_eight_neighbours_converge():
+    masks = ls.make_silhouettes(16, shape=(24, 30), seed=0)
+    noise = np.random.default_rng(0).normal(scale=0.55, size=(*masks.shape, 3))
+    pictures = masks[..., None] * [0.6, 0.3, -0.3] + noise
+    odds = 3 * pictures @ [0.6, 0.3, -0.3] - 1
+    stacked = np.concatenate([odds[..., None], pictures], axis=-1)
+    four, eight = (ls.MaskCRF("log_odds", neighbors=near).fit(stacked, masks) for near in (4, 8))
+    assert eight.converged_ and eight.n_iter_ < 3000
+    # with more couplings to choose from it is no worse
+    assert eight.history_[-1].objective < 1.002 * four.history_[-1].objective
 
 
 def test_progress_and_interruption():

@@ -265,7 +265,9 @@ def test_learning_from_held_out_strokes():
     single = np.zeros(SHAPE, dtype=np.uint8)  # one stroke of each: nothing can be held out
     single[24, 32], single[0] = 1, 2
     plain = ls.segment(image, single, probability=False).mask
-    assert (ls.segment(image, single, learn="strokes", probability=False).mask == plain).all()
+    with pytest.warns(UserWarning, match="nothing was learned; mark a second place"):
+        found = ls.segment(image, single, learn="strokes", probability=False)
+    assert (found.mask == plain).all()
 
 
 def test_saving(tmp_path):
@@ -380,3 +382,73 @@ def test_the_constants_that_ship_can_be_saved(tmp_path):
     (tmp_path / "model.npz").write_bytes(file.getvalue())
     loaded = ls.load_model(tmp_path / "model.npz")
     assert loaded.neighbors == 4 and loaded.constants_["clip"] > 0
+
+
+def test_a_session_learns_from_strokes_as_a_single_call_does():
+    images, _, marks = ls.make_scenes(1, (48, 64), seed=5)
+    session = ls.ScribbleSegmenter(learn="strokes").start(images[0])
+    first = session.segment(marks[0])
+    assert "learning" in first.seconds
+    alone = ls.segment(images[0], marks[0], learn="strokes", probability=False)
+    np.testing.assert_array_equal(first.mask, alone.mask)
+    quick = session.segment(marks[0], quick=True)
+    assert "learning" not in quick.seconds
+    np.testing.assert_array_equal(quick.mask, first.mask)
+    np.testing.assert_array_equal(session.segment(marks[0]).mask, first.mask)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_large_numbers_of_any_type(dtype):
+    """Warnings are errors here: nothing overflows, neither in the check nor in a smaller copy."""
+    images, _, marks = ls.make_scenes(1, (260, 300), seed=0)
+    grey = images[0].mean(axis=-1) / 255.0
+    large = (grey * float(np.finfo(dtype).max) / 1.01).astype(dtype)
+    if dtype is np.float64:
+        large = grey * 1e139
+    found = ls.segment(large, marks[0], probability=False).mask
+    alone = ls.segment(grey, marks[0], probability=False).mask
+    assert np.mean(found != alone) < 0.01
+    large[3, 4] = np.inf
+    with pytest.raises(ValueError, match=r"image\[3, 4\] = inf \(row 3, column 4\)"):
+        ls.segment(large, marks[0])
+
+
+def test_a_volume_is_called_a_volume():
+    volume, marks = np.zeros((4, 8, 9)), np.zeros((4, 8, 9), dtype=np.uint8)
+    marks[0, 0, 0], marks[3] = 1, 2
+    volume[2, 3, 4] = np.nan
+    with pytest.raises(ValueError, match="slice 2, row 3, column 4"):
+        ls.segment(volume, marks)
+    with pytest.raises(ValueError, match=r"but the volume \(4, 8, 8\)"):
+        ls.segment(np.zeros((4, 8, 8)), marks)
+
+
+def test_a_label_that_vanishes_is_warned_of():
+    marks = np.zeros((40, 40), dtype=np.uint8)
+    marks[20, 20], marks[:2], marks[-2:], marks[:, :2], marks[:, -2:] = 1, 2, 2, 2, 2
+    with pytest.warns(UserWarning, match="the object is nothing but what is marked"):
+        ls.segment(np.zeros((40, 40)), marks, probability=False)
+    with pytest.warns(UserWarning, match="mark a second place of either"):
+        ls.segment(np.arange(1600.0).reshape(40, 40), marks, learn="strokes", probability=False)
+
+
+def test_no_sign_of_a_fitted_calibration_is_wrong():
+    from sklearn.linear_model import LogisticRegression
+
+    from logsuper.estimators._segment_learning import fit_calibration
+
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(500), rng.normal(scale=[2.0, 1.0, 1.0, 0.5], size=(500, 4))])
+    for truth in ([0.5, 1.0, 0.7, 0.9, -0.4], [0.5, -1.0, 0.7, -2.0, 0.4], [0, 1, -1, 0.5, -2]):
+        y = (rng.random(500) < 1.0 / (1.0 + np.exp(-X @ truth))).astype(float)
+        _, mean, colour, geodesic, straight = found = fit_calibration(X, y)
+        assert min(mean, colour, geodesic) >= 0 and geodesic + straight >= -1e-9
+        if truth[3] == 0.9:  # nothing is bound
+            rows = X[:, 1:].copy()
+            rows[:, 2] -= rows[:, 3]
+            spread = rows.std(axis=0)
+            other = LogisticRegression(C=1.0, tol=1e-8).fit(rows / spread, y)
+            weights = other.coef_[0] / spread
+            weights[3] -= weights[2]
+            np.testing.assert_allclose(found[1:], weights, atol=1e-3)
+            assert found[0] == pytest.approx(other.intercept_[0], abs=1e-3)

@@ -108,3 +108,9 @@ def test_what_is_not_a_tensor_is_named(name):
     given = {"theta": torch.zeros(9), "edge_weights": torch.ones(EDGES), "y": torch.zeros(9)}
     with pytest.raises(TypeError, match=f"{name} must be a tensor"):
         perturbed_loss(**{**given, name: np.zeros(9)}, shape=SHAPE)
+
+
+def test_the_benchmark_checks_its_gradients():
+    from benchmarks.torch_horses import check_gradients
+
+    assert "gradcheck has passed" in check_gradients()

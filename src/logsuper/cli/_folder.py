@@ -66,7 +66,7 @@ class Plan:
     failures: list[Failure]
 
 
-def find_inputs(given: Sequence[Path], out: Path | None = None) -> Plan:
+def find_inputs(given: Sequence[Path], out: Path | None = None, color: bool = False) -> Plan:
     """Return the images among files and in folders; refuse a folder for results that is one.
 
     Nothing but the heads of files is read.
@@ -92,7 +92,7 @@ def find_inputs(given: Sequence[Path], out: Path | None = None) -> Plan:
     plan = Plan([], [])
     for file in files:
         try:
-            plan.jobs.append(Job(file, inspect_image(file)))
+            plan.jobs.append(Job(file, inspect_image(file, color)))
         except (OSError, ValueError, MemoryError) as error:
             plan.failures.append(Failure(file, _reason(error)))
     return plan
@@ -169,11 +169,13 @@ def _spare_inputs(jobs: list[Job], out: Path) -> None:
                 )
 
 
-def pair_with(plan: Plan, folder: Path) -> dict[Path, Path]:
+def pair_with(
+    plan: Plan, folder: Path, option: str = "--clean", one: str = "a noisy one"
+) -> dict[Path, Path]:
     """Return the clean image of each noisy one: the one in a folder with the same name.
 
     Suffixes do not matter, and with several folders of noisy images the clean ones are in folders
-    of the same names.
+    of the same names. `option` has named the folder, `one` is what an image of the plan is called.
     """
     from logsuper.io import find_images
 
@@ -188,12 +190,12 @@ def pair_with(plan: Plan, folder: Path) -> dict[Path, Path]:
         found = stems[place].get(job.source.stem, [])
         if len(found) > 1:
             raise click.ClickException(
-                f"--clean: {found[0]} and {found[1]} both have the name of {job.source}; keep one"
+                f"{option}: {found[0]} and {found[1]} both have the name of {job.source}; keep one"
             )
         if found:
             pairs[job.source] = found[0]
     if not pairs:
         raise click.ClickException(
-            f"--clean: no image in {folder} has the name of a noisy one (suffixes do not matter)"
+            f"{option}: no image in {folder} has the name of {one} (suffixes do not matter)"
         )
     return pairs

@@ -16,6 +16,7 @@ COMMANDS = [
     "apply",
     "bounds",
     "completion",
+    "crf",
     "demo",
     "denoise",
     "fit",

@@ -63,6 +63,9 @@ class _Missing(click.ParamType):  # type: ignore[type-arg]
             )
 
 
+MISSING = _Missing()
+
+
 def check_jobs(what: str) -> Callable[[click.Context, click.Parameter, int], int]:
     """Return what counts processors for --jobs, of threads or processes."""
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from logsuper.cli._console import say
-from logsuper.cli._inputs import SEED, TextPath, in_one_line
+from logsuper.cli._console import one_line
+from logsuper.cli._folder import find_inputs, pair_with
+from logsuper.cli._inputs import SEED, TextPath, in_one_line, writing
+from logsuper.cli._masks import check_model_path
+from logsuper.cli._pictures import read_mask
 from logsuper.cli._progress import stages
+from logsuper.cli._segment_files import (
+    check_targets,
+    describe,
+    print_result,
+    write_mask,
+    write_rest,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,16 +37,17 @@ if TYPE_CHECKING:
 
 _FILE = TextPath(dir_okay=False, path_type=Path)
 _INPUT = TextPath(exists=True, path_type=Path)
+_FOLDER = TextPath(exists=True, file_okay=False, path_type=Path)
 
-# Regions that are printed, and the colours of the picture of --suggest.
+# Regions that are printed.
 _REGIONS = 3
-_REGION, _CENTER = (255, 220, 0), (230, 0, 0)
 
 _EXAMPLES = """\b
 Examples:
   logsuper segment photo.jpg --scribbles strokes.png --out mask.png
   logsuper segment photo.jpg --scribbles strokes.png --out mask.png --suggest next.png
   logsuper segment scan.tif --scribbles strokes.tif --out mask.tif --probabilities p.tif
+  logsuper segment cell.png --scribbles s.png --out mask.png --examples cells/ --masks masks/
 """
 
 
@@ -50,7 +64,29 @@ Examples:
     "--probabilities", type=_FILE, help="Also write probabilities of the object, 16 bits, 65535: 1."
 )
 @click.option("--suggest", type=_FILE, help="Also write a picture of where to scribble next.")
+@click.option("--no-probabilities", is_flag=True, help="Stop when the mask is written.")
+@click.option(
+    "--certify",
+    is_flag=True,
+    help="Also prove bounds on the probabilities, with four neighbours of a pixel, and write them "
+    "beside --probabilities P.png: P-lower.png, P-upper.png. Takes long; not for volumes.",
+)
+@click.option(
+    "--learn",
+    is_flag=True,
+    help="Learn strength and scale of the model from the strokes, each held out in turn: needs "
+    "two or more on the object or on the background, and some seconds.",
+)
 @click.option("--model", type=_FILE, help="A saved ScribbleSegmenter instead of the shipped one.")
+@click.option(
+    "--examples",
+    type=_FOLDER,
+    help="Learn the model from this folder of images, once, before the photo is cut.",
+)
+@click.option("--masks", type=_FOLDER, help="Masks of --examples, with the same names.")
+@click.option(
+    "--save-model", type=_FILE, help="Save what --examples have taught, for --model later."
+)
 @click.option("--seed", type=SEED, default=0, help="Random seed of the probabilities.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
@@ -60,7 +96,13 @@ def segment(
     out: Path,
     probabilities: Path | None,
     suggest: Path | None,
+    no_probabilities: bool,
+    certify: bool,
+    learn: bool,
     model: Path | None,
+    examples: Path | None,
+    masks: Path | None,
+    save_model: Path | None,
     seed: int,
     as_json: bool,
     force: bool,
@@ -72,24 +114,53 @@ def segment(
     128 (background); or colours: red strokes on the object, blue or green ones on the background,
     all else unknown. They may be painted on a copy of the photo: pixels that did not change are no
     strokes.
+
+    The mask is written first; Ctrl-C while probabilities are computed leaves it there.
     """
+    wanted = {"--probabilities": probabilities, "--suggest": suggest, "--certify": certify}
+    _refuse_together(no_probabilities, wanted, model, examples, masks, save_model)
     targets = {"--out": out, "--probabilities": probabilities, "--suggest": suggest}
-    chosen = _load(model, seed)
+    if certify and probabilities is not None:
+        for side in ("lower", "upper"):
+            name = f"{probabilities.stem}-{side}{probabilities.suffix}"
+            targets[f"--certify ({side})"] = probabilities.with_name(name)
+    chosen = _load(model)
     image = _read(photo)
     drawn = _read(scribbles, "indices")
     labels = as_labels(drawn, str(scribbles))
     if _painted(same := _unchanged(image, drawn), image):
         labels[same] = 0  # what is red or blue in the photograph itself is no stroke
-    _check_targets(targets, (photo, scribbles, model), labels.shape, force)
-    with in_one_line("", TypeError):
-        found = _run(chosen, image, labels)
-    regions = found.suggest(_REGIONS)
-    _write(targets, image, found, regions, force)
-    result = _describe(targets, labels, found, regions)
+    check_targets(targets, (photo, scribbles, model), labels.shape, force)
+    if certify and labels.ndim != 2:
+        raise click.UsageError("--certify is for images; leave it out for volumes")
+    if save_model is not None:
+        check_model_path(save_model, None, force)
+    chosen.set_params(
+        random_state=seed,
+        learn="strokes" if learn else chosen.learn,
+        neighbors=4 if certify else chosen.neighbors,
+        channel_axis=-1 if image.ndim == labels.ndim + 1 else None,
+    )
+    warned: list[str] = []
+    if examples is not None and masks is not None:
+        _learn(chosen, examples, masks, labels.ndim, warned)
+        if save_model is not None:
+            with writing(save_model, "--save-model"):
+                chosen.save(save_model)
+    with _naming(photo, scribbles), _warning(warned):
+        session, found = _cut(chosen, image, labels)
+    write_mask(out, found, force)
+    regions: list[Suggestion] = []
+    if not no_probabilities:
+        with _naming(photo, scribbles), _warning(warned):
+            found = _find_probabilities(session, chosen.n_samples, out, certify)
+        regions = found.suggest(_REGIONS)
+        write_rest(targets, image, found, regions, force)
+    result = describe(targets, labels, found, regions)
     if as_json:
-        click.echo(json.dumps(result))
+        click.echo(json.dumps({**result, "warnings": warned}))
     else:
-        _print(result)
+        print_result(result)
 
 
 def as_labels(values: NDArray[Any], name: str) -> NDArray[Any]:
@@ -117,12 +188,31 @@ def as_labels(values: NDArray[Any], name: str) -> NDArray[Any]:
 # ------------------------------------------------------------------------------------------ inside
 
 
-def _load(model: Path | None, seed: int) -> ScribbleSegmenter:
+def _refuse_together(
+    alone: bool,
+    wanted: dict[str, Any],
+    model: Path | None,
+    examples: Path | None,
+    masks: Path | None,
+    save_model: Path | None,
+) -> None:
+    """Refuse options that do not belong together."""
+    asked = [option for option, value in wanted.items() if value]
+    if alone and asked:
+        raise click.UsageError(f"{asked[0]} needs probabilities; leave out --no-probabilities")
+    if (examples is None) != (masks is None):
+        raise click.UsageError("--examples and --masks belong together: give both, or neither")
+    if examples is not None and model is not None:
+        raise click.UsageError("--examples teach a model, and --model is one; give one of them")
+    if save_model is not None and examples is None:
+        raise click.UsageError("--save-model saves what --examples and --masks teach; give them")
+
+
+def _load(model: Path | None) -> ScribbleSegmenter:
     from logsuper.estimators import ScribbleSegmenter
 
     with in_one_line("--model: "):
-        chosen = ScribbleSegmenter() if model is None else ScribbleSegmenter.load(model)
-    return chosen.set_params(random_state=seed)  # type: ignore[no-any-return]
+        return ScribbleSegmenter() if model is None else ScribbleSegmenter.load(model)
 
 
 def _read(path: Path, palette: str = "colors") -> NDArray[Any]:
@@ -149,137 +239,82 @@ def _painted(same: NDArray[Any], image: NDArray[Any]) -> bool:
     return bool(2 * (same & lit).sum() > lit.sum())
 
 
-def _check_targets(
-    targets: dict[str, Path | None],
-    inputs: tuple[Path | None, ...],
-    shape: tuple[int, ...],
-    force: bool,
+@contextlib.contextmanager
+def _naming(photo: Path, scribbles: Path) -> Iterator[None]:
+    """Say in one line what is wrong, beginning with the file."""
+    try:
+        yield
+    except (ValueError, TypeError, MemoryError) as error:
+        text = str(error)
+        about = scribbles if text.startswith("scribbles") else photo
+        raise click.ClickException(f"{about}: {text or 'there is not enough memory'}") from error
+
+
+@contextlib.contextmanager
+def _warning(warned: list[str]) -> Iterator[None]:
+    """Print warnings on the standard error, once each, in words of the shell."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield
+    for one in said:
+        text = one_line(str(one.message))
+        text = text.replace("learn='strokes', or fit", "--learn, or --examples")
+        text = text.replace("learn='strokes'", "--learn")
+        if text not in warned:
+            click.echo(f"Warning: {text}", err=True)
+            warned.append(text)
+
+
+def _learn(
+    chosen: ScribbleSegmenter, examples: Path, masks: Path, axes: int, warned: list[str]
 ) -> None:
-    """Refuse files that cannot be written, before any work."""
-    import numpy as np
-
-    from logsuper.io import check_writable
-
-    read = {path.resolve() for path in inputs if path is not None}
-    seen: dict[Path, str] = {}
-    kinds = {"--out": np.uint8, "--probabilities": np.uint16, "--suggest": np.uint8}
-    for option, path in targets.items():
-        if path is None:
-            continue
-        color = option == "--suggest"
-        if color and len(shape) != 2:
-            raise click.UsageError("--suggest draws a picture; leave it out for volumes")
-        with in_one_line(f"{option}: "):
-            size = (*shape, 3) if color else shape
-            check_writable(path, size, np.dtype(kinds[option]), color)
-        if path.resolve() in read:
-            raise click.UsageError(f"{option}: {path} is an input of this command")
-        if path.resolve() in seen:
-            raise click.UsageError(f"{option} and {seen[path.resolve()]} are the same file")
-        if path.exists() and not force:
-            raise click.ClickException(f"{option}: {path} is there already; give --force")
-        seen[path.resolve()] = option
-
-
-def _run(chosen: ScribbleSegmenter, image: NDArray[Any], labels: NDArray[Any]) -> Segmentation:
-    axis = -1 if image.ndim == labels.ndim + 1 else None
-    session: ScribbleSession = chosen.set_params(channel_axis=axis).start(image)
-    session.segment(labels)
-    with stages() as stage:
-        tell = stage("probabilities", chosen.n_samples)
-        return session.probabilities(callback=lambda done, total: tell(done))
-
-
-def _write(
-    targets: dict[str, Path | None],
-    image: NDArray[Any],
-    found: Segmentation,
-    regions: list[Suggestion],
-    force: bool,
-) -> None:
-    import numpy as np
-
-    from logsuper.io import write_image
-
-    assert found.probability is not None
-    pictures: dict[str, NDArray[Any]] = {
-        "--out": np.where(found.mask, 255, 0).astype(np.uint8),
-        "--probabilities": np.round(65535.0 * found.probability).astype(np.uint16),
-    }
+    """Fit the constants to a folder of images with masks."""
+    plan = find_inputs([examples], color=True)
+    pairs = pair_with(plan, masks, "--masks", "an image")
+    jobs = [job for job in plan.jobs if job.source in pairs]
+    images, truths = [], []
     with in_one_line():
-        for option, path in targets.items():
-            if path is not None and option in pictures:
-                write_image(path, pictures[option], force=force)
-        if (path := targets["--suggest"]) is not None:
-            write_image(path, _draw(image, regions), color=True, force=force)
+        for job in jobs:
+            image, truth = _read(job.source), read_mask(pairs[job.source], None)
+            if image.ndim not in (axes, axes + 1) or image.shape[:axes] != truth.shape:
+                raise ValueError(
+                    f"{pairs[job.source]}: has shape {truth.shape}, but {job.source} has "
+                    f"{image.shape}; a mask has the size of its image"
+                )
+            images.append(image)
+            truths.append(truth)
+    axis = chosen.channel_axis
+    with stages() as stage, _warning(warned):
+        done: list[Callable[[int], None]] = []
+
+        def tell(number: int, total: int) -> None:
+            done.extend([] if done else [stage("Learning from examples", total)])
+            done[0](number)
+
+        try:
+            chosen.set_params(callback=tell, channel_axis="auto").fit(images, truths)
+        except (ValueError, TypeError, MemoryError) as error:
+            text = f"--examples: cannot learn from {examples}: {error}"
+            raise click.ClickException(text) from error
+    chosen.set_params(callback=None, channel_axis=axis)
 
 
-def _draw(image: NDArray[Any], regions: list[Suggestion]) -> NDArray[Any]:
-    """Return the photograph in pale grey, doubtful regions in yellow, the pen's place in red."""
-    import numpy as np
-
-    grey = image.astype(np.float64)
-    grey = grey.mean(axis=-1) if grey.ndim == 3 else grey
-    low, spread = grey.min(), np.ptp(grey)
-    pale = 90.0 + 120.0 * (grey - low) / (spread if spread > 0 else 1.0)
-    picture = np.repeat(np.round(pale)[..., None], 3, axis=-1).astype(np.uint8)
-    arm = max(2, round(0.02 * max(grey.shape)))
-    for region in regions:
-        picture[region.mask] = _REGION
-    for region in regions:
-        row, column = region.center
-        picture[max(0, row - arm) : row + arm + 1, max(0, column - 1) : column + 2] = _CENTER
-        picture[max(0, row - 1) : row + 2, max(0, column - arm) : column + arm + 1] = _CENTER
-    return picture
+def _cut(
+    chosen: ScribbleSegmenter, image: NDArray[Any], labels: NDArray[Any]
+) -> tuple[ScribbleSession, Segmentation]:
+    with stages() as stage:
+        stage("mask", None)
+        session = chosen.start(image)
+        return session, session.segment(labels)
 
 
-def _describe(
-    targets: dict[str, Path | None],
-    labels: NDArray[Any],
-    found: Segmentation,
-    regions: list[Suggestion],
-) -> dict[str, Any]:
-    import numpy as np
-
-    assert found.probability is not None
-    wrong = np.where(found.mask, 1.0 - found.probability, found.probability)
-    return {
-        "files": {option[2:]: str(path) for option, path in targets.items() if path is not None},
-        "scribbles": {
-            "object": int(np.count_nonzero(labels == 1)),
-            "background": int(np.count_nonzero(labels == 2)),
-        },
-        "object": float(found.mask.mean()),
-        "expected_wrong": float(wrong.mean()),
-        "suggestions": [
-            {
-                "center": list(region.center),
-                "pixels": int(np.count_nonzero(region.mask)),
-                "entropy": region.entropy,
-            }
-            for region in regions
-        ],
-        "seconds": found.seconds,
-    }
-
-
-def _print(result: dict[str, Any]) -> None:
-    strokes = result["scribbles"]
-    lines = [
-        f"Strokes: {strokes['object']:,} pixels on the object, {strokes['background']:,} on the "
-        "background.",
-        f"Object: {100 * result['object']:.1f} % of the pixels; expected wrong: "
-        f"{100 * result['expected_wrong']:.1f} % of all.",
-    ]
-    for region in result["suggestions"][:1]:
-        place = ", ".join(map(str, region["center"]))
-        lines.append(
-            f"Scribble next near ({place}) (row, column): {region['pixels']} pixels around it are "
-            "in doubt."
-        )
-    if not result["suggestions"]:
-        lines.append("No region is in doubt.")
-    times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result["seconds"].items())
-    lines.append(f"Wrote {', '.join(result['files'].values())}. Time: {times}.")
-    for line in lines:
-        say(line)
+def _find_probabilities(
+    session: ScribbleSession, total: int, out: Path, certify: bool
+) -> Segmentation:
+    try:
+        with stages() as stage:
+            tell = stage("probabilities", total)
+            return session.probabilities(certify=certify, callback=lambda done, total: tell(done))
+    except KeyboardInterrupt:
+        click.echo(f"The mask is in {out}; probabilities were not finished.", err=True)
+        raise

@@ -18,6 +18,7 @@ from logsuper.estimators._field_examples import Coupling, gather, take_parts, ta
 from logsuper.estimators._field_samples import Sample, Samples, match, read_masks, read_samples
 from logsuper.estimators._progress import Progress
 from logsuper.estimators._refinement import Refinement, choose_refinement
+from logsuper.estimators._saving import is_boosting
 from logsuper.estimators._working_size import choose_size, enlarge, reduce_mask, reduce_samples
 from logsuper.learning import LEARNERS, Callback, Examples, Learner, Record, choose_learner
 
@@ -109,7 +110,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     modular_ : float
         The constant t.
     unary_ : object or None
-        The classifier, trained on all images.
+        The classifier, trained on all images; of a model that was loaded, its trees.
     held_log_odds_ : list of ndarray, or None
         Log-odds of the training images from classifiers that have not seen them.
     calibration_ : Calibration
@@ -121,6 +122,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     converged_ : bool
     working_size_ : int or None
         The longer side to which larger images are reduced; None if they are not.
+    axes_, channels_ : int
+        Number of axes of a mask, and of channels of an image (1 where it has no axis for them).
     decode_factor_ : float
         Factor on all weights for "map", chosen on the training images if `decode` is "map".
     classes_ : ndarray of shape (2,)
@@ -162,8 +165,9 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
 
     _FITTED = (
         *("parameters_", "learner_", "history_", "converged_", "decode_factor_", "calibration_"),
-        *("_plan", "_key"),
+        *("_plan", "_key", "unary_"),
     )
+    _OPTIONAL = ("unary_",)
 
     history_: tuple[Record, ...]
     converged_: bool
@@ -401,8 +405,13 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         found = self.parameters_
         self.classes_ = np.array([0, 1])
         self.working_size_: int | None = self._plan["working_size"]
-        if not hasattr(self, "unary_"):  # files hold none
-            self.unary_, self.held_log_odds_ = None, None
+        if not hasattr(self, "held_log_odds_"):  # read from a file
+            self.held_log_odds_ = None
+            self.unary_ = getattr(self, "unary_", None)
+            if (self.unary_ is not None) != (self.unary == "trees" or is_boosting(self.unary)):
+                raise ValueError("unary and unary_ do not belong together")
+        self.axes_: int = self._plan["axes"]
+        self.channels_: int = sum(self._plan["channels"]) or 1
         plan = self._plan["coupling"]
         rows = {"contrast": len(plan["scales"]), "uniform": 1, "none": 0}[plan["kind"]]
         self.alpha_: FloatArray = found.alpha.reshape(rows, -1) if rows else np.zeros((0, 0))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ from logsuper.estimators._field_samples import Sample, Samples, match, read_mask
 from logsuper.estimators._lazy import is_lazy
 from logsuper.estimators._lazy_field import lazy_modes, lazy_probabilities
 from logsuper.estimators._refinement import Picture, Refinement
-from logsuper.estimators._saving import Saveable
+from logsuper.estimators._saving import Saveable, is_boosting
+from logsuper.estimators._trees import Trees
 from logsuper.estimators._unary import Unary, make_unary
 from logsuper.estimators._working_size import enlarge, reduce_samples
 from logsuper.learning import Examples
@@ -172,8 +174,10 @@ class CRFDecoder(Decoding, Saveable):
     def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write the fitted estimator to a file that `load_model` reads.
 
-        The file holds numbers and text only, so that reading a stranger's is safe. It cannot hold a
-        classifier or a callable: only ``unary="linear"``, "log_odds" and "probabilities" are saved.
+        The file holds numbers and text only, so that reading a stranger's is safe. Boosted trees
+        (``unary="trees"``, or a `HistGradientBoostingClassifier` of scikit-learn) are among the
+        numbers; `unary_` of what is read are `Trees`, which predict the same. Another classifier,
+        or a callable, cannot be held.
 
         Parameters
         ----------
@@ -182,17 +186,32 @@ class CRFDecoder(Decoding, Saveable):
         Raises
         ------
         TypeError
-            If the unary is a classifier or a callable.
+            If the unary is another classifier or a callable. Nothing is lost: pickle the estimator,
+            or fit it again with a unary that can be saved.
         """
         check_is_fitted(self)
-        if not isinstance(self.unary, str) or self.unary_ is not None:
-            held = "a callable" if self.unary_ is None else f"a {type(self.unary_).__name__}"
-            raise TypeError(
-                f"unary is {held}, which a file without code cannot hold: use unary='linear', or "
-                "keep the classifier yourself and give its log-odds with unary='log_odds'; or "
-                "pickle the estimator"
-            )
-        super().save(path)
+        saved = self
+        if self.unary_ is not None and not isinstance(self.unary_, Trees):
+            saved = copy.copy(self)
+            saved.unary_ = Trees.take(self.unary_) if is_boosting(self.unary_) else None
+        lost = saved.unary_ is None and self.unary_ is not None
+        word = isinstance(self.unary, str) or is_boosting(self.unary)
+        if lost or not word or callable(self.features):
+            self._refuse_to_save(lost)
+        super(CRFDecoder, saved).save(path)
+
+    def _refuse_to_save(self, classifier: bool) -> NoReturn:
+        """Say which argument a file cannot hold, and what to do."""
+        held = f"unary is a {type(self.unary_).__name__}" if classifier else "unary is a callable"
+        if not classifier and not callable(self.unary):
+            held = "features is a callable"
+        elif is_boosting(self.unary_):
+            held += " with categorical features"
+        raise TypeError(
+            f"{held}, which a file without code cannot hold: use unary='trees' or 'linear' with "
+            "built-in features, or keep yours and give its log-odds with unary='log_odds'; or "
+            "pickle the estimator"
+        )
 
     # ------------------------------------------------------------------------------------- inside
 

@@ -1,10 +1,15 @@
-"""Fitted estimators in files without code: numbers as arrays, the rest as a JSON header."""
+"""Fitted estimators in files without code: numbers as arrays, the rest as a JSON header.
+
+Boosted trees of scikit-learn are numbers, too: what was fitted is kept as `Trees`, and a classifier
+that was given as an argument as its settings.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO, Self
 
@@ -213,6 +218,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "surroundings_": lambda value: value is None or (isinstance(value, BlindSpot) and value.valid),
     "noise_stderr_": lambda value: isinstance(value, float) or _all(value, float),
     "_key": lambda value: type(value) is int and 0 <= value < 2**64,
+    "unary_": lambda value: value is None or (isinstance(value, Trees) and value.valid),
     "calibration_": lambda value: isinstance(value, Calibration) and value.valid,
     "_plan": lambda value: (
         isinstance(value, dict)
@@ -285,6 +291,9 @@ class _Packer:
             return {"is": "array", "parts": key}
         if isinstance(value, np.ndarray) and all(isinstance(v, str) for v in value):
             return {"is": "names", "parts": {"names": self.pack(value.tolist(), name)}}
+        if is_boosting(value):
+            settings = {key: v for key, v in _settings(value).items() if v is not None}
+            return {"is": "boosting", "parts": self.pack(settings, name)["parts"]}
         kind, parts = _take_apart(value, name)
         return {"is": kind, "parts": {key: self.pack(v, name) for key, v in parts.items()}}
 
@@ -333,10 +342,42 @@ def _take_apart(value: object, name: str) -> tuple[str, dict[str, Any]]:
                 f"{name} is {value!r}, which a file without code cannot hold: it holds cuts, "
                 "modular and cardinality functions; pickle the estimator instead"
             )
+    if hasattr(value, "fit"):
+        raise TypeError(
+            f"{name} is a {type(value).__name__}, which a file without code cannot hold: of "
+            "classifiers it holds scikit-learn's HistGradientBoostingClassifier; use that, or "
+            "pickle the estimator instead"
+        )
     raise TypeError(
         f"{name} is a {type(value).__name__}, which a file without code cannot hold; give numbers, "
         "functions or a channel, or pickle the estimator instead"
     )
+
+
+def is_boosting(value: object) -> bool:
+    """Return whether an object is the classifier whose trees files can hold."""
+    module = sys.modules.get("sklearn.ensemble")  # slow to import; without it there is none
+    return module is not None and type(value) is module.HistGradientBoostingClassifier
+
+
+def _settings(classifier: Any) -> dict[str, Any]:
+    """Return the arguments of a classifier; a generator, which the fit has used up, as None."""
+    settings: dict[str, Any] = classifier.get_params(deep=False)
+    if not isinstance(settings["random_state"], int | np.integer):
+        settings["random_state"] = None
+    if isinstance(settings["class_weight"], dict):  # its keys are labels
+        settings["class_weight"] = list(settings["class_weight"].items())
+    return settings
+
+
+def _make_boosting(**settings: Any) -> Any:
+    """Return the classifier with its settings, those that this version of scikit-learn has."""
+    from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
+
+    known = HistGradientBoostingClassifier().get_params()
+    if isinstance(settings.get("class_weight"), list):
+        settings["class_weight"] = dict(settings["class_weight"])
+    return HistGradientBoostingClassifier(**{k: v for k, v in settings.items() if k in known})
 
 
 def _make_grid(
@@ -379,6 +420,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "calibration": Calibration,
     "blindspot": BlindSpot,
     "trees": Trees,
+    "boosting": _make_boosting,
     "sum": _make_sum,
     "modular": Modular,
     "cardinality": ConcaveCardinality,

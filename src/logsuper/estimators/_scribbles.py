@@ -17,6 +17,7 @@ __all__ = [
     "draw_scribbles",
     "enlarge",
     "find_strokes",
+    "kind_of",
     "read_photograph",
     "read_scribbles",
     "shrink_image",
@@ -28,6 +29,8 @@ Labels = NDArray[np.uint8]
 
 # Pixels of the rough mask, and of images that are learned from, at most about.
 _PIXELS = 50_000
+# The largest number in an image: its square is finite.
+_LARGEST = 1e140
 # Half the width of a drawn stroke, relative to the square root of the number of pixels.
 _PEN = 0.004
 
@@ -56,12 +59,12 @@ def read_photograph(image: Any, channel_axis: Any, axes: int | None = None) -> t
             "channels last or at channel_axis, and at least one pixel"
         )
     if values.dtype.kind == "f":
-        bad = ~(np.abs(values) < 1e140)
+        bad = ~(np.abs(values) <= min(_LARGEST, float(np.finfo(values.dtype).max)))
         if bad.any():
             at = first_index(bad)
             raise ValueError(
-                f"{entry('image', at)} = {values[at]} is not finite, or too large to be squared; "
-                "fill such pixels first"
+                f"{entry('image', at)} = {values[at]} ({_place(at, axes)}) is not finite, or too "
+                "large to be squared; fill such pixels first"
             )
     return values, axes
 
@@ -72,7 +75,8 @@ def read_scribbles(
     """Return labels 0, 1 and 2, each of the last two at least once."""
     labels = as_array(scribbles, name)
     if shape is not None and labels.shape != shape:
-        raise ValueError(f"{name} has shape {labels.shape}, but the image {shape}")
+        kind = kind_of(len(shape))
+        raise ValueError(f"{name} has shape {labels.shape}, but the {kind} {shape}")
     if labels.dtype.kind not in "biu":
         raise TypeError(
             f"{name} must hold integers (0 unknown, 1 object, 2 background), got {labels.dtype}"
@@ -89,6 +93,18 @@ def read_scribbles(
         if not (labels == value).any():
             raise ValueError(f"{name} has no {kind} (label {value}); mark a part of it")
     return labels.astype(np.uint8)
+
+
+def kind_of(axes: int) -> str:
+    """Return what an array is called, by its number of axes without channels."""
+    return "volume" if axes == len("ZHW") else "image"
+
+
+def _place(at: tuple[int, ...], axes: int) -> str:
+    """Return what a place is called: that of a volume begins with its slice."""
+    if kind_of(axes) == "volume":
+        return f"slice {at[0]}, row {at[1]}, column {at[2]}"
+    return f"row {at[0]}, column {at[1]}"
 
 
 def find_strokes(scribbles: Labels) -> tuple[IntArray, int]:
@@ -131,8 +147,9 @@ def choose_block(shape: tuple[int, ...]) -> int:
 
 
 def shrink_image(image: NDArray[Any], axes: int, block: int) -> NDArray[Any]:
-    """Return the means of blocks, in the dtype of the image."""
-    small = _blocks(image, axes, block).mean(axis=tuple(range(1, 2 * axes, 2)))
+    """Return the means of blocks, integers in the dtype of the image."""
+    within = tuple(range(1, 2 * axes, 2))
+    small = _blocks(image, axes, block).mean(axis=within, dtype=np.float64)
     return np.asarray(np.round(small).astype(image.dtype) if image.dtype.kind in "iu" else small)
 
 

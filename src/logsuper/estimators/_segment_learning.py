@@ -10,11 +10,13 @@ over pixels.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.linear_model import LogisticRegression
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from logsuper._base import FloatArray, IntArray
 from logsuper.estimators._scribbles import Labels, find_strokes
@@ -37,7 +39,7 @@ _TEMPERATURES = (2.0, 4.0, 8.0)
 # Perturbations per image, pixels per image and penalty of the logistic regression.
 _SAMPLES, _PIXELS, _PENALTY = 8, 4000, 1.0
 # Folds of strokes, and what is chosen by them.
-_FOLDS, _BY_STROKES = 5, ("coupling", "geodesic", "clip")
+_FOLDS, _BY_STROKES = 5, ("coupling", "geodesic", "clip", "contrast")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -112,6 +114,12 @@ def learn_from_strokes(session: ScribbleSession, labels: Labels, start: Constant
             truth = np.where(out, labels == 1, np.nan)
             examples.append(Example.of(session, np.where(out, 0, labels).astype(np.uint8), truth))
     if not examples:
+        warnings.warn(
+            "learn='strokes' holds out whole strokes, but the object and the background have one "
+            "each, so that nothing was learned; mark a second place of either",
+            UserWarning,
+            stacklevel=4,
+        )
         return start
 
     def risk(constants: Constants) -> float:
@@ -135,18 +143,40 @@ def calibrate(
         X, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         if len(np.unique(y)) < 2:
             return constants
-        spread = np.maximum(X.std(axis=0), 1e-6)[1:]
-        fit = LogisticRegression(C=_PENALTY, max_iter=1000).fit(X[:, 1:] / spread, y)
-        weights = fit.coef_[0] / spread
-        # the probability must not fall as the mean rises, or bounds on it would change sides
-        weights[0] = max(weights[0], 0.0)
-        found = np.concatenate([fit.intercept_, weights])
+        found = fit_calibration(X, y)
         odds = (X @ found) * (2.0 * y - 1.0)
         loss = float(np.logaddexp(0.0, -odds).mean())
         if loss < least:
             least = loss
             best = dataclasses.replace(tried, calibration=tuple(map(float, found)))
     return best
+
+
+def fit_calibration(X: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the weights of `design` that have the least log loss, with a ridge.
+
+    The probability of the object may not fall as the mean rises (bounds on it would change sides),
+    nor as colours are more like its own, nor as its strokes are nearer by both distances. The
+    straight distance alone may have a negative weight, down to that of the geodesic one: then
+    paths count by how much longer they are than straight ones, which predicts better.
+    """
+    rows = X.copy()
+    rows[:, 3] -= rows[:, 4]  # weights of the difference, and of both together
+    spread = np.maximum(rows.std(axis=0), 1e-6)
+    spread[0] = 1.0
+    rows, signs = rows / spread, 2.0 * y - 1.0
+    weighs = np.array([0.0, *np.full(len(spread) - 1, 1.0 / _PENALTY)])
+
+    def loss(weights: FloatArray) -> tuple[float, FloatArray]:
+        margins = signs * (rows @ weights)
+        value = float(np.logaddexp(0.0, -margins).sum() + 0.5 * weighs @ weights**2)
+        return value, weighs * weights - (signs * expit(-margins)) @ rows
+
+    bounds = [(None, None), *((0.0, None) for _ in spread[1:])]
+    stop = {"maxiter": 1000, "ftol": 1e-12}
+    found = minimize(loss, np.zeros(len(spread)), jac=True, bounds=bounds, options=stop).x / spread
+    found[4] -= found[3]
+    return np.asarray(found)
 
 
 # ------------------------------------------------------------------------------------------ inside

@@ -26,6 +26,7 @@ from logsuper.estimators._saving import Saveable
 from logsuper.estimators._scribbles import (
     choose_block,
     draw_scribbles,
+    kind_of,
     read_photograph,
     read_scribbles,
     shrink_image,
@@ -81,8 +82,9 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     learn : {"none", "strokes"}
-        "strokes" adapts strength and clipping to each image, by holding out whole strokes: needs
-        two strokes or more of a label, and takes a few seconds.
+        "strokes" adapts strength, scale of the contrast and clipping to each image, by holding out
+        whole strokes: needs two strokes or more of a label, and takes a few seconds. In a session
+        each call of `segment` learns, except with ``quick=True``.
     neighbors : int, optional
         8 (default) or 4 for images, 26 (default), 18 or 6 for volumes.
     trust : float, default 1.0
@@ -234,8 +236,6 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         marks = read_scribbles(scribbles, None)
         values, axes = self._read(image, marks)
         session = ScribbleSession(values, axes, settings)
-        if self.learn == "strokes":
-            session.adapt(learn_from_strokes(session, marks, settings.constants))
         found = session.segment(marks)
         return session.probabilities() if probability else found
 
@@ -294,8 +294,8 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         values, axes = read_photograph(image, self.channel_axis, marks.ndim)
         if values.shape[:axes] != marks.shape:
             raise ValueError(
-                f"scribbles has shape {marks.shape}, but the image {values.shape[:axes]} without "
-                "channels"
+                f"scribbles has shape {marks.shape}, but the {kind_of(axes)} "
+                f"{values.shape[:axes]} without channels"
             )
         return values, axes
 
@@ -308,7 +308,8 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         constants = as_constants(self.constants_) if hasattr(self, "constants_") else DEFAULTS
         samples = check_count(self.n_samples, "n_samples")
         key = as_key(as_seed(self.random_state))
-        return Settings(constants, self.neighbors, trust, samples, key, self.n_jobs)
+        learn = learn_from_strokes if self.learn == "strokes" else None
+        return Settings(constants, self.neighbors, trust, samples, key, self.n_jobs, learn)
 
     def _refit(self) -> None:
         """Refuse constants of a file that are not a model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -93,6 +94,8 @@ class Settings:
     n_samples: int
     key: int
     n_jobs: int | None
+    learn: Callable[[Any, Labels, Constants], Constants] | None = None
+    """Adapts constants to the strokes of a session."""
 
 
 class ScribbleSession:
@@ -138,6 +141,7 @@ class ScribbleSession:
         )
         self._last: tuple[Labels, FloatArray, NDArray[np.bool_]] | None = None
         self._seconds: dict[str, float] = {}
+        self._first = settings.constants
 
     def segment(self, scribbles: Any, *, quick: bool = False) -> Segmentation:
         """Return the mask for some scribbles; probabilities follow by `probabilities`.
@@ -147,20 +151,32 @@ class ScribbleSession:
         scribbles : array-like of the shape of the image, int
             0 unknown, 1 object, 2 background: all strokes so far, not only the last one.
         quick : bool, default False
-            Keep the colour models of the last call, which takes about half the time: for strokes
-            that are still being drawn.
+            Keep the colour models of the last call, and with ``learn="strokes"`` what it has
+            learned, which takes about half the time: for strokes that are still being drawn.
 
         Returns
         -------
         Segmentation
+
+        Warns
+        -----
+        UserWarning
+            If a label has no pixel but those that are marked.
         """
         labels = read_scribbles(scribbles, self.shape)
         start = time.perf_counter()
+        seconds = {}
+        quick = quick and self._last is not None
+        if self._settings.learn is not None and not quick:
+            self.adapt(self._settings.learn(self, labels, self._first))
+            seconds["learning"] = time.perf_counter() - start
+            start = time.perf_counter()
         colour = self._last[1][:, 0] if quick and self._last is not None else None
         terms = self.terms(labels, colour)
         mask = self.cut(labels, terms, self._settings.constants)
         self._last = labels, terms, mask
-        self._seconds = {"mask": time.perf_counter() - start}
+        self._seconds = {**seconds, "mask": time.perf_counter() - start}
+        _warn_of_collapse(mask, labels)
         return Segmentation(mask, labels, seconds=dict(self._seconds))
 
     def probabilities(
@@ -335,6 +351,19 @@ class ScribbleSession:
         if found.lower is None or found.upper is None:
             return None
         return found.lower, found.upper
+
+
+def _warn_of_collapse(mask: NDArray[np.bool_], labels: Labels) -> None:
+    """Warn where a label has vanished but for its strokes."""
+    for value, name in ((1, "object"), (2, "background")):
+        found = mask if value == 1 else ~mask
+        if not (found & (labels != value)).any() and (labels == 0).any():
+            warnings.warn(
+                f"the {name} is nothing but what is marked: the other label has all the rest; "
+                f"mark more of the {name}, or learn the constants (learn='strokes', or fit)",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def make_field(terms: FloatArray, constants: Constants) -> FloatArray:

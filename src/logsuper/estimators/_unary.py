@@ -294,6 +294,8 @@ class _Judge:
         # the same to the bit as what scikit-learn's own trees say, many times faster
         own = type(classifier).__module__.startswith("sklearn.")
         self.trees = Trees.take(classifier) if own else None
+        if isinstance(classifier, Trees):  # from a file
+            self.trees = classifier
 
     def __call__(self, rows: NDArray[np.float32]) -> FloatArray:
         if isinstance(self.classifier, float):  # its training images had one label only

@@ -32,7 +32,7 @@ import time
 import numpy as np
 
 from logsuper._base import FloatArray, IntArray, check_choice
-from logsuper.functions import SubmodularFunction
+from logsuper.functions import Cut, SubmodularFunction
 from logsuper.learning._checkpoint import State, save_state
 from logsuper.learning._examples import Examples, Group
 from logsuper.learning._features import Dense, Judged
@@ -252,6 +252,8 @@ _POWER = 4
 
 # With the weight 1, a cut between neighbours in one direction changes a field by -2 to 2.
 _RANGE = 4.0
+# More cuts than these share their steps: each smooths, and together they would overshoot.
+_ALONE = 6
 # Sums over an image of D pixels move at this rate over D where steps are not adaptive.
 _SUMS = 5.0
 
@@ -323,7 +325,8 @@ def make_steps(rule: str, examples: Examples, rate: float) -> Steps:
 def units(examples: Examples) -> FloatArray:
     """Return how much of each parameter changes the field of a pixel by about one.
 
-    So rescaling a function, or a feature, rescales its parameter and nothing else.
+    So rescaling a function, or a feature, rescales its parameter and nothing else. Of many cuts,
+    as contrasts at several scales in many directions are, all together.
     """
     layout, group = examples.layout, examples.groups[0]
     unit = np.ones(layout.size)
@@ -331,6 +334,9 @@ def units(examples: Examples) -> FloatArray:
         1.0 / (_gain_range(f) * factor)
         for f, factor in zip(group.prepared.functions, _mean_factors(group), strict=True)
     ]
+    cuts = np.flatnonzero([isinstance(f, Cut) for f in group.prepared.functions])
+    if len(cuts) > _ALONE:
+        unit[layout.blocks["alpha"]][cuts] /= 0.5 * len(cuts)
     if group.features is not None:
         size = np.ones(layout.features)
         if isinstance(group.features, Dense):
