@@ -32,6 +32,11 @@ class Failure:
     source: Path
     reason: str
 
+    @property
+    def why(self) -> str:
+        """The reason without the name of the file."""
+        return self.reason.removeprefix(f"{self.source}: ")
+
 
 @dataclasses.dataclass(frozen=True)
 class Job:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
 
 _MODELS = "model-*.npz"
+# Files left out for one reason: this many have a line each, of more, this many are named in one.
+_APART, _NAMED = 3, 20
 
 
 @dataclasses.dataclass
@@ -60,12 +62,22 @@ class Run:
     failures: list[Failure] = dataclasses.field(default_factory=list)
 
     def fail(self, failures: Sequence[Failure]) -> None:
-        """Report files that are left out, once each."""
+        """Report files that are left out, once each, many with the same reason in one line."""
         known = {failure.source for failure in self.failures}
-        for failure in failures:
-            if failure.source not in known:
-                _tell(f"Left out: {failure.reason}")
-                self.failures.append(failure)
+        new = [failure for failure in failures if failure.source not in known]
+        self.failures += new
+        groups: dict[str, list[Failure]] = {}
+        for failure in new:
+            groups.setdefault(failure.why, []).append(failure)
+        for why, group in groups.items():
+            if len(group) <= _APART:
+                for failure in group:
+                    _tell(f"Left out: {failure.reason}")
+                continue
+            names = [str(failure.source) for failure in group]
+            rest = len(names) - _NAMED
+            more = f" and {rest} more (--json lists all)" if rest > 0 else ""
+            _tell(f"Left out: {len(group)} images, each {why}: {', '.join(names[:_NAMED])}{more}")
 
     def warn(self, texts: Sequence[str]) -> None:
         """Pass warnings on, once each."""
@@ -146,7 +158,9 @@ def learn_from_files(
         run.denoiser = None if stored is None else _load_stored(stored)
         if run.denoiser is None:
             stage("Learning", None)
-            one_shape = len({job.info.shape for job in run.plan.jobs}) == 1
+            gone = {failure.source for failure in run.failures}
+            shapes = {job.info.shape for job in run.plan.jobs if job.source not in gone}
+            one_shape = len(shapes) == 1
             run.denoiser, warned = _learning.learn(sample, lesson, one_shape, jobs)
             run.warn(warned)
             if ledger is not None and stored is not None:
@@ -262,17 +276,20 @@ def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[
     known = {failure.source for failure in run.failures}
     wanted = [job for job in run.plan.jobs if job.source not in known]
     cleaned: list[_cleaning.Cleaned] = []
+    failed: list[Failure] = []
     try:
         with stages() as stage:
             show = stage("Cleaning", sum(job.info.size for job in wanted))
             for result in cleaner.clean(wanted, show, force):
                 if isinstance(result, Failure):
-                    run.fail([result])
+                    failed.append(result)
                 else:
                     cleaned.append(result)
     except KeyboardInterrupt:
         _tell(f"{len(cleaned)} of {len(wanted)} images are done; the same command continues.")
         raise
+    finally:
+        run.fail(failed)
     run.warn(cleaner.warnings)
     order = {job.source: place for place, job in enumerate(run.plan.jobs)}
     return sorted(cleaned, key=lambda one: order[one.source])
