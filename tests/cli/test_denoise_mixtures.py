@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli.masks import NOISY, listed, run, write_masks
 
-from logsuper.io import read_image, write_image
+from logsuper.io import encode_image, read_image, write_image
 
 
 def _grey(seed):
@@ -77,3 +77,21 @@ def test_one_volume_among_images(tmp_path, noisy):
     done = run("denoise", noisy, "--out", tmp_path / "whole", "--volume", "whole")
     assert done.exit_code == 1 and listed(tmp_path / "whole") == ["v.tif"]
     assert "8 images, each is an image, not a volume; leave out --volume whole" in done.stderr
+
+
+@pytest.mark.parametrize("suffix", [".png", ".bmp", ".tif"])
+def test_a_mask_with_a_palette_is_written_with_it(tmp_path, noisy, model, suffix):
+    (tmp_path / "in").mkdir()
+    palette = np.array([[128, 0, 0], [0, 0, 0]], dtype=np.uint8)
+    for k, mask in enumerate(NOISY):
+        with open(tmp_path / "in" / f"m{k}{suffix}", "wb") as file:
+            encode_image(file, f"x{suffix}", 1 - mask, palette=palette)
+    done = run("apply", "--model", model[0], tmp_path / "in", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    run("apply", "--model", model[0], noisy, "--out", tmp_path / "plain")
+    for k in range(8):
+        colors = read_image(tmp_path / "out" / f"m{k}{suffix}", color=True)
+        plain = read_image(tmp_path / "plain" / f"m{k}.png")
+        assert np.array_equal(colors, np.where(plain[..., None] > 0, palette[0], palette[1]))
+        numbers = read_image(tmp_path / "out" / f"m{k}{suffix}", palette="indices")
+        assert np.array_equal(numbers == 0, plain > 0)

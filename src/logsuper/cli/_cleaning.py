@@ -22,23 +22,6 @@ if TYPE_CHECKING:
 
     from logsuper.estimators import MaskDenoiser
 
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from logsuper.estimators import MaskDenoiser
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from logsuper.cli._observed import Observed
-    from logsuper.estimators import MaskDenoiser
-
 # Pixels that are cleaned at once; a larger file is cleaned on its own.
 _BATCH = 1 << 20
 
@@ -190,15 +173,13 @@ class Cleaner:
         if "probabilities" in job.outputs:
             contents["probabilities"] = _image(np.rint(65535.0 * chance).astype(np.uint16))
         if "uncertain" in job.outputs:
-            doubtful = seen.assemble(
-                [is_doubtful(self.denoiser, part, self.jobs) for part in seen.parts]
-            )
+            doubtful = seen.assemble([is_doubtful(self.denoiser, part) for part in seen.parts])
             figures["uncertain"] = int(np.count_nonzero(doubtful))
             contents["uncertain"] = _image(np.where(doubtful, 255, 0).astype(np.uint8))
         if "compare" in job.outputs:
             sheet = draw_sheet(job.source.name, seen, mask, chance)
             contents["compare"] = lambda name, file: file.write(sheet)
-        contents["mask"] = _image(seen.as_pixels(mask))
+        contents["mask"] = _image(seen.as_pixels(mask), seen.palette)
         for kind, encode in contents.items():
             name = job.outputs[kind]
             self.ledger.write(name, key, partial(encode, name), figures if kind == "mask" else {})
@@ -244,33 +225,20 @@ def _blame(job: Job, error: BaseException) -> Failure:
     return Failure(job.source, f"{job.source}: {reason}")
 
 
-def _image(array: NDArray[Any]) -> Callable[[str, BinaryIO], object]:
+def _image(
+    array: NDArray[Any], palette: NDArray[Any] | None = None
+) -> Callable[[str, BinaryIO], object]:
     from logsuper.io import encode_image
 
-    return lambda name, file: encode_image(file, name, array)
+    return lambda name, file: encode_image(file, name, array, palette=palette)
 
 
-NO_INTERVALS = (
-    "certified intervals are for images with 4 neighbours; leave it out, or clean volumes by "
-    "--volume slices"
-)
-
-
-def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any], jobs: int) -> NDArray[Any]:
-    """Return the pixels whose certified interval of probability holds one half.
-
-    Raises a ValueError where no certified interval is to be had: volumes, and other neighbours
-    than the nearest four.
-    """
+def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any]) -> NDArray[Any]:
+    """Return the pixels whose certified interval of probability holds one half."""
     import numpy as np
 
-    if image.ndim != 2 or denoiser.neighbors not in (None, 4):
-        raise ValueError(NO_INTERVALS)
-    model = denoiser.posterior(image)
-    # without couplings there is no grid to cut into strips
-    found = model.marginals("strips", n_jobs=jobs) if denoiser.alpha_.any() else model.marginals()
-    assert found.lower is not None and found.upper is not None
-    return np.asarray((found.lower <= 0.5) & (found.upper >= 0.5)).reshape(image.shape)
+    [lower], [upper] = denoiser.predict_interval([image])
+    return np.asarray((lower <= 0.5) & (upper >= 0.5))
 
 
 def measure(

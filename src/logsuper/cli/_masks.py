@@ -14,7 +14,6 @@ import click
 
 from logsuper import __version__
 from logsuper.cli import _cleaning, _learning
-from logsuper.cli._cleaning import NO_INTERVALS
 from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Plan, find_inputs, pair_with, plan_outputs
 from logsuper.cli._found import print_found, print_json, print_summary
@@ -105,8 +104,6 @@ def start(
     inputs: Sequence[Path], reading: Reading, out: Path | None = None, sides: Sequence[str] = ()
 ) -> Run:
     """Find the files of a command, and report those that are not images."""
-    if "uncertain" in sides and reading.volume == "whole":
-        raise click.UsageError(f"--uncertain: {NO_INTERVALS}")
     plan = find_inputs(inputs, out)
     if out is not None:
         plan = plan_outputs(plan, out, sides)

@@ -59,6 +59,8 @@ class Observed:
     binary : bool
     cut : bool
         Whether it was cut at one half, as a mask with soft borders.
+    palette : ndarray, optional
+        Colours that its pixels are numbers of.
     """
 
     parts: list[NDArray[Any]]
@@ -67,6 +69,7 @@ class Observed:
     levels: tuple[Any, Any]
     binary: bool
     cut: bool = False
+    palette: NDArray[np.uint8] | None = None
 
     @property
     def size(self) -> int:
@@ -100,9 +103,9 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
     """
     import numpy as np
 
-    from logsuper.io import read_image
+    from logsuper.io import read_mask
 
-    pixels = read_image(path, missing=rules.missing)
+    pixels, pair, palette = read_mask(path, rules.missing)
     values, gone = np.ma.getdata(pixels), np.ma.getmaskarray(pixels)
     if values.dtype.kind == "f":
         gone = gone | np.isnan(values)
@@ -112,7 +115,9 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
         raise ValueError(f"{path}: has no pixel that is not missing")
     levels = _two_levels(values, gone)
     cut = False
-    if levels is not None:
+    if pair is not None:
+        ones, levels = values == pair[1], (values.dtype.type(pair[0]), values.dtype.type(pair[1]))
+    elif levels is not None:
         ones = values == levels[1]
         if levels[0] == levels[1]:  # black is zero, any other single level is one
             ones, levels = values != 0, (values.dtype.type(0), levels[1] or _white(values.dtype))
@@ -125,7 +130,7 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
         ones = grey > _level(grey[~gone], 0.5 if cut else rules.threshold)
     zeros_and_ones = ones.astype(np.uint8)
     seen = np.where(gone, np.nan, zeros_and_ones) if gone.any() else zeros_and_ones
-    return _observed(rules, seen, values.dtype, levels, True, cut)
+    return _observed(rules, seen, values.dtype, levels, True, cut, palette)
 
 
 def _observed(
@@ -135,9 +140,10 @@ def _observed(
     levels: tuple[Any, Any],
     binary: bool,
     cut: bool = False,
+    palette: NDArray[np.uint8] | None = None,
 ) -> Observed:
     parts = list(seen) if seen.ndim == 3 and rules.volume == "slices" else [seen]
-    return Observed(parts, seen.shape, dtype, levels, binary, cut)
+    return Observed(parts, seen.shape, dtype, levels, binary, cut, palette)
 
 
 def _two_levels(values: NDArray[Any], gone: NDArray[Any]) -> tuple[Any, Any] | None:

@@ -2,6 +2,7 @@
 
 from logsuper.io._picture import ImageInfo
 from logsuper.io._read import inspect_image, read_image
+from logsuper.io._read import read_mask as read_mask  # for other rooms
 from logsuper.io._sequence import SUFFIXES, ImageFiles, find_images
 from logsuper.io._uai import read_evidence, read_uai, write_uai
 from logsuper.io._uai_results import write_uai_results

@@ -105,7 +105,14 @@ def check_writable(
         raise ValueError(f"{name}: {suffix} cannot hold {dtype}{colored}; write .tif or .npy")
 
 
-def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool = False) -> None:
+def encode_image(
+    file: BinaryIO,
+    name: str,
+    array: NDArray[Any],
+    *,
+    color: bool = False,
+    palette: NDArray[np.uint8] | None = None,
+) -> None:
     """Write an image to an open file, in the format that a name stands for.
 
     Parameters
@@ -115,6 +122,8 @@ def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool 
         Its suffix is the format; see `write_image`.
     array : ndarray
     color : bool, default False
+    palette : ndarray of shape (n, 3), uint8, optional
+        Colours that the pixels are numbers of, for PNG, BMP and TIFF.
 
     Examples
     --------
@@ -130,22 +139,37 @@ def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool 
     if suffix == ".npy":
         np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
     elif suffix in _TIFF:
-        _encode_tiff(file, name, array, color)
+        _encode_tiff(file, name, array, color, palette)
     else:
         from PIL import Image
 
-        Image.fromarray(np.ascontiguousarray(array)).save(file, format=_PILLOW[suffix])
+        picture = Image.fromarray(np.ascontiguousarray(array))
+        if palette is not None:
+            picture.putpalette(palette.tobytes())
+        picture.save(file, format=_PILLOW[suffix])
 
 
-def _encode_tiff(file: BinaryIO, name: str, array: NDArray[Any], color: bool) -> None:
+def _encode_tiff(
+    file: BinaryIO,
+    name: str,
+    array: NDArray[Any],
+    color: bool,
+    palette: NDArray[np.uint8] | None,
+) -> None:
     import tifffile
+
+    kind: dict[str, Any] = {"photometric": "rgb" if color else "minisblack"}
+    if palette is not None:
+        table = np.zeros((3, 256), np.uint16)
+        table[:, : len(palette)] = palette.T * np.uint16(257)
+        kind = {"photometric": "palette", "colormap": table}
 
     axes = ("ZYX" if array.ndim - color == 3 else "YX") + ("S" if color else "")
     ome = Path(name).stem.lower().endswith(".ome")
     tifffile.imwrite(
         file,
         np.ascontiguousarray(array),
-        photometric="rgb" if color else "minisblack",
+        **kind,
         compression="zlib",
         ome=ome,
         metadata={"axes": axes},
