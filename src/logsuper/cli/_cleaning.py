@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -60,8 +59,6 @@ class Cleaner:
     ledger : Ledger
     jobs : int
         Threads.
-    warnings : list of str
-        What the denoiser warned of.
     """
 
     denoiser: MaskDenoiser
@@ -70,7 +67,6 @@ class Cleaner:
     out: Path
     ledger: Ledger
     jobs: int
-    warnings: list[str] = dataclasses.field(default_factory=list)
 
     def clean(
         self, jobs: Sequence[Job], show: Callable[[int], None], force: bool
@@ -151,12 +147,8 @@ class Cleaner:
         decode = self.denoiser.decode
         if decode == "auto":
             decode = LEARNERS[self.denoiser.learner_].decode
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            chances = self.denoiser.predict_proba(parts)
-            masks = [p > 0.5 for p in chances] if decode == "mean" else self.denoiser.predict(parts)
-        texts = [str(one.message) for one in said]
-        self.warnings += [text for text in dict.fromkeys(texts) if text not in self.warnings]
+        chances = self.denoiser.predict_proba(parts)
+        masks = [p > 0.5 for p in chances] if decode == "mean" else self.denoiser.predict(parts)
         return list(zip(masks, chances, strict=True))
 
     def _finish(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ import click
 from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Job
 from logsuper.cli._observed import Observed, Reading, read_observed
+from logsuper.cli._shell_words import collected_warnings, in_shell_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 1 << 21
 """Pixels to learn from."""
-
-_IN_SHELL = {
-    "give the channel if": "give --noise if",
-    "give the channel": "give --noise RATE",
-    "give noise as a channel": "give --noise RATE",
-    "give noise if": "give --noise if",
-    "noise='auto' takes": "--noise auto takes",
-    "labels of some pixels, fit(noisy, clean) with NaN for the others": "clean masks (--clean)",
-    "labels of some pixels (NaN for the others)": "clean masks of some of them (--clean)",
-}
-"""What messages of the estimator tell users of Python to do, and what it is in the shell."""
 
 _DIRECTIONS = ("along rows", "down columns", "across slices")
 
@@ -82,6 +71,8 @@ class Sample:
     ----------
     noisy : list of ndarray
     clean : list of ndarray or None
+    names : list of str
+        The file of each.
     files : int
         Number of files they come from.
     whole : bool
@@ -94,6 +85,7 @@ class Sample:
 
     noisy: list[NDArray[Any]]
     clean: list[NDArray[Any]] | None
+    names: list[str]
     files: int
     whole: bool
     failures: list[Failure]
@@ -174,8 +166,9 @@ def take_sample(lesson: Lesson, show: Callable[[int], None]) -> Sample:
     parts, strangers = _keep_one_kind(parts, lesson)
     found = [image for part in parts for image in part.noisy]
     labels = None if lesson.pairs is None else [image for part in parts for image in part.clean]
+    names = [str(part.source) for part in parts for _ in part.noisy]
     whole = all(part.whole for part in parts) and len({image.shape for image in found}) == 1
-    return Sample(found, labels, len(parts), whole, failures + strangers, unlearned)
+    return Sample(found, labels, names, len(parts), whole, failures + strangers, unlearned)
 
 
 def _keep_one_kind(parts: list[_Part], lesson: Lesson) -> tuple[list[_Part], list[Failure]]:
@@ -248,7 +241,6 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
     jobs : int
         Threads.
     """
-    from logsuper._base import ConvergenceWarning
     from logsuper.estimators import MaskDenoiser
 
     everywhere = sample.whole and one_shape
@@ -259,24 +251,14 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         random_state=lesson.seed,
         n_jobs=jobs,
     )
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with collected_warnings(sample.names) as texts:
         try:
             denoiser.fit(sample.noisy, sample.clean)
         except (ValueError, MemoryError) as error:
-            message = in_shell_words(str(error))
+            message = in_shell_words(str(error), sample.names)
             raise click.ClickException(f"cannot learn from these images: {message}") from error
     denoiser.set_params(n_jobs=None)  # the file does not depend on the number of threads
-    # whether it has converged is part of the summary
-    texts = [str(w.message) for w in said if not issubclass(w.category, ConvergenceWarning)]
-    return denoiser, list(dict.fromkeys(map(in_shell_words, texts)))
-
-
-def in_shell_words(text: str) -> str:
-    """Return a message of the estimator with options in the place of arguments."""
-    for argument, option in _IN_SHELL.items():
-        text = text.replace(argument, option)
-    return text
+    return denoiser, texts
 
 
 def noise_error(lesson: Lesson, denoiser: MaskDenoiser) -> float | None:

@@ -11,6 +11,7 @@ import click
 
 from logsuper import __version__
 from logsuper.cli._console import one_line, tolerate_encodings
+from logsuper.cli._shell_words import plain_warnings
 
 COMMANDS = [
     "apply",
@@ -49,7 +50,8 @@ class _Group(click.Group):
             return run()
         tolerate_encodings()
         try:
-            code: Any = run()
+            with plain_warnings():
+                code: Any = run()
         except click.ClickException as error:
             click.echo(f"Error: {one_line(error.format_message())}", err=True)
             sys.exit(2)

@@ -23,6 +23,7 @@ from logsuper.cli._observed import Reading
 from logsuper.cli._options import needs_model
 from logsuper.cli._progress import stages
 from logsuper.cli._sheets import check_overview, draw_overview
+from logsuper.cli._shell_words import collected_warnings
 
 if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
@@ -275,7 +276,7 @@ def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[
     cleaned: list[_cleaning.Cleaned] = []
     failed: list[Failure] = []
     try:
-        with stages() as stage:
+        with collected_warnings() as warned, stages() as stage:
             show = stage("Cleaning", sum(job.info.size for job in wanted))
             for result in cleaner.clean(wanted, show, force):
                 if isinstance(result, Failure):
@@ -287,6 +288,6 @@ def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[
         raise
     finally:
         run.fail(failed)
-    run.warn(cleaner.warnings)
+    run.warn(warned)
     order = {job.source: place for place, job in enumerate(run.plan.jobs)}
     return sorted(cleaned, key=lambda one: order[one.source])
