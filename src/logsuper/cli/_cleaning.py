@@ -198,6 +198,7 @@ def refuse_strangers(
     A job with all its results finished is skipped later; of one with some of them, those are
     written again, with the same bytes.
     """
+    strangers = []
     for job in jobs:
         there = [name for name in job.outputs.values() if (ledger.out / name).exists()]
         key = key_of(model, dataclasses.astuple(reading), digest_of(job.source)) if there else ""
@@ -205,10 +206,14 @@ def refuse_strangers(
             if (ledger.out / name).is_dir():
                 raise click.ClickException(f"--out: {ledger.out / name} is a folder")
             if not force and ledger.finished(name, key) is None:
-                raise click.ClickException(
-                    f"--out: {ledger.out / name} is there already, and not from this command with "
-                    "these settings; give another folder, or --force to replace it"
-                )
+                strangers.append(str(ledger.out / name))
+    if strangers:
+        first, count = strangers[0], len(strangers)
+        names = first if count == 1 else f"{first} and {count - 1} more"
+        raise click.ClickException(
+            f"--out: {names} {'is' if count == 1 else 'are'} there already, and not from this "
+            "command with these settings; give another folder, or --force to replace them"
+        )
 
 
 def _blame(job: Job, error: BaseException) -> Failure:

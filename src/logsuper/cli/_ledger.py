@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from logsuper.cli._folder import RECORD
 from logsuper.cli._inputs import writing
 
-_FOLDER, _FILE = ".logsuper", "files.jsonl"
+_FILE = "files.jsonl"
 
 
 def digest_of(path: Path) -> str:
@@ -50,7 +51,7 @@ class Ledger:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.folder = out / _FOLDER
+        self.folder = out / RECORD
         self._lines: dict[str, dict[str, Any]] = {}
         path = self.folder / _FILE
         text = path.read_bytes().decode("utf-8", "replace") if path.exists() else ""

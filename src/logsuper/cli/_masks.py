@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,15 @@ import click
 from logsuper import __version__
 from logsuper.cli import _cleaning, _learning
 from logsuper.cli._console import one_line
-from logsuper.cli._folder import Failure, Plan, find_inputs, pair_with, plan_outputs
+from logsuper.cli._folder import (
+    Failure,
+    Plan,
+    find_inputs,
+    folders_inside,
+    listed,
+    pair_with,
+    plan_outputs,
+)
 from logsuper.cli._found import print_found, print_json, print_summary
 from logsuper.cli._inputs import check_folder, writing
 from logsuper.cli._ledger import Ledger, digest_of, key_of
@@ -86,9 +94,9 @@ class Run:
                 _tell(f"Warning: {text}")
                 self.warned.append(text)
 
-    def load(self, path: Path) -> None:
-        """Take the model in a file."""
-        self.denoiser, self.key = needs_model(path), key_of(digest_of(path))
+    def take(self, denoiser: MaskDenoiser, path: Path) -> None:
+        """Clean by a model that was learned before, and is in this file."""
+        self.denoiser, self.key = denoiser, key_of(digest_of(path))
         self.found = _learning.describe_model(self.denoiser)
         whole = self.reading.volume == "whole"
         if (self.found["axes"] == 3) != whole:
@@ -102,17 +110,37 @@ def _tell(text: str) -> None:
 
 
 def start(
-    inputs: Sequence[Path], reading: Reading, out: Path | None = None, sides: Sequence[str] = ()
+    inputs: Sequence[Path],
+    reading: Reading,
+    out: Path | None = None,
+    sides: Sequence[str] = (),
+    model: Path | None = None,
 ) -> Run:
-    """Find the files of a command, and report those that are not images."""
+    """Load a model if there is one, find the files, and report those that are not images."""
+    denoiser = None if model is None else needs_model(model)
     plan = find_inputs(inputs, out)
     if out is not None:
         plan = plan_outputs(plan, out, sides)
     run = Run(reading, plan)
+    if denoiser is not None and model is not None:
+        run.take(denoiser, model)
     run.fail(plan.failures)
     if not plan.jobs:
         raise click.ClickException("none of the files is an image that can be read")
+    run.warn(list(_remarks(run, inputs, out)))
     return run
+
+
+def _remarks(run: Run, inputs: Sequence[Path], out: Path | None) -> Iterator[str]:
+    """Yield what may not be as a user thinks it is: folders that are not read, lossy masks."""
+    if inside := folders_inside(inputs, out):
+        yield f"folders in folders are not read: {listed(inside)}; give them, too, if you want that"
+    lossy = [job.source for job in run.plan.jobs if job.info.lossy]
+    if lossy:
+        yield (
+            f"JPEG compression has changed pixels near the borders of {listed(lossy)}; keep masks "
+            "as PNG or TIFF if you can"
+        )
 
 
 def open_ledger(out: Path) -> Ledger:

@@ -123,7 +123,7 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
             ones, levels = values != 0, (values.dtype.type(0), levels[1] or _white(values.dtype))
     else:
         levels = (values.dtype.type(0), _white(values.dtype))
-        grey = _as_grey(path, values, gone)
+        grey = _as_grey(path, values, gone, rules.missing)
         cut = rules.threshold is None and _is_soft(grey[~gone])
         if not cut and rules.threshold is None:
             return _observed(rules, np.where(gone, np.nan, grey), values.dtype, levels, False)
@@ -162,7 +162,9 @@ def _white(dtype: np.dtype[Any]) -> Any:
     return dtype.type(1)
 
 
-def _as_grey(path: Path, values: NDArray[Any], gone: NDArray[Any]) -> NDArray[np.float32]:
+def _as_grey(
+    path: Path, values: NDArray[Any], gone: NDArray[Any], missing: Any
+) -> NDArray[np.float32]:
     """Return grey levels from 0 to 1; numbers in floating point stay what they are."""
     import numpy as np
 
@@ -173,9 +175,12 @@ def _as_grey(path: Path, values: NDArray[Any], gone: NDArray[Any]) -> NDArray[np
     found = np.unique(values[~gone])
     if len(found) <= _FEW:
         *first, last = (str(level) for level in found)
+        remedy = "say where to cut them (--threshold)"
+        if len(found) == 3 and missing is None:
+            remedy += f", or which one is missing, as in --missing {found[1]}"
         raise ValueError(
             f"{path}: has the {len(found)} levels {', '.join(first)} and {last}; a mask has two: "
-            f"say which one is missing, as in --missing {found[1]}, or where to cut (--threshold)"
+            f"{remedy}"
         )
     return (values / float(_white(values.dtype))).astype(np.float32)
 

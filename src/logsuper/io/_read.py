@@ -207,10 +207,7 @@ def _as_mask(
     if picture.colored and not _is_grey(picture, known):
         if picture.channels is not None:
             raise ValueError(f"{name}: {picture.channels}")
-        raise ValueError(
-            f"{name}: is in colour; a mask is grey: convert it, or say which colour stands for "
-            "missing pixels"
-        )
+        raise ValueError(f"{name}: is in colour; a mask is grey: {_color_remedy(picture, known)}")
     _check_opacity(name, picture, missing)
     return _masked(_grey(picture), gone)
 
@@ -226,6 +223,21 @@ def _check_opacity(name: str, picture: Picture, missing: Missing) -> None:
 
 def _masked(values: NDArray[Any], gone: NDArray[np.bool_] | None) -> NDArray[Any]:
     return values if gone is None or not gone.any() else np.ma.MaskedArray(values, mask=gone)
+
+
+def _color_remedy(picture: Picture, known: NDArray[np.bool_] | None) -> str:
+    """Return what to do about colours: say that the only one is missing, or convert the image."""
+    values = picture.values if known is None else picture.values[known]
+    colored = values[(values != values[..., :1]).any(axis=-1)]
+    everywhere = colored.size == values.size
+    if known is not None or picture.lossy or everywhere or (colored != colored[0]).any():
+        return "convert it"
+    named = tuple(int(level) // _unit(values) for level in colored[0])
+    color = "#" + "".join(f"{level:02x}" for level in named)
+    return (
+        f"convert it, or, if its pixels of the colour {color} are missing, say so (--missing "
+        f"'{color}', in Python missing={named})"
+    )
 
 
 def _missing(picture: Picture, missing: Missing) -> NDArray[np.bool_] | None:
