@@ -94,7 +94,8 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
     soft = sum(bool(one.figures.get("cut")) for one in cleaned)
     if soft:
         say(
-            f"{soft} mask{'s' * (soft > 1)} with soft or compressed borders, cut at one half "
+            f"{soft} mask{'s' * (soft > 1)} with soft or compressed borders "
+            f"{'were' if soft > 1 else 'was'} cut at one half "
             "(--threshold sets another level)."
         )
     renamed = [one for one in cleaned if one.output.suffix.lower() != one.source.suffix.lower()]

@@ -229,7 +229,9 @@ def _windows(
     return [(k, window) for k in kept]
 
 
-def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[Any, list[str]]:
+def learn(
+    sample: Sample, lesson: Lesson, one_shape: bool, jobs: int, listener: Any = None
+) -> tuple[Any, list[str]]:
     """Return a fitted denoiser, and what it warned of.
 
     Parameters
@@ -240,6 +242,8 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         Whether all images, those that are not in the sample too, have one shape.
     jobs : int
         Threads.
+    listener : callable, optional
+        A callback of the estimator.
     """
     from logsuper.estimators import MaskDenoiser
 
@@ -250,6 +254,7 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         modular="auto" if everywhere else "shared",
         random_state=lesson.seed,
         n_jobs=jobs,
+        callback=listener,
     )
     with collected_warnings(sample.names) as texts:
         try:
@@ -257,7 +262,8 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         except (ValueError, MemoryError) as error:
             message = in_shell_words(str(error), sample.names)
             raise click.ClickException(f"cannot learn from these images: {message}") from error
-    denoiser.set_params(n_jobs=None)  # the file does not depend on the number of threads
+    # the file depends neither on the number of threads nor on who listens
+    denoiser.set_params(n_jobs=None, callback=None)
     return denoiser, texts
 
 

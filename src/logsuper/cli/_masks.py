@@ -29,7 +29,7 @@ from logsuper.cli._inputs import check_folder, writing
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Reading
 from logsuper.cli._options import needs_model
-from logsuper.cli._progress import stages
+from logsuper.cli._progress import Listener, stages
 from logsuper.cli._sheets import check_overview, draw_overview
 from logsuper.cli._shell_words import collected_warnings
 
@@ -183,11 +183,10 @@ def learn_from_files(
             raise click.ClickException(f"none of the {what} could be read")
         run.denoiser = None if stored is None else _load_stored(stored)
         if run.denoiser is None:
-            stage("Learning", None)
             gone = {failure.source for failure in run.failures}
             shapes = {job.info.shape for job in run.plan.jobs if job.source not in gone}
             one_shape = len(shapes) == 1
-            run.denoiser, warned = _learning.learn(sample, lesson, one_shape, jobs)
+            run.denoiser, warned = _learning.learn(sample, lesson, one_shape, jobs, Listener(stage))
             run.warn(warned)
             if ledger is not None and stored is not None:
                 _store(run.denoiser, stored, ledger)
