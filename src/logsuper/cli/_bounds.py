@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import re
 import time
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from logsuper.cli._answers import check_results, write_answers
-from logsuper.cli._console import one_line, print_table, say
+from logsuper.cli._console import one_line, print_object, print_table, say
 from logsuper.cli._inputs import (
     FOLDER,
     SEED,
@@ -148,7 +147,7 @@ def bounds(
             content["answers"] = answers.as_json()
         if with_marginals:
             content["marginals"] = {row.method: _marginals_as_json(row) for row in probabilities}
-        click.echo(json.dumps(_finite(content), allow_nan=False))
+        print_object(content)
     else:
         _print(file, model, values, bracket)
         _print_mode(mode)
@@ -256,15 +255,6 @@ def _marginals_as_json(row: _Row) -> dict[str, Any]:
     parts = {key: getattr(row.found, key) for key in ("values", "lower", "upper", "stderr")}
     lists = {key: None if part is None else part.tolist() for key, part in parts.items()}
     return {**lists, "seconds": row.seconds}
-
-
-def _finite(content: Any) -> Any:
-    """Return what JSON can hold: null for what is not finite."""
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _decimal(value: float) -> float:

@@ -14,7 +14,7 @@ import click
 
 from logsuper import __version__
 from logsuper.cli import _cleaning, _learning
-from logsuper.cli._console import one_line
+from logsuper.cli._console import Failed, one_line, print_object
 from logsuper.cli._folder import (
     Failure,
     Plan,
@@ -24,7 +24,7 @@ from logsuper.cli._folder import (
     pair_with,
     plan_outputs,
 )
-from logsuper.cli._found import print_found, print_json, print_summary
+from logsuper.cli._found import as_content, print_found, print_summary
 from logsuper.cli._inputs import check_folder, writing
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Reading
@@ -126,7 +126,7 @@ def start(
         run.take(denoiser, model)
     run.fail(plan.failures)
     if not plan.jobs:
-        raise click.ClickException("none of the files is an image that can be read")
+        raise Failed("none of the files is an image that can be read", **as_content(run))
     run.warn(list(_remarks(run, inputs, out)))
     return run
 
@@ -180,7 +180,7 @@ def learn_from_files(
         run.warn([f"not learned from: {reason}" for reason in sample.unlearned])
         if not sample.noisy:
             what = "images" if lesson.pairs is None else "pairs of noisy and clean images"
-            raise click.ClickException(f"none of the {what} could be read")
+            raise Failed(f"none of the {what} could be read", **as_content(run))
         run.denoiser = None if stored is None else _load_stored(stored)
         if run.denoiser is None:
             gone = {failure.source for failure in run.failures}
@@ -287,12 +287,13 @@ def clean_and_report(run: Run, out: Path, ledger: Ledger, options: Mapping[str, 
         draw_overview(run.plan.jobs, ledger)
     ledger.tidy()
     seconds = time.perf_counter() - run.began
-    if as_json:
-        print_json(run, cleaned, out=str(out), seconds=seconds)
-    elif cleaned:
-        print_summary(run, cleaned, out, seconds)
+    content = as_content(run, cleaned, out=str(out), seconds=seconds)
     if not cleaned:
-        raise click.ClickException("none of the images could be cleaned")
+        raise Failed("none of the images could be cleaned", **content)
+    if as_json:
+        print_object(content)
+    else:
+        print_summary(run, cleaned, out, seconds)
     return 1 if run.failures else 0
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Levels of an image that is neither a mask nor grey: labels, or a mask with a mark for "missing".
 _FEW = 4
+# Of three levels one is far away if the gap to it is this many times the other gap.
+_FAR = 20.0
 # A grey image is a mask with soft borders if this share of its pixels is within an eighth of black
 # or of white, and both are there; each has at least a share of a thousandth.
 _NEARLY_ALL, _END, _BOTH = 0.95, 0.125, 0.001
@@ -169,20 +171,30 @@ def _as_grey(
     import numpy as np
 
     if values.dtype.kind == "f":
-        if np.isinf(values).any():
-            raise ValueError(f"{path}: has infinite pixels; missing ones are NaN")
-        return values.astype(np.float32)
+        known = np.where(gone, values.dtype.type(0), values)
+        if np.isinf(known).any():
+            raise ValueError(f"{path}: has infinite pixels; missing ones are NaN, or --missing inf")
     found = np.unique(values[~gone])
     if len(found) <= _FEW:
         *first, last = (str(level) for level in found)
         remedy = "say where to cut them (--threshold)"
         if len(found) == 3 and missing is None:
-            remedy += f", or which one is missing, as in --missing {found[1]}"
+            remedy += f", or which one is missing, as in --missing {_odd_one(found)}"
         raise ValueError(
             f"{path}: has the {len(found)} levels {', '.join(first)} and {last}; a mask has two: "
             f"{remedy}"
         )
+    if values.dtype.kind == "f":
+        return known.astype(np.float32)
     return (values / float(_white(values.dtype))).astype(np.float32)
+
+
+def _odd_one(levels: NDArray[Any]) -> str:
+    """Return which of three levels may well be missing: one that is far away, else the middle."""
+    low, middle, high = (float(level) for level in levels)
+    below, above = middle - low, high - middle
+    place = 0 if below > _FAR * above else 2 if above > _FAR * below else 1
+    return str(levels[place])
 
 
 def _is_soft(grey: NDArray[Any]) -> bool:

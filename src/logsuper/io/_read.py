@@ -18,7 +18,7 @@ from logsuper.io._tiff import decode_tiff, inspect_tiff
 __all__ = ["FilePath", "MaskPixels", "Missing", "inspect_image", "read_image", "read_mask"]
 
 FilePath = str | os.PathLike[str]
-Missing = str | int | tuple[int, int, int] | None
+Missing = str | float | tuple[int, int, int] | None
 
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _NPY = b"\x93NUMPY"
@@ -40,9 +40,9 @@ def read_image(
     color : bool, default False
         Whether the image may have colours (a photograph). A mask has none: pictures with equal red,
         green and blue are grey, others are refused.
-    missing : "alpha", "nan", (int, int, int) or int, optional
+    missing : "alpha", "nan", (int, int, int) or number, optional
         Which pixels of a mask are missing: those less than half opaque, those that are NaN (always
-        so for floats), those of one colour (8 bits per channel), or those of one grey level.
+        so for floats), those of one colour (8 bits per channel), or those of one level, as stored.
     palette : {"colors", "indices"}
         What a pixel of a picture with a palette is: its colour, or its number in the palette, as
         label images mean it.
@@ -254,7 +254,7 @@ def _missing(picture: Picture, missing: Missing) -> NDArray[np.bool_] | None:
             return None  # a grey picture has no pixel of that colour
         level = missing[0] * _unit(values) if values.dtype != bool else missing[0] // 255
         return np.asarray(values == level)
-    if isinstance(missing, int):
+    if isinstance(missing, int | float):
         return np.asarray(
             (values == missing).all(axis=-1) if picture.colored else values == missing
         )
