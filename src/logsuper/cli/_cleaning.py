@@ -157,11 +157,13 @@ class Cleaner:
         """Write all results for a file, the mask last."""
         import numpy as np
 
+        from logsuper.io import encode_zarr
+
         mask = seen.assemble([one for one, _ in parts])
         chance = seen.assemble([one for _, one in parts])
         figures = measure(self.denoiser, seen, mask, chance)
         key = key_of(self.key, dataclasses.astuple(self.reading), digest_of(job.source))
-        contents: dict[str, Callable[[str, BinaryIO], object]] = {}
+        contents: dict[str, Callable[[str, Any], object]] = {}
         if "probabilities" in job.outputs:
             contents["probabilities"] = _image(np.rint(65535.0 * chance).astype(np.uint16))
         if "uncertain" in job.outputs:
@@ -171,7 +173,11 @@ class Cleaner:
         if "compare" in job.outputs:
             sheet = draw_sheet(job.source.name, seen, mask, chance)
             contents["compare"] = lambda name, file: file.write(sheet)
-        contents["mask"] = _image(seen.as_pixels(mask), seen.palette)
+        pixels = seen.as_pixels(mask)
+        if job.outputs["mask"].endswith(".zarr"):
+            contents["mask"] = lambda name, folder: encode_zarr(folder, pixels)
+        else:
+            contents["mask"] = _image(pixels, seen.palette)
         for kind, encode in contents.items():
             name = job.outputs[kind]
             self.ledger.write(name, key, partial(encode, name), figures if kind == "mask" else {})
@@ -203,7 +209,7 @@ def refuse_strangers(
         there = [name for name in job.outputs.values() if (ledger.out / name).exists()]
         key = key_of(model, dataclasses.astuple(reading), digest_of(job.source)) if there else ""
         for name in there:
-            if (ledger.out / name).is_dir():
+            if (ledger.out / name).is_dir() and not name.endswith(".zarr"):
                 raise click.ClickException(f"--out: {ledger.out / name} is a folder")
             if not force and ledger.finished(name, key) is None:
                 strangers.append(str(ledger.out / name))

@@ -204,7 +204,9 @@ def _mask_name(job: Job) -> str:
     path, kind = job.source, job.info.format
     if path.suffix.lower() in _SAME.get(kind, ()) and not job.info.lossy:
         return path.name
-    if kind == "ZARR" or (job.info.lossy and kind == "TIFF"):
+    if kind == "ZARR":
+        return path.name if path.suffix == ".zarr" else f"{path.name}.zarr"
+    if job.info.lossy and kind == "TIFF":
         return f"{path.stem}.tif"
     return f"{path.stem}{'.png' if job.info.lossy else _SUFFIX.get(kind, '.png')}"
 
