@@ -73,4 +73,6 @@ def _refuse_both(context: click.Context, model: Path | None) -> None:
         source = context.get_parameter_source(name)
         if model is not None and source is click.core.ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
+            if context.params[name] is False:
+                option = f"no-{option}"
             raise click.UsageError(f"--{option} is for learning, and --model has learned already")
