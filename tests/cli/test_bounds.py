@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import json
 import math
@@ -6,8 +7,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from logsuper.bounds import _lfield
+from logsuper.bounds import Bound, Bracket, _lfield
 from logsuper.cli import main
+from logsuper.cli._answers import best_estimate
 
 DEFAULT = ["exact", "lfield", "logistic", "trw", "superdifferential", "mean_field", "bethe"]
 
@@ -261,10 +263,59 @@ def test_results_in_the_formats_of_the_competitions(model, tmp_path):
     kind, count, *state = (tmp_path / "new" / "ring.uai.MAP").read_text().split()
     assert (kind, count) == ("MAP", "6")
     assert tuple(map(int, state)) in most_probable(6, factors, [(2, 1)])[1]
+    for what in ("log10 Z = ", "marginals (by ", "mode (exact"):
+        assert f"Written: {what}" in result.stdout
+    assert "(exact, by enumeration) to " in result.stdout
     assert str(tmp_path / "new" / "ring.uai.MAP") in result.stdout
     again = run(*line)
     assert again.exit_code == 2 and "is there already" in again.stderr and again.stdout == ""
     assert run(*line, "--force", "--json").exit_code == 0
+
+
+def write_grid(path, side):
+    """Write a grid that no exact method can do with a small budget."""
+    fields = [((d,), [1.0, 1.0 + 0.1 * (d % 7)]) for d in range(side * side)]
+    rows = [(d, d + 1) for d in range(side * side) if (d + 1) % side]
+    columns = [(d, d + side) for d in range(side * (side - 1))]
+    write_uai(path, side**2, [*fields, *((pair, [1, 0.5, 0.5, 1]) for pair in rows + columns)])
+
+
+@pytest.mark.parametrize("method", ["bethe", "lfield", None])
+def test_the_estimate_that_is_written_is_the_middle_of_the_best_bracket(tmp_path, method):
+    write_grid(tmp_path / "g.uai", 20)
+    line = [tmp_path / "g.uai", "--budget", "1e6", "--write", tmp_path / "out", "--json"]
+    result = run(*line, *(["--method", method] if method else []))
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    ends = content["bracket"]["lower"], content["bracket"]["upper"]
+    written = float((tmp_path / "out" / "g.uai.PR").read_text().split()[1]) * math.log(10.0)
+    assert ends[1] - ends[0] > 0.01 and written == pytest.approx(sum(ends) / 2.0)
+    by = content["answers"]["log_partition"]["by"]
+    assert by.startswith("the middle of the bracket by ") and "nats wide" in by
+    assert content["answers"]["marginals"]["by"].startswith("by strips, certified to ")
+
+
+def test_an_estimate_better_than_the_bracket_is_written(tmp_path):
+    below, above = Bound(0.0, "lower", "a", True), Bound(10.0, "upper", "b", True)
+    bracket = Bracket(below, above)
+    good = Bound(4.0, "estimate", "ais", stderr=0.1)
+    assert best_estimate([good], bracket)[0] == 4.0
+    assert best_estimate([dataclasses.replace(good, stderr=5.0)], bracket)[0] == 5.0
+    assert best_estimate([dataclasses.replace(good, value=11.0)], bracket)[0] == 5.0
+    exact = Bound(3.0, "exact", "c", True)
+    assert best_estimate([good, exact], bracket) == (3.0, "exact, by c")
+
+
+def test_reasons_name_nothing_of_python(tmp_path):
+    write_grid(tmp_path / "g.uai", 40)
+    text = run(tmp_path / "g.uai", "--budget", "1e6").stdout
+    assert "exact: left out" in text and "bracket()" not in text and "limit=" not in text
+
+
+def test_the_shell_completes_methods():
+    option = next(p for p in main.commands["bounds"].params if p.name == "methods")
+    found = [item.value for item in option.type.shell_complete(None, option, "m")]
+    assert found == ["mean_field"]
 
 
 def test_results_where_nothing_can_be_written(model, tmp_path):

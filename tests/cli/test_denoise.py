@@ -183,19 +183,12 @@ def test_a_model_is_for_masks_or_for_grey_images(tmp_path, noisy, model):
     for k, image in enumerate(grey):
         write_image(tmp_path / "grey" / f"{k}.png", np.clip(image, 0, 255).astype(np.uint8))
     done = run("apply", "--model", model[0], tmp_path / "grey", noisy, "--out", tmp_path / "out")
-    assert done.exit_code == 1 and done.stderr.count("has grey levels, but the model") == 8
+    assert done.exit_code == 1 and done.stderr.count("has grey levels, but the model") == 1
+    assert all(str(tmp_path / "grey" / f"{k}.png") in done.stderr for k in range(8))
     assert run("fit", tmp_path / "grey", "--save-model", tmp_path / "g.npz").exit_code == 0
     done = run("apply", "--model", tmp_path / "g.npz", noisy, "--out", tmp_path / "other")
     assert done.exit_code == 2 and "but the model was learned from grey images" in done.stderr
     assert done.stderr.endswith("\nError: none of the images could be cleaned\n")
-
-
-def test_masks_and_grey_images_together_are_refused(tmp_path, noisy):
-    grey = np.random.default_rng(0).integers(0, 200, (24, 24)).astype(np.uint8)
-    write_image(noisy / "z.png", grey)
-    done = run("denoise", noisy, "--out", tmp_path / "out")
-    assert done.exit_code == 2 and "clean them apart" in done.stderr
-    assert not (tmp_path / "out").exists()  # not even an empty folder
 
 
 def test_a_run_that_fails_leaves_no_empty_folder(tmp_path):

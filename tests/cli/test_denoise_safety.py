@@ -118,7 +118,7 @@ def test_folders_of_the_same_names(tmp_path, model):
     assert listed(tmp_path / "out") == ["a/m0.png", "a/m1.png", "b/m0.png"]
     Image.fromarray(255 * CLEAN[0]).save(tmp_path / "in" / "a" / "m0.jpg")
     done = run(*line, tmp_path / "in" / "a", "--force")
-    assert done.exit_code == 2 and "would both be written to" in done.stderr
+    assert done.exit_code == 2 and "would be written to one file" in done.stderr
 
 
 def test_broken_files_are_left_out_and_the_rest_goes_on(tmp_path, noisy, model):

@@ -10,9 +10,9 @@ import sys
 
 import numpy as np
 import pytest
-from cli.masks import CLEAN, NOISY, listed, run, write_masks
+from cli.masks import CLEAN, NOISY, run, write_masks
 
-from logsuper.io import write_image
+from logsuper.io import read_image, write_image
 
 
 @pytest.mark.parametrize(
@@ -99,20 +99,16 @@ def test_three_levels_are_not_a_mask(tmp_path, model):
     assert "--missing 128" in done.stderr
 
 
-def test_uncertain_needs_images(tmp_path):
-    write_image(tmp_path / "in" / "v.tif", 255 * NOISY)
-    line = (
-        "denoise",
-        tmp_path / "in",
-        "--out",
-        tmp_path / "out",
-        "--volume",
-        "whole",
-        "--uncertain",
-    )
-    done = run(*line)
-    assert done.exit_code == 2 and "certified intervals" in done.stderr
-    assert not listed(tmp_path / "out")
+def test_uncertain_pixels_of_volumes(tmp_path):
+    pixels = 255 * np.stack([NOISY[0, :10, :10]] * 6)
+    pixels[2] = 255 - pixels[2]
+    write_image(tmp_path / "in" / "v.tif", pixels)
+    line = ("denoise", tmp_path / "in", "--out", tmp_path / "out", "--volume", "whole")
+    done = run(*line, "--uncertain", "--json")
+    assert done.exit_code == 0, done.output
+    doubtful = read_image(tmp_path / "out" / "uncertain" / "v.tif")
+    assert doubtful.shape == pixels.shape
+    assert json.loads(done.stdout)["files"][0]["uncertain"] == np.count_nonzero(doubtful)
 
 
 def test_completion():

@@ -1,3 +1,4 @@
+import os
 import struct
 import zlib
 
@@ -404,8 +405,31 @@ def test_zarr(tmp_path):
     assert find_images(tmp_path) == [tmp_path / "x.zarr"]
 
 
+def test_zarr_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+    stack = RNG.integers(0, 9, (3, 4, 5)).astype(np.uint16)
+    path = write_image(tmp_path / "x.zarr", stack)
+    assert np.array_equal(read_image(path), stack) and inspect_image(path).dtype == np.uint16
+    with pytest.raises(FileExistsError, match="is there already"):
+        write_image(path, stack + 1)
+
+    def fail(name, array):
+        open(os.path.join(name, "half"), "w").close()
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr, "save_array", fail)
+        with pytest.raises(OSError, match="disk full"):
+            write_image(path, stack + 1, force=True)
+    assert np.array_equal(read_image(path), stack)
+    (tmp_path / f".{'0' * 16}.{2**22 + 1}.logsuper.parts").mkdir()  # of a killed process
+    write_image(path, stack + 1, force=True)
+    assert np.array_equal(read_image(path), stack + 1)
+    assert os.listdir(tmp_path) == ["x.zarr"]
+
+
 def test_zarr_that_is_not_installed_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "zarr", None)
     (tmp_path / "x.zarr").mkdir()
-    with pytest.raises(ValueError, match="needs the package zarr"):
+    with pytest.raises(ValueError, match="zarr needs the package zarr"):
         read_image(tmp_path / "x.zarr")

@@ -32,8 +32,7 @@ def apply(
     (a JPEG becomes a PNG). A second run continues one that was stopped. Exit code 0: all images
     were cleaned, 1: some of them, 2: none.
     """
-    run = _masks.start(inputs, Reading.of(options), out, _options.sides(options))
-    run.load(model)
+    run = _masks.start(inputs, Reading.of(options), out, _options.sides(options), model)
     ledger = _masks.open_ledger(out)
     _masks.check_outputs(run, ledger, options)
     context.exit(_masks.clean_and_report(run, out, ledger, options))

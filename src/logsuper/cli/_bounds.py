@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
-import os
+import re
 import time
-import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from logsuper.cli._console import one_line, print_table, say
+from logsuper.cli._answers import check_results, write_answers
+from logsuper.cli._console import one_line, print_object, print_table, say
 from logsuper.cli._inputs import (
     FOLDER,
     SEED,
     FiniteRange,
     TextPath,
-    check_folder,
     in_one_line,
-    writing,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +34,31 @@ Examples:
   logsuper bounds model.uai --evidence model.uai.evid --write results/
 """
 _FILE = TextPath(exists=True, dir_okay=False, path_type=Path)
+
+
+class _Method(click.ParamType):  # type: ignore[type-arg]
+    """The name of a method for log Z, which the shell completes."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, if there is such a method."""
+        if value not in (known := _known_methods()):
+            self.fail(f"{value!r} is not one of {', '.join(known)}", param, ctx)
+        return value
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+        """Return the names that may be what is being typed."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in _known_methods() if name.startswith(incomplete)]
+
+
+def _known_methods() -> list[str]:
+    from logsuper import sampling
+    from logsuper.bounds import METHODS
+
+    return [*METHODS, *sampling.ESTIMATORS]
 
 
 class _Row(NamedTuple):
@@ -61,7 +82,7 @@ class _Mode(NamedTuple):
 @click.option(
     *("--method", "methods"),
     multiple=True,
-    metavar="NAME",
+    type=_Method(),
     help=f"A method; repeat it for several.  [default: {', '.join(_DEFAULT)}]",
 )
 @click.option(
@@ -101,10 +122,10 @@ def bounds(
     side of log Z that it is on. A method that does not suit the model is listed with the reason.
     The mode, a most probable state, is exact.
     """
-    names = _check(methods)
+    names = list(dict.fromkeys(methods or _DEFAULT))
     model = _read(file, evidence)
     if folder is not None:
-        _check_results(folder / file.name, force)
+        check_results(folder / file.name, force)
     values = [_try(model, "log_partition", name, seed, budget) for name in names]
     probabilities = [
         _try(model, "marginals", name, seed, budget) for name in names if with_marginals
@@ -112,38 +133,27 @@ def bounds(
     for row in (*values, *probabilities):
         if row.found is None and len(methods) == 1:
             raise click.ClickException(row.reason)
-    bracket = _bracket(model, values, None if methods else budget)
+    bracket = _bracket(model, values, None if methods and folder is None else budget)
     mode = _find_mode(model)
-    written = (
-        [] if folder is None else _write(folder / file.name, model, values, bracket, mode, force)
-    )
+    answers = None
+    if folder is not None:
+        found = [row.found for row in values if row.found is not None]
+        answers = write_answers(folder / file.name, model, found, bracket, mode.x, force)
     if as_json:
         content = _as_json(file, model, values, bracket)
         content["mode"] = {"x": mode.x, "ln": mode.value, "log10": _decimal(mode.value)}
-        content["written"] = [str(path) for path in written]
+        content["written"] = [] if answers is None else list(map(str, answers.files))
+        if answers is not None:
+            content["answers"] = answers.as_json()
         if with_marginals:
             content["marginals"] = {row.method: _marginals_as_json(row) for row in probabilities}
-        click.echo(json.dumps(_finite(content), allow_nan=False))
+        print_object(content)
     else:
         _print(file, model, values, bracket)
         _print_mode(mode)
         _print_marginals(model, probabilities)
-        for path in written:
-            click.echo(path)
-
-
-def _check(methods: Sequence[str]) -> list[str]:
-    """Return the names of the methods to run; refuse one that is not known."""
-    from logsuper import sampling
-    from logsuper.bounds import METHODS
-
-    known = [*METHODS, *sampling.ESTIMATORS]
-    for name in methods:
-        if name not in known:
-            raise click.BadParameter(
-                f"{name!r} is not one of {', '.join(known)}", param_hint="--method"
-            )
-    return list(dict.fromkeys(methods or _DEFAULT))
+        for line in answers.lines() if answers is not None else []:
+            say(line)
 
 
 def _read(file: Path, evidence: Path | None) -> LogSupermodular:
@@ -168,8 +178,14 @@ def _try(model: LogSupermodular, what: str, name: str, seed: int, budget: float)
     try:
         found, reason = getattr(model, what)(name, **options), ""
     except (ValueError, NotCoalesced, MemoryError) as error:
-        found, reason = None, one_line(str(error)) or "there is not enough memory"
+        found, reason = None, _in_shell(str(error)) or "there is not enough memory"
     return _Row(name, found, reason, time.perf_counter() - start)
+
+
+def _in_shell(reason: str) -> str:
+    """Return why a method did not run, without what only users of Python can do about it."""
+    text = re.sub(r"[;.] bound log Z by bracket\(\).*$", "", one_line(reason), flags=re.IGNORECASE)
+    return text.replace(" (limit=)", "")
 
 
 def _bracket(model: LogSupermodular, rows: list[_Row], budget: float | None) -> Bracket | None:
@@ -187,16 +203,6 @@ def _bracket(model: LogSupermodular, rows: list[_Row], budget: float | None) -> 
     return Bracket(max(below, key=float), min(above, key=float)) if below and above else None
 
 
-def _check_results(start: Path, force: bool) -> None:
-    """Refuse, before any work, to replace results."""
-    check_folder(start.parent, hint="--write")
-    for path in (Path(f"{start}.{kind}") for kind in ("PR", "MAR", "MAP")):
-        if os.path.exists(path) and not force:
-            raise click.ClickException(
-                f"--write: {path} is there already; give another folder, or --force to replace it"
-            )
-
-
 def _find_mode(model: LogSupermodular) -> _Mode:
     import numpy as np
 
@@ -204,32 +210,6 @@ def _find_mode(model: LogSupermodular) -> _Mode:
 
     value = float(maximize(model.f, np.zeros(model.f.n)).value) + model.constant
     return _Mode(np.ravel(model.mode()).tolist(), value)
-
-
-def _write(
-    start: Path,
-    model: LogSupermodular,
-    rows: list[_Row],
-    bracket: Bracket | None,
-    mode: _Mode,
-    force: bool,
-) -> list[Path]:
-    """Write the best value of log Z, the best marginals that are cheap, and the mode."""
-    from logsuper.io import write_uai_results
-
-    found = [row.found for row in rows if row.found is not None]
-    exact = [bound.value for bound in found if bound.target == "exact"]
-    if exact or bracket is None:
-        value = exact[0] if exact else (found[0].value if found else None)
-    else:
-        value = (bracket.lower + bracket.upper) / 2.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of wide brackets, which the table shows
-        marginals = model.marginals().values
-    with writing(start.parent, "--write"):
-        return write_uai_results(
-            start, log_partition=value, marginals=marginals, mode=mode.x, force=force
-        )
 
 
 def _sides(bound: Bound) -> list[Bound]:
@@ -275,15 +255,6 @@ def _marginals_as_json(row: _Row) -> dict[str, Any]:
     parts = {key: getattr(row.found, key) for key in ("values", "lower", "upper", "stderr")}
     lists = {key: None if part is None else part.tolist() for key, part in parts.items()}
     return {**lists, "seconds": row.seconds}
-
-
-def _finite(content: Any) -> Any:
-    """Return what JSON can hold: null for what is not finite."""
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _decimal(value: float) -> float:

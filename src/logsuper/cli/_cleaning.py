@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,23 +19,6 @@ from logsuper.cli._sheets import draw_sheet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from logsuper.estimators import MaskDenoiser
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from logsuper.estimators import MaskDenoiser
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from logsuper.cli._observed import Observed
     from logsuper.estimators import MaskDenoiser
 
 # Pixels that are cleaned at once; a larger file is cleaned on its own.
@@ -77,8 +59,6 @@ class Cleaner:
     ledger : Ledger
     jobs : int
         Threads.
-    warnings : list of str
-        What the denoiser warned of.
     """
 
     denoiser: MaskDenoiser
@@ -87,7 +67,6 @@ class Cleaner:
     out: Path
     ledger: Ledger
     jobs: int
-    warnings: list[str] = dataclasses.field(default_factory=list)
 
     def clean(
         self, jobs: Sequence[Job], show: Callable[[int], None], force: bool
@@ -168,12 +147,8 @@ class Cleaner:
         decode = self.denoiser.decode
         if decode == "auto":
             decode = LEARNERS[self.denoiser.learner_].decode
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            chances = self.denoiser.predict_proba(parts)
-            masks = [p > 0.5 for p in chances] if decode == "mean" else self.denoiser.predict(parts)
-        texts = [str(one.message) for one in said]
-        self.warnings += [text for text in dict.fromkeys(texts) if text not in self.warnings]
+        chances = self.denoiser.predict_proba(parts)
+        masks = [p > 0.5 for p in chances] if decode == "mean" else self.denoiser.predict(parts)
         return list(zip(masks, chances, strict=True))
 
     def _finish(
@@ -182,23 +157,27 @@ class Cleaner:
         """Write all results for a file, the mask last."""
         import numpy as np
 
+        from logsuper.io import encode_zarr
+
         mask = seen.assemble([one for one, _ in parts])
         chance = seen.assemble([one for _, one in parts])
         figures = measure(self.denoiser, seen, mask, chance)
         key = key_of(self.key, dataclasses.astuple(self.reading), digest_of(job.source))
-        contents: dict[str, Callable[[str, BinaryIO], object]] = {}
+        contents: dict[str, Callable[[str, Any], object]] = {}
         if "probabilities" in job.outputs:
             contents["probabilities"] = _image(np.rint(65535.0 * chance).astype(np.uint16))
         if "uncertain" in job.outputs:
-            doubtful = seen.assemble(
-                [is_doubtful(self.denoiser, part, self.jobs) for part in seen.parts]
-            )
+            doubtful = seen.assemble([is_doubtful(self.denoiser, part) for part in seen.parts])
             figures["uncertain"] = int(np.count_nonzero(doubtful))
             contents["uncertain"] = _image(np.where(doubtful, 255, 0).astype(np.uint8))
         if "compare" in job.outputs:
             sheet = draw_sheet(job.source.name, seen, mask, chance)
             contents["compare"] = lambda name, file: file.write(sheet)
-        contents["mask"] = _image(seen.as_pixels(mask))
+        pixels = seen.as_pixels(mask)
+        if job.outputs["mask"].endswith(".zarr"):
+            contents["mask"] = lambda name, folder: encode_zarr(folder, pixels)
+        else:
+            contents["mask"] = _image(pixels, seen.palette)
         for kind, encode in contents.items():
             name = job.outputs[kind]
             self.ledger.write(name, key, partial(encode, name), figures if kind == "mask" else {})
@@ -225,17 +204,22 @@ def refuse_strangers(
     A job with all its results finished is skipped later; of one with some of them, those are
     written again, with the same bytes.
     """
+    strangers = []
     for job in jobs:
         there = [name for name in job.outputs.values() if (ledger.out / name).exists()]
         key = key_of(model, dataclasses.astuple(reading), digest_of(job.source)) if there else ""
         for name in there:
-            if (ledger.out / name).is_dir():
+            if (ledger.out / name).is_dir() and not name.endswith(".zarr"):
                 raise click.ClickException(f"--out: {ledger.out / name} is a folder")
             if not force and ledger.finished(name, key) is None:
-                raise click.ClickException(
-                    f"--out: {ledger.out / name} is there already, and not from this command with "
-                    "these settings; give another folder, or --force to replace it"
-                )
+                strangers.append(str(ledger.out / name))
+    if strangers:
+        first, count = strangers[0], len(strangers)
+        names = first if count == 1 else f"{first} and {count - 1} more"
+        raise click.ClickException(
+            f"--out: {names} {'is' if count == 1 else 'are'} there already, and not from this "
+            "command with these settings; give another folder, or --force to replace them"
+        )
 
 
 def _blame(job: Job, error: BaseException) -> Failure:
@@ -244,33 +228,20 @@ def _blame(job: Job, error: BaseException) -> Failure:
     return Failure(job.source, f"{job.source}: {reason}")
 
 
-def _image(array: NDArray[Any]) -> Callable[[str, BinaryIO], object]:
+def _image(
+    array: NDArray[Any], palette: NDArray[Any] | None = None
+) -> Callable[[str, BinaryIO], object]:
     from logsuper.io import encode_image
 
-    return lambda name, file: encode_image(file, name, array)
+    return lambda name, file: encode_image(file, name, array, palette=palette)
 
 
-NO_INTERVALS = (
-    "certified intervals are for images with 4 neighbours; leave it out, or clean volumes by "
-    "--volume slices"
-)
-
-
-def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any], jobs: int) -> NDArray[Any]:
-    """Return the pixels whose certified interval of probability holds one half.
-
-    Raises a ValueError where no certified interval is to be had: volumes, and other neighbours
-    than the nearest four.
-    """
+def is_doubtful(denoiser: MaskDenoiser, image: NDArray[Any]) -> NDArray[Any]:
+    """Return the pixels whose certified interval of probability holds one half."""
     import numpy as np
 
-    if image.ndim != 2 or denoiser.neighbors not in (None, 4):
-        raise ValueError(NO_INTERVALS)
-    model = denoiser.posterior(image)
-    # without couplings there is no grid to cut into strips
-    found = model.marginals("strips", n_jobs=jobs) if denoiser.alpha_.any() else model.marginals()
-    assert found.lower is not None and found.upper is not None
-    return np.asarray((found.lower <= 0.5) & (found.upper >= 0.5)).reshape(image.shape)
+    [lower], [upper] = denoiser.predict_interval([image])
+    return np.asarray((lower <= 0.5) & (upper >= 0.5))
 
 
 def measure(

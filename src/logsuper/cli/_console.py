@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 import sys
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +27,35 @@ def console(stderr: bool = False) -> Console:
 def say(text: str) -> None:
     """Print a text as it is, with no line broken."""
     console().print(text, soft_wrap=True)
+
+
+class Failed(click.ClickException):
+    """A failure of a command, with what else its JSON object shall hold.
+
+    Parameters
+    ----------
+    message : str
+    content : dict
+        Entries beside "error".
+    """
+
+    def __init__(self, message: str, **content: Any) -> None:
+        super().__init__(message)
+        self.content = content
+
+
+def print_object(content: dict[str, Any]) -> None:
+    """Print one JSON object; what is not finite becomes null."""
+    click.echo(json.dumps(_finite(content), allow_nan=False))
+
+
+def _finite(content: Any) -> Any:
+    """Return what JSON can hold: null for what is not finite."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def print_table(table: Table) -> None:

@@ -52,10 +52,9 @@ def denoise(
     them, 2: none.
     """
     _refuse_both(context, model)
-    run = _masks.start(inputs, Reading.of(options), out, _options.sides(options))
+    run = _masks.start(inputs, Reading.of(options), out, _options.sides(options), model)
     ledger = _masks.open_ledger(out)
     if model is not None:
-        run.load(model)
         _masks.check_outputs(run, ledger, options)
     else:
         if save_model is not None and not ledger.folder.exists():
@@ -74,4 +73,6 @@ def _refuse_both(context: click.Context, model: Path | None) -> None:
         source = context.get_parameter_source(name)
         if model is not None and source is click.core.ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
+            if context.params[name] is False:
+                option = f"no-{option}"
             raise click.UsageError(f"--{option} is for learning, and --model has learned already")

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from logsuper.cli import _masks, _options
-from logsuper.cli._found import print_found, print_json
+from logsuper.cli._console import print_object
+from logsuper.cli._found import as_content, print_found
 from logsuper.cli._observed import Reading
 
 _EXAMPLES = """\b
@@ -50,7 +51,7 @@ def fit(
     _masks.learn_from_files(run, _masks.make_lesson(run, noise, seed, clean, trees), jobs)
     _masks.save_model(run.denoiser, save_model, force)
     if as_json:
-        print_json(run, file=str(save_model))
+        print_object(as_content(run, file=str(save_model)))
     else:
         print_found(run)
         click.echo(f"Model: {save_model}")

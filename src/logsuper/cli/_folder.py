@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -21,6 +22,10 @@ _SAME = {
     "TIFF": (".tif", ".tiff"),
     "NPY": (".npy",),
 }
+_LISTED = 10  # pairs of clashing names in a message
+_SEARCHED = 100  # folders in folders that are searched for images
+RECORD = ".logsuper"
+"""The folder, in one of results, with a record of what was written."""
 OVERVIEW = "compare/overview.png"
 """One picture of the first sheets, with --compare."""
 
@@ -31,6 +36,11 @@ class Failure:
 
     source: Path
     reason: str
+
+    @property
+    def why(self) -> str:
+        """The reason without the name of the file."""
+        return self.reason.removeprefix(f"{self.source}: ")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,9 +95,11 @@ def find_inputs(given: Sequence[Path], out: Path | None = None, color: bool = Fa
     except OSError as error:
         raise click.ClickException(_reason(error)) from error
     if not files:
+        inside = folders_inside(given, out)
         raise click.ClickException(
             f"there is no image in {', '.join(map(str, given))}: none of its files ends in "
-            f"{', '.join(SUFFIXES)}, and folders in it are not entered"
+            f"{', '.join(SUFFIXES)}, and folders in it are not read"
+            + (f"; give the images in {listed(inside)} instead" if inside else "")
         )
     plan = Plan([], [])
     for file in files:
@@ -96,6 +108,40 @@ def find_inputs(given: Sequence[Path], out: Path | None = None, color: bool = Fa
         except (OSError, ValueError, MemoryError) as error:
             plan.failures.append(Failure(file, _reason(error)))
     return plan
+
+
+def folders_inside(given: Sequence[Path], out: Path | None) -> list[Path]:
+    """Return folders with images in the given folders, which are not read.
+
+    Folders of results are not among them.
+    """
+    from logsuper.io import find_images
+
+    read = {os.path.realpath(path) for path in given}
+    own = "" if out is None else os.path.realpath(out)
+    found: list[Path] = []
+    for path in given:
+        if not path.is_dir() or path.suffix == ".zarr":
+            continue
+        sides = {"probabilities", "uncertain", "compare"} if (path / RECORD).is_dir() else set()
+        with contextlib.suppress(OSError):
+            inside = sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+            for name in [name for name in inside if name not in sides][:_SEARCHED]:
+                folder = path / name
+                is_read = os.path.realpath(folder) in read or os.path.realpath(folder) == own
+                skipped = name.startswith(".") or name.lower().endswith(".zarr")
+                if is_read or skipped or (folder / RECORD).is_dir():
+                    continue
+                with contextlib.suppress(OSError):
+                    found += [folder] if find_images(folder) else []
+    return found
+
+
+def listed(paths: Sequence[Path]) -> str:
+    """Return paths as a list of words, of many the first ones."""
+    names = [str(path) for path in paths[:_LISTED]]
+    rest = len(paths) - len(names)
+    return ", ".join(names) + (f" and {rest} more" if rest else "")
 
 
 def _reason(error: BaseException) -> str:
@@ -117,6 +163,7 @@ def plan_outputs(plan: Plan, out: Path, sides: Sequence[str]) -> Plan:
         What is written besides masks.
     """
     jobs: list[Job] = []
+    clashes: list[str] = []
     taken: dict[str, Path] = {OVERVIEW: Path("the overview")} if "compare" in sides else {}
     for job, below in zip(plan.jobs, _folders(plan), strict=True):
         name = below / _mask_name(job)
@@ -126,12 +173,17 @@ def plan_outputs(plan: Plan, out: Path, sides: Sequence[str]) -> Plan:
             outputs[side] = (Path(side) / below / f"{name.stem}{suffix}").as_posix()
         for path in outputs.values():
             if path in taken:
-                raise click.ClickException(
-                    f"{taken[path]} and {job.source} would both be written to {out / path}; "
-                    "rename one, or clean them into different folders"
-                )
+                clashes.append(f"{taken[path]} and {job.source} to {out / path}")
+                break
             taken[path] = job.source
         jobs.append(dataclasses.replace(job, outputs=outputs))
+    if clashes:
+        rest = len(clashes) - _LISTED
+        more = f"; and {rest} more pairs" if rest > 0 else ""
+        raise click.ClickException(
+            f"two images would be written to one file: {'; '.join(clashes[:_LISTED])}{more}. "
+            "Rename one of each pair, or clean them into different folders"
+        )
     _spare_inputs(jobs, out)
     return Plan(jobs, plan.failures)
 
@@ -152,7 +204,9 @@ def _mask_name(job: Job) -> str:
     path, kind = job.source, job.info.format
     if path.suffix.lower() in _SAME.get(kind, ()) and not job.info.lossy:
         return path.name
-    if kind == "ZARR" or (job.info.lossy and kind == "TIFF"):
+    if kind == "ZARR":
+        return path.name if path.suffix == ".zarr" else f"{path.name}.zarr"
+    if job.info.lossy and kind == "TIFF":
         return f"{path.stem}.tif"
     return f"{path.stem}{'.png' if job.info.lossy else _SUFFIX.get(kind, '.png')}"
 

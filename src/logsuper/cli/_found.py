@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from logsuper.cli._cleaning import total
 from logsuper.cli._console import one_line, print_table, say
@@ -94,7 +91,8 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
     soft = sum(bool(one.figures.get("cut")) for one in cleaned)
     if soft:
         say(
-            f"{soft} mask{'s' * (soft > 1)} with soft or compressed borders were cut at one half "
+            f"{soft} mask{'s' * (soft > 1)} with soft or compressed borders "
+            f"{'were' if soft > 1 else 'was'} cut at one half "
             "(--threshold sets another level)."
         )
     renamed = [one for one in cleaned if one.output.suffix.lower() != one.source.suffix.lower()]
@@ -122,8 +120,8 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
     say(f"Written to: {out}")
 
 
-def print_json(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) -> None:
-    """Print everything as one JSON object."""
+def as_content(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) -> dict[str, Any]:
+    """Return everything as JSON can hold it."""
     content: dict[str, Any] = {"model": run.found, **more}
     if cleaned is not None:
         content["all"] = total([one.figures for one in cleaned])
@@ -140,4 +138,4 @@ def print_json(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) 
         {"input": str(failure.source), "reason": failure.reason} for failure in run.failures
     ]
     content["warnings"] = run.warned
-    click.echo(json.dumps(content, allow_nan=False))
+    return content

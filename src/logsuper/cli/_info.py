@@ -1,16 +1,14 @@
-"""`logsuper info MODEL`: what is in a file that `logsuper fit` has written."""
+"""`logsuper info MODEL`: what is in a saved model of any kind."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from logsuper.cli._console import print_table, say
-from logsuper.cli._found import words_of_model
-from logsuper.cli._learning import describe_model
-from logsuper.cli._options import MODEL, needs_model
+from logsuper.cli._console import print_object, print_table, say
+from logsuper.cli._models import describe
+from logsuper.cli._options import MODEL, loaded
 
 _EXAMPLES = """\b
 Example:
@@ -22,23 +20,14 @@ Example:
 @click.argument("model", type=MODEL)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(model: Path, as_json: bool) -> None:
-    """Say what is in a saved MODEL."""
+    """Say what is in a saved MODEL, of logsuper fit or of any estimator in Python."""
     from logsuper.report import Table
 
-    found = describe_model(needs_model(model))
+    found = describe(loaded(model))
     if as_json:
-        click.echo(json.dumps({"file": str(model), **found}, allow_nan=False))
+        print_object({"file": str(model), **found.facts})
         return
-    say(f"{model}: cleans {'volumes' if found['axes'] == 3 else 'images'}.")
-    for line in words_of_model(found):
+    say(f"{model}: {found.does}.")
+    for line in found.sentences:
         say(line)
-    shape = "x".join(map(str, found["shape"])) if found["modular"] == "per pixel" else "any"
-    radius, modular = found["filter_radius"], found["modular"]
-    rows = [
-        ("size of images", shape),
-        ("weight of an observation", f"{found['observation_weight']:.3f}"),
-        ("filter of observations", f"{radius} pixels around" if radius else "none"),
-        ("preference for white", modular if isinstance(modular, str) else f"{modular:.3f}"),
-        ("learned by", found["learner"] + ("" if found["converged"] else ", not to convergence")),
-    ]
-    print_table(Table("Model", ["what", "value"], rows))
+    print_table(Table("Model", ["what", "value"], found.rows))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from logsuper.cli._console import one_line
 from logsuper.cli._folder import Failure, Job
 from logsuper.cli._observed import Observed, Reading, read_observed
+from logsuper.cli._shell_words import collected_warnings, in_shell_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 1 << 21
 """Pixels to learn from."""
-
-_IN_SHELL = {
-    "give the channel if": "give --noise if",
-    "give the channel": "give --noise RATE",
-    "give noise as a channel": "give --noise RATE",
-    "give noise if": "give --noise if",
-    "noise='auto' takes": "--noise auto takes",
-    "labels of some pixels, fit(noisy, clean) with NaN for the others": "clean masks (--clean)",
-    "labels of some pixels (NaN for the others)": "clean masks of some of them (--clean)",
-}
-"""What messages of the estimator tell users of Python to do, and what it is in the shell."""
 
 _DIRECTIONS = ("along rows", "down columns", "across slices")
 
@@ -82,18 +71,21 @@ class Sample:
     ----------
     noisy : list of ndarray
     clean : list of ndarray or None
+    names : list of str
+        The file of each.
     files : int
         Number of files they come from.
     whole : bool
         Whether they are whole images, and of one shape.
     failures : list of Failure
-        Noisy images that could not be read.
+        Noisy images that could not be read, or are of another kind than most.
     unlearned : list of str
         What is wrong with clean ones.
     """
 
     noisy: list[NDArray[Any]]
     clean: list[NDArray[Any]] | None
+    names: list[str]
     files: int
     whole: bool
     failures: list[Failure]
@@ -103,6 +95,16 @@ class Sample:
     def pixels(self) -> int:
         """Number of pixels."""
         return sum(part.size for part in self.noisy)
+
+
+class _Part(NamedTuple):
+    """What is learned from one file: images or windows in them, and their labels if there are."""
+
+    source: Path
+    binary: bool
+    noisy: list[NDArray[Any]]
+    clean: list[NDArray[Any]]
+    whole: bool
 
 
 def choose_files(jobs: Sequence[Job], lesson: Lesson) -> Lesson:
@@ -141,12 +143,9 @@ def take_sample(lesson: Lesson, show: Callable[[int], None]) -> Sample:
     """
     import numpy as np
 
-    noisy: list[NDArray[Any]] = []
-    clean: list[NDArray[Any]] = []
-    kinds: dict[bool, Path] = {}
+    parts: list[_Part] = []
     failures: list[Failure] = []
     unlearned: list[str] = []
-    whole, used = True, 0
     for number, job in enumerate(lesson.files):
         show(number + 1)
         try:
@@ -159,31 +158,40 @@ def take_sample(lesson: Lesson, show: Callable[[int], None]) -> Sample:
         except (OSError, ValueError, MemoryError) as error:
             unlearned.append(str(error))
             continue
-        kinds.setdefault(seen.binary, job.source)
         windows = _windows(seen, lesson.quota, np.random.default_rng([lesson.seed, 2, number]))
-        whole = whole and all(window == () for _, window in windows)
-        noisy += [seen.parts[k][window] for k, window in windows]
-        if truth is not None:
-            clean += [truth.parts[k][window] for k, window in windows]
-        used += 1
-    _check_kinds(kinds, lesson)
-    whole = whole and len({part.shape for part in noisy}) == 1
-    labels = None if lesson.pairs is None else clean
-    return Sample(noisy, labels, used, whole, failures, unlearned)
+        noisy = [seen.parts[k][window] for k, window in windows]
+        clean = [] if truth is None else [truth.parts[k][window] for k, window in windows]
+        whole = all(window == () for _, window in windows)
+        parts.append(_Part(job.source, seen.binary, noisy, clean, whole))
+    parts, strangers = _keep_one_kind(parts, lesson)
+    found = [image for part in parts for image in part.noisy]
+    labels = None if lesson.pairs is None else [image for part in parts for image in part.clean]
+    names = [str(part.source) for part in parts for _ in part.noisy]
+    whole = all(part.whole for part in parts) and len({image.shape for image in found}) == 1
+    return Sample(found, labels, names, len(parts), whole, failures + strangers, unlearned)
 
 
-def _check_kinds(kinds: dict[bool, Path], lesson: Lesson) -> None:
-    """Refuse grey images beside masks, or with a rate of flips; files by whether they are masks."""
-    if False in kinds and lesson.noise != "auto":
+def _keep_one_kind(parts: list[_Part], lesson: Lesson) -> tuple[list[_Part], list[Failure]]:
+    """Return masks of two levels, or grey images, whichever are more; and the others as failures.
+
+    With a rate of flips these are the masks. As many of each count as masks.
+    """
+    masks = [part for part in parts if part.binary]
+    grey = [part for part in parts if not part.binary]
+    if lesson.noise != "auto" and grey and not masks:
         raise click.ClickException(
-            f"--noise: a rate is for masks of two levels, but {kinds[False]} is grey; leave it "
+            f"--noise: a rate is for masks of two levels, but {grey[0].source} is grey; leave it "
             "out, or make masks by --threshold otsu"
         )
-    if len(kinds) == 2:
-        raise click.ClickException(
-            f"{kinds[False]} has grey levels, but {kinds[True]} is a mask of two levels; "
-            "clean them apart, or make masks of all by --threshold otsu"
-        )
+    if lesson.noise != "auto" or len(masks) >= len(grey):
+        reason = "has grey levels, but most images are masks of two"
+        if lesson.noise != "auto":
+            reason = "has grey levels, but --noise is a rate for masks of two"
+        reason += "; clean it apart, or make masks of all by --threshold otsu"
+        return masks, [Failure(part.source, f"{part.source}: {reason}") for part in grey]
+    reason = "is a mask of two levels, but most images are grey; clean it apart, or make masks of "
+    reason += "all by --threshold otsu"
+    return grey, [Failure(part.source, f"{part.source}: {reason}") for part in masks]
 
 
 def _read_clean(job: Job, seen: Observed, lesson: Lesson) -> Observed:
@@ -221,7 +229,9 @@ def _windows(
     return [(k, window) for k in kept]
 
 
-def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[Any, list[str]]:
+def learn(
+    sample: Sample, lesson: Lesson, one_shape: bool, jobs: int, listener: Any = None
+) -> tuple[Any, list[str]]:
     """Return a fitted denoiser, and what it warned of.
 
     Parameters
@@ -232,8 +242,9 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         Whether all images, those that are not in the sample too, have one shape.
     jobs : int
         Threads.
+    listener : callable, optional
+        A callback of the estimator.
     """
-    from logsuper._base import ConvergenceWarning
     from logsuper.estimators import MaskDenoiser
 
     everywhere = sample.whole and one_shape
@@ -243,25 +254,17 @@ def learn(sample: Sample, lesson: Lesson, one_shape: bool, jobs: int) -> tuple[A
         modular="auto" if everywhere else "shared",
         random_state=lesson.seed,
         n_jobs=jobs,
+        callback=listener,
     )
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with collected_warnings(sample.names) as texts:
         try:
             denoiser.fit(sample.noisy, sample.clean)
         except (ValueError, MemoryError) as error:
-            message = in_shell_words(str(error))
+            message = in_shell_words(str(error), sample.names)
             raise click.ClickException(f"cannot learn from these images: {message}") from error
-    denoiser.set_params(n_jobs=None)  # the file does not depend on the number of threads
-    # whether it has converged is part of the summary
-    texts = [str(w.message) for w in said if not issubclass(w.category, ConvergenceWarning)]
-    return denoiser, list(dict.fromkeys(map(in_shell_words, texts)))
-
-
-def in_shell_words(text: str) -> str:
-    """Return a message of the estimator with options in the place of arguments."""
-    for argument, option in _IN_SHELL.items():
-        text = text.replace(argument, option)
-    return text
+    # the file depends neither on the number of threads nor on who listens
+    denoiser.set_params(n_jobs=None, callback=None)
+    return denoiser, texts
 
 
 def noise_error(lesson: Lesson, denoiser: MaskDenoiser) -> float | None:

@@ -12,11 +12,12 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from logsuper.cli._folder import RECORD
 from logsuper.cli._inputs import writing
 
-_FOLDER, _FILE = ".logsuper", "files.jsonl"
+_FILE = "files.jsonl"
 
 
 def digest_of(path: Path) -> str:
@@ -27,6 +28,12 @@ def digest_of(path: Path) -> str:
         return key_of(facts)
     with open(path, "rb") as file:
         return digest_of_open(file)
+
+
+def digest_of_contents(folder: Path) -> str:
+    """Return 64 digits that depend on the names and bytes of all files in a folder."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return key_of([(file.relative_to(folder).as_posix(), digest_of(file)) for file in files])
 
 
 def digest_of_open(file: Any) -> str:
@@ -50,7 +57,7 @@ class Ledger:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.folder = out / _FOLDER
+        self.folder = out / RECORD
         self._lines: dict[str, dict[str, Any]] = {}
         path = self.folder / _FILE
         text = path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
@@ -64,12 +71,14 @@ class Ledger:
     def finished(self, name: str, key: str) -> dict[str, Any] | None:
         """Return the line of a file that is complete and has this key."""
         entry = self._lines.get(name)
-        if entry is None or entry.get("key") != key or not (self.out / name).is_file():
+        path = self.out / name
+        if entry is None or entry.get("key") != key or not path.exists():
             return None
-        return entry if entry.get("sha256") == digest_of(self.out / name) else None
+        digest = digest_of_contents(path) if path.is_dir() else digest_of(path)
+        return entry if entry.get("sha256") == digest else None
 
     def write(
-        self, name: str, key: str, encode: Callable[[BinaryIO], object], figures: dict[str, Any]
+        self, name: str, key: str, encode: Callable[[Any], object], figures: dict[str, Any]
     ) -> None:
         """Write a file, and record it before it gets its name.
 
@@ -79,12 +88,18 @@ class Ledger:
             Below the folder.
         key : str
         encode : callable
-            Writes the bytes to an open file.
+            Writes the bytes to an open file; to an empty folder if the name ends in .zarr.
         figures : dict
             What else is kept in its line.
         """
         from logsuper._base import atomic_write
+        from logsuper.io import atomic_folder
 
+        if name.endswith(".zarr"):
+            with writing(self.out), atomic_folder(self.out / name) as folder:
+                encode(folder)
+                self._add(name, key, digest_of_contents(folder), figures)
+            return
         with writing(self.out), atomic_write(self.out / name) as file:
             encode(file)
             file.flush()

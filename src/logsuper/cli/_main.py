@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from logsuper import __version__
-from logsuper.cli._console import one_line, tolerate_encodings
+from logsuper.cli._console import one_line, print_object, tolerate_encodings
+from logsuper.cli._shell_words import plain_warnings
 
 COMMANDS = [
     "apply",
@@ -49,13 +50,21 @@ class _Group(click.Group):
         if not standalone_mode:
             return run()
         tolerate_encodings()
+        given = list(args[0] if args else options.get("args") or sys.argv[1:])
+        wants_json = "--json" in given[: given.index("--") if "--" in given else None]
         try:
-            code: Any = run()
+            with plain_warnings():
+                code: Any = run()
         except click.ClickException as error:
-            click.echo(f"Error: {one_line(error.format_message())}", err=True)
+            message = one_line(error.format_message())
+            click.echo(f"Error: {message}", err=True)
+            if wants_json:
+                print_object({"error": message, **getattr(error, "content", {})})
             sys.exit(2)
         except _Interrupted:
             click.echo("Interrupted.", err=True)
+            if wants_json:
+                print_object({"error": "interrupted"})
             sys.exit(130)
         except click.Abort:
             click.echo("Aborted.", err=True)

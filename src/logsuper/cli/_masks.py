@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +14,31 @@ import click
 
 from logsuper import __version__
 from logsuper.cli import _cleaning, _learning
-from logsuper.cli._cleaning import NO_INTERVALS
-from logsuper.cli._console import one_line
-from logsuper.cli._folder import Failure, Plan, find_inputs, pair_with, plan_outputs
-from logsuper.cli._found import print_found, print_json, print_summary
+from logsuper.cli._console import Failed, one_line, print_object
+from logsuper.cli._folder import (
+    Failure,
+    Plan,
+    find_inputs,
+    folders_inside,
+    listed,
+    pair_with,
+    plan_outputs,
+)
+from logsuper.cli._found import as_content, print_found, print_summary
 from logsuper.cli._inputs import check_folder, writing
 from logsuper.cli._ledger import Ledger, digest_of, key_of
 from logsuper.cli._observed import Reading
 from logsuper.cli._options import needs_model
-from logsuper.cli._progress import stages
+from logsuper.cli._progress import Listener, stages
 from logsuper.cli._sheets import check_overview, draw_overview
+from logsuper.cli._shell_words import collected_warnings
 
 if TYPE_CHECKING:
     from logsuper.estimators import MaskDenoiser
 
 _MODELS = "model-*.npz"
+# Files left out for one reason: this many have a line each, of more, this many are named in one.
+_APART, _NAMED = 3, 20
 
 
 @dataclasses.dataclass
@@ -60,12 +70,22 @@ class Run:
     failures: list[Failure] = dataclasses.field(default_factory=list)
 
     def fail(self, failures: Sequence[Failure]) -> None:
-        """Report files that are left out, once each."""
+        """Report files that are left out, once each, many with the same reason in one line."""
         known = {failure.source for failure in self.failures}
-        for failure in failures:
-            if failure.source not in known:
-                _tell(f"Left out: {failure.reason}")
-                self.failures.append(failure)
+        new = [failure for failure in failures if failure.source not in known]
+        self.failures += new
+        groups: dict[str, list[Failure]] = {}
+        for failure in new:
+            groups.setdefault(failure.why, []).append(failure)
+        for why, group in groups.items():
+            if len(group) <= _APART:
+                for failure in group:
+                    _tell(f"Left out: {failure.reason}")
+                continue
+            names = [str(failure.source) for failure in group]
+            rest = len(names) - _NAMED
+            more = f" and {rest} more (--json lists all)" if rest > 0 else ""
+            _tell(f"Left out: {len(group)} images, each {why}: {', '.join(names[:_NAMED])}{more}")
 
     def warn(self, texts: Sequence[str]) -> None:
         """Pass warnings on, once each."""
@@ -74,9 +94,9 @@ class Run:
                 _tell(f"Warning: {text}")
                 self.warned.append(text)
 
-    def load(self, path: Path) -> None:
-        """Take the model in a file."""
-        self.denoiser, self.key = needs_model(path), key_of(digest_of(path))
+    def take(self, denoiser: MaskDenoiser, path: Path) -> None:
+        """Clean by a model that was learned before, and is in this file."""
+        self.denoiser, self.key = denoiser, key_of(digest_of(path))
         self.found = _learning.describe_model(self.denoiser)
         whole = self.reading.volume == "whole"
         if (self.found["axes"] == 3) != whole:
@@ -90,19 +110,37 @@ def _tell(text: str) -> None:
 
 
 def start(
-    inputs: Sequence[Path], reading: Reading, out: Path | None = None, sides: Sequence[str] = ()
+    inputs: Sequence[Path],
+    reading: Reading,
+    out: Path | None = None,
+    sides: Sequence[str] = (),
+    model: Path | None = None,
 ) -> Run:
-    """Find the files of a command, and report those that are not images."""
-    if "uncertain" in sides and reading.volume == "whole":
-        raise click.UsageError(f"--uncertain: {NO_INTERVALS}")
+    """Load a model if there is one, find the files, and report those that are not images."""
+    denoiser = None if model is None else needs_model(model)
     plan = find_inputs(inputs, out)
     if out is not None:
         plan = plan_outputs(plan, out, sides)
     run = Run(reading, plan)
+    if denoiser is not None and model is not None:
+        run.take(denoiser, model)
     run.fail(plan.failures)
     if not plan.jobs:
-        raise click.ClickException("none of the files is an image that can be read")
+        raise Failed("none of the files is an image that can be read", **as_content(run))
+    run.warn(list(_remarks(run, inputs, out)))
     return run
+
+
+def _remarks(run: Run, inputs: Sequence[Path], out: Path | None) -> Iterator[str]:
+    """Yield what may not be as a user thinks it is: folders that are not read, lossy masks."""
+    if inside := folders_inside(inputs, out):
+        yield f"folders in folders are not read: {listed(inside)}; give them, too, if you want that"
+    lossy = [job.source for job in run.plan.jobs if job.info.lossy]
+    if lossy:
+        yield (
+            f"JPEG compression has changed pixels near the borders of {listed(lossy)}; keep masks "
+            "as PNG or TIFF if you can"
+        )
 
 
 def open_ledger(out: Path) -> Ledger:
@@ -142,12 +180,13 @@ def learn_from_files(
         run.warn([f"not learned from: {reason}" for reason in sample.unlearned])
         if not sample.noisy:
             what = "images" if lesson.pairs is None else "pairs of noisy and clean images"
-            raise click.ClickException(f"none of the {what} could be read")
+            raise Failed(f"none of the {what} could be read", **as_content(run))
         run.denoiser = None if stored is None else _load_stored(stored)
         if run.denoiser is None:
-            stage("Learning", None)
-            one_shape = len({job.info.shape for job in run.plan.jobs}) == 1
-            run.denoiser, warned = _learning.learn(sample, lesson, one_shape, jobs)
+            gone = {failure.source for failure in run.failures}
+            shapes = {job.info.shape for job in run.plan.jobs if job.source not in gone}
+            one_shape = len(shapes) == 1
+            run.denoiser, warned = _learning.learn(sample, lesson, one_shape, jobs, Listener(stage))
             run.warn(warned)
             if ledger is not None and stored is not None:
                 _store(run.denoiser, stored, ledger)
@@ -248,12 +287,13 @@ def clean_and_report(run: Run, out: Path, ledger: Ledger, options: Mapping[str, 
         draw_overview(run.plan.jobs, ledger)
     ledger.tidy()
     seconds = time.perf_counter() - run.began
-    if as_json:
-        print_json(run, cleaned, out=str(out), seconds=seconds)
-    elif cleaned:
-        print_summary(run, cleaned, out, seconds)
+    content = as_content(run, cleaned, out=str(out), seconds=seconds)
     if not cleaned:
-        raise click.ClickException("none of the images could be cleaned")
+        raise Failed("none of the images could be cleaned", **content)
+    if as_json:
+        print_object(content)
+    else:
+        print_summary(run, cleaned, out, seconds)
     return 1 if run.failures else 0
 
 
@@ -262,17 +302,20 @@ def _clean(run: Run, out: Path, ledger: Ledger, jobs: int, force: bool) -> list[
     known = {failure.source for failure in run.failures}
     wanted = [job for job in run.plan.jobs if job.source not in known]
     cleaned: list[_cleaning.Cleaned] = []
+    failed: list[Failure] = []
     try:
-        with stages() as stage:
+        with collected_warnings() as warned, stages() as stage:
             show = stage("Cleaning", sum(job.info.size for job in wanted))
             for result in cleaner.clean(wanted, show, force):
                 if isinstance(result, Failure):
-                    run.fail([result])
+                    failed.append(result)
                 else:
                     cleaned.append(result)
     except KeyboardInterrupt:
         _tell(f"{len(cleaned)} of {len(wanted)} images are done; the same command continues.")
         raise
-    run.warn(cleaner.warnings)
+    finally:
+        run.fail(failed)
+    run.warn(warned)
     order = {job.source: place for place, job in enumerate(run.plan.jobs)}
     return sorted(cleaned, key=lambda one: order[one.source])

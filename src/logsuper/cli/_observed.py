@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Levels of an image that is neither a mask nor grey: labels, or a mask with a mark for "missing".
 _FEW = 4
+# Of three levels one is far away if the gap to it is this many times the other gap.
+_FAR = 20.0
 # A grey image is a mask with soft borders if this share of its pixels is within an eighth of black
 # or of white, and both are there; each has at least a share of a thousandth.
 _NEARLY_ALL, _END, _BOTH = 0.95, 0.125, 0.001
@@ -59,6 +61,8 @@ class Observed:
     binary : bool
     cut : bool
         Whether it was cut at one half, as a mask with soft borders.
+    palette : ndarray, optional
+        Colours that its pixels are numbers of.
     """
 
     parts: list[NDArray[Any]]
@@ -67,6 +71,7 @@ class Observed:
     levels: tuple[Any, Any]
     binary: bool
     cut: bool = False
+    palette: NDArray[np.uint8] | None = None
 
     @property
     def size(self) -> int:
@@ -100,9 +105,9 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
     """
     import numpy as np
 
-    from logsuper.io import read_image
+    from logsuper.io import read_mask
 
-    pixels = read_image(path, missing=rules.missing)
+    pixels, pair, palette = read_mask(path, rules.missing)
     values, gone = np.ma.getdata(pixels), np.ma.getmaskarray(pixels)
     if values.dtype.kind == "f":
         gone = gone | np.isnan(values)
@@ -112,20 +117,22 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
         raise ValueError(f"{path}: has no pixel that is not missing")
     levels = _two_levels(values, gone)
     cut = False
-    if levels is not None:
+    if pair is not None:
+        ones, levels = values == pair[1], (values.dtype.type(pair[0]), values.dtype.type(pair[1]))
+    elif levels is not None:
         ones = values == levels[1]
         if levels[0] == levels[1]:  # black is zero, any other single level is one
             ones, levels = values != 0, (values.dtype.type(0), levels[1] or _white(values.dtype))
     else:
         levels = (values.dtype.type(0), _white(values.dtype))
-        grey = _as_grey(path, values, gone)
+        grey = _as_grey(path, values, gone, rules.missing)
         cut = rules.threshold is None and _is_soft(grey[~gone])
         if not cut and rules.threshold is None:
             return _observed(rules, np.where(gone, np.nan, grey), values.dtype, levels, False)
         ones = grey > _level(grey[~gone], 0.5 if cut else rules.threshold)
     zeros_and_ones = ones.astype(np.uint8)
     seen = np.where(gone, np.nan, zeros_and_ones) if gone.any() else zeros_and_ones
-    return _observed(rules, seen, values.dtype, levels, True, cut)
+    return _observed(rules, seen, values.dtype, levels, True, cut, palette)
 
 
 def _observed(
@@ -135,9 +142,10 @@ def _observed(
     levels: tuple[Any, Any],
     binary: bool,
     cut: bool = False,
+    palette: NDArray[np.uint8] | None = None,
 ) -> Observed:
     parts = list(seen) if seen.ndim == 3 and rules.volume == "slices" else [seen]
-    return Observed(parts, seen.shape, dtype, levels, binary, cut)
+    return Observed(parts, seen.shape, dtype, levels, binary, cut, palette)
 
 
 def _two_levels(values: NDArray[Any], gone: NDArray[Any]) -> tuple[Any, Any] | None:
@@ -156,22 +164,37 @@ def _white(dtype: np.dtype[Any]) -> Any:
     return dtype.type(1)
 
 
-def _as_grey(path: Path, values: NDArray[Any], gone: NDArray[Any]) -> NDArray[np.float32]:
+def _as_grey(
+    path: Path, values: NDArray[Any], gone: NDArray[Any], missing: Any
+) -> NDArray[np.float32]:
     """Return grey levels from 0 to 1; numbers in floating point stay what they are."""
     import numpy as np
 
     if values.dtype.kind == "f":
-        if np.isinf(values).any():
-            raise ValueError(f"{path}: has infinite pixels; missing ones are NaN")
-        return values.astype(np.float32)
+        known = np.where(gone, values.dtype.type(0), values)
+        if np.isinf(known).any():
+            raise ValueError(f"{path}: has infinite pixels; missing ones are NaN, or --missing inf")
     found = np.unique(values[~gone])
     if len(found) <= _FEW:
         *first, last = (str(level) for level in found)
+        remedy = "say where to cut them (--threshold)"
+        if len(found) == 3 and missing is None:
+            remedy += f", or which one is missing, as in --missing {_odd_one(found)}"
         raise ValueError(
             f"{path}: has the {len(found)} levels {', '.join(first)} and {last}; a mask has two: "
-            f"say which one is missing, as in --missing {found[1]}, or where to cut (--threshold)"
+            f"{remedy}"
         )
+    if values.dtype.kind == "f":
+        return known.astype(np.float32)
     return (values / float(_white(values.dtype))).astype(np.float32)
+
+
+def _odd_one(levels: NDArray[Any]) -> str:
+    """Return which of three levels may well be missing: one that is far away, else the middle."""
+    low, middle, high = (float(level) for level in levels)
+    below, above = middle - low, high - middle
+    place = 0 if below > _FAR * above else 2 if above > _FAR * below else 1
+    return str(levels[place])
 
 
 def _is_soft(grey: NDArray[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,9 +41,9 @@ class _Or(click.ParamType):  # type: ignore[type-arg]
 
 
 class _Missing(click.ParamType):  # type: ignore[type-arg]
-    """Alpha, NaN, a colour by its name or as #rrggbb, or a grey level."""
+    """Alpha, NaN, a colour by its name or as #rrggbb, or a level."""
 
-    name = "COLOUR|alpha|nan"
+    name = "COLOUR|LEVEL|alpha|nan"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return what `logsuper.io.read_image` takes as missing."""
@@ -50,14 +51,15 @@ class _Missing(click.ParamType):  # type: ignore[type-arg]
 
         if value in ("alpha", "nan") or not isinstance(value, str):
             return value
-        if value.isascii() and value.isdigit() and len(value) < 6:
-            return int(value)
+        for number in (int, float):
+            with contextlib.suppress(ValueError):
+                return number(value)
         try:
             return ImageColor.getrgb(value)[:3]
         except ValueError:
             self.fail(
-                f"{value!r} is not alpha, nan, a grey level such as 128, or a colour such as red "
-                "or #ff0000",
+                f"{value!r} is not alpha, nan, a level such as 128 or -9999, or a colour such as "
+                "red or #ff0000",
                 param,
                 ctx,
             )
@@ -128,9 +130,9 @@ reading_options = _stack(
     click.option(
         "--missing",
         type=_Missing(),
-        metavar="COLOUR|alpha|nan",
-        help="Pixels that are missing, to be filled in: those of a colour (red, #ff0000) or grey "
-        "level (128), transparent ones (alpha), or NaN, which always is.",
+        metavar="COLOUR|LEVEL|alpha|nan",
+        help="Pixels that are missing, to be filled in: those of a colour (red, #ff0000), of a "
+        "level or no-data value (128, -9999), transparent ones (alpha), or NaN, which always is.",
     ),
     click.option(
         "--volume",
@@ -190,16 +192,23 @@ def sides(options: Mapping[str, Any]) -> list[str]:
     return [side for side in ("probabilities", "uncertain", "compare") if options[side]]
 
 
-def needs_model(path: Path) -> Any:
-    """Return the denoiser in a file, or say in one line what is wrong with it."""
-    from logsuper.estimators import MaskDenoiser, load_model
+def loaded(path: Path) -> Any:
+    """Return the estimator in a file, or say in one line what is wrong with it."""
+    from logsuper.estimators import load_model
 
     try:
-        model = load_model(path)
+        return load_model(path)
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror or error}") from error
     except (ValueError, MemoryError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def needs_model(path: Path) -> Any:
+    """Return the denoiser in a file, or say in one line what is wrong with it."""
+    from logsuper.estimators import MaskDenoiser
+
+    model = loaded(path)
     if not isinstance(model, MaskDenoiser):
         raise click.ClickException(
             f"{path}: is a {type(model).__name__}, not a denoiser of masks (logsuper fit makes one)"

@@ -10,6 +10,8 @@ from functools import partial
 from logsuper.cli._console import console
 
 _Show = Callable[[int, int], None]
+Stage = Callable[[str, int | None], Callable[[int], None]]
+"""Begins a stage of a work, given its name and total, and returns what is told how much is done."""
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def bars(names: Sequence[str]) -> Iterator[dict[str, _Show]]:
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
+def stages() -> Iterator[Stage]:
     """Show the stages of a work on the standard error, with the remaining time; on terminals only.
 
     Yields
@@ -74,7 +76,40 @@ def stages() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
     ) as progress:
 
         def stage(name: str, total: int | None) -> Callable[[int], None]:
+            for one in progress.tasks:  # what was before is done
+                amount = one.total or 1
+                progress.update(one.id, total=amount, completed=amount)
             task = progress.add_task(name, total=total)
             return lambda done: progress.update(task, completed=done)
 
         yield stage
+
+
+class Listener:
+    """A callback of estimators that shows on the terminal what a fit is doing.
+
+    Parameters
+    ----------
+    stage : callable
+        From `stages`.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._begin, self._known = stage, 0
+        self._show: Callable[[int], None] = lambda done: None
+
+    def __call__(self, record: object) -> None:
+        """Ignore a step: bars move by themselves."""
+
+    def stage(self, what: str, done: int, total: int) -> None:
+        """Show a new stage, or that one more of several fits is done."""
+        if total and total == self._known:
+            self._show(done)
+        elif what.startswith("learning by"):
+            self._known = total
+            several = f"Learning: {total} fits, to choose and to check" if total else "Learning"
+            self._show = self._begin(several, total or None)
+        elif what.startswith("training"):
+            self._show = self._begin("Learning: training trees", None)
+        elif what.endswith("pixels"):
+            self._show = self._begin("Learning: estimating the noise", None)

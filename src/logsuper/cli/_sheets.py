@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,7 +29,8 @@ def draw_sheet(title: str, seen: Observed, mask: NDArray[Any], chance: NDArray[A
     before = seen.assemble(list(seen.parts))
     shown = [image if middle is None else image[middle] for image in (before, mask, chance)]
     step = -(-max(shown[0].shape) // _SHOWN)
-    before, after, sure = (image[::step, ::step] for image in shown)
+    before, after = (_shrink(image, step, _mean) for image in shown[:2])
+    sure = _shrink(shown[2], step, _most_doubtful)
     if not seen.binary:
         low, high = float(_finite(before).min()), float(_finite(before).max())
         before = (before - low) / ((high - low) or 1.0)
@@ -40,6 +41,39 @@ def draw_sheet(title: str, seen: Observed, mask: NDArray[Any], chance: NDArray[A
         sheet.doubt(sure, "doubt (white: none)"),
     ]
     return sheet.draw([panels], [f"{one_line(title)}{where}"])
+
+
+def _shrink(
+    image: NDArray[Any], step: int, summary: Callable[[NDArray[Any]], NDArray[Any]]
+) -> NDArray[Any]:
+    """Return one pixel per block of `step` by `step`, the last blocks cut off at the border."""
+    import numpy as np
+
+    if step == 1:
+        return image
+    short = [-n % step for n in image.shape]
+    padded = np.pad(image.astype(np.float64), [(0, n) for n in short], mode="edge")
+    rows, columns = (n // step for n in padded.shape)
+    blocks = padded.reshape(rows, step, columns, step).transpose(0, 2, 1, 3)
+    return summary(blocks.reshape(rows, columns, step * step))
+
+
+def _mean(blocks: NDArray[Any]) -> NDArray[Any]:
+    """Return the mean of what was observed in each block, NaN where nothing was."""
+    import numpy as np
+
+    there = ~np.isnan(blocks)
+    count = there.sum(axis=-1)
+    total = np.where(there, blocks, 0.0).sum(axis=-1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _most_doubtful(blocks: NDArray[Any]) -> NDArray[Any]:
+    """Return the probability nearest to one half in each block, so that one pixel stays visible."""
+    import numpy as np
+
+    place = np.abs(blocks - 0.5).argmin(axis=-1)
+    return np.asarray(np.take_along_axis(blocks, place[..., None], axis=-1)[..., 0])
 
 
 def _finite(values: NDArray[Any]) -> NDArray[Any]:

@@ -15,6 +15,9 @@ _SILENCE = 5.0
 class Progress:
     """Passes records on to a callback, and prints them if asked to.
 
+    A callback that has a method `stage(what, done, total)` is also told what is being done, and how
+    many of a known number of fits have been (else 0 of 0).
+
     Attributes
     ----------
     callback : callable or None
@@ -25,6 +28,7 @@ class Progress:
         self._given, self._verbose = callback, verbose
         self._begun = self._printed = time.monotonic()
         self._doing = ""
+        self._fits = 0, 0
         self._pulse = Pulse(self._line if callback or verbose else None)
         self.callback: Callback | None = self._pulse if callback or verbose else None
 
@@ -38,10 +42,22 @@ class Progress:
         """Report at least each second that the fit is alive."""
         return self._pulse.listening()
 
-    def say(self, what: str) -> None:
+    def say(self, what: str, done: int = 0, total: int = 0) -> None:
         """Print a sentence with the seconds since the beginning."""
         self._doing = what
         self._print(what)
+        if (stage := getattr(self._given, "stage", None)) is not None:
+            stage(what, done, total)
+
+    def expect(self, fits: int) -> None:
+        """Tell how many fits there will be."""
+        self._fits = 0, fits
+
+    def begin_fit(self, what: str) -> None:
+        """Print that the next fit begins."""
+        done, total = self._fits
+        self.say(what, done, total)
+        self._fits = done + 1, total
 
     def _print(self, what: str) -> None:
         if self._verbose:

@@ -169,6 +169,8 @@ class Selector:
             "scale": (True, False) if start.scale else (False,),
             "penalty": PENALTIES,
         }
+        if not (asked or soften):
+            self.progress.expect(len(trees) * len(splits) + 1)
         best, fits, scores = start, dict[Setting, Learned](), dict[Setting, Score]()
 
         def compare(setting: Setting) -> None:
@@ -201,7 +203,8 @@ class Selector:
         if is_select(trial.penalty):
             trial.penalty = self._penalties(self.pick(setting), examples.count, setting.penalty)
         learner, found = self.pick(setting), dict(self.found)
-        self.progress.say(f"learning by {learner.name} from {examples.count} images: {setting}")
+        what = f"learning by {learner.name} from {examples.count} images: {setting}"
+        self.progress.begin_fit(what)
         if not learner.errors:
             found.pop("rate_stderr", None)
         return run(trial, learner, examples, self.key, self.progress.callback, **found)

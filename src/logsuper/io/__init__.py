@@ -1,7 +1,11 @@
 """Reading and writing images, and models in the format of the UAI inference competitions."""
 
+from logsuper.io._arrays import encode_zarr as encode_zarr  # for other rooms
+from logsuper.io._arrays import is_zarr as is_zarr
+from logsuper.io._folders import atomic_folder as atomic_folder
 from logsuper.io._picture import ImageInfo
 from logsuper.io._read import inspect_image, read_image
+from logsuper.io._read import read_mask as read_mask  # for other rooms
 from logsuper.io._sequence import SUFFIXES, ImageFiles, find_images
 from logsuper.io._uai import read_evidence, read_uai, write_uai
 from logsuper.io._uai_results import write_uai_results

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logsuper.io._picture import ImageInfo, Picture, blaming, check_dtype, check_memory
 
-__all__ = ["decode_array", "inspect_array", "is_zarr"]
+__all__ = ["decode_array", "encode_zarr", "inspect_array", "is_zarr"]
 
 _OPACITY = 4
 
@@ -66,12 +67,23 @@ def _open(path: str | os.PathLike[str], color: bool) -> Any:
     return array
 
 
-def _open_zarr(name: str) -> Any:
-    """Return the array of a zarr store; of an OME-Zarr image, the one at full resolution."""
+def encode_zarr(folder: str | os.PathLike[str], array: NDArray[Any]) -> None:
+    """Write one array to an empty folder, as a zarr store."""
+    name = os.fspath(folder)
+    _need_zarr(name).save_array(name, np.ascontiguousarray(array))
+
+
+def _need_zarr(name: str) -> Any:
     try:
         import zarr  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise ValueError(f"{name}: reading zarr needs the package zarr; install it") from None
+        raise ValueError(f"{name}: zarr needs the package zarr; install it") from None
+    return zarr
+
+
+def _open_zarr(name: str) -> Any:
+    """Return the array of a zarr store; of an OME-Zarr image, the one at full resolution."""
+    zarr = _need_zarr(name)
     with blaming(name, "cannot be opened as zarr"):
         found = zarr.open(name, mode="r")
         if not hasattr(found, "shape"):

@@ -29,12 +29,21 @@ class Picture:
         Opacity of each pixel, 0 for transparent.
     lossy : bool
         Whether compression has changed the pixels.
+    channels : str, optional
+        What to say where colours are refused, if these are channels of a microscope.
+    indices : ndarray, optional
+        Numbers of the pixels in the palette that `values` are colours of.
+    palette : ndarray of shape (n, 3), uint8, optional
+        The colours of that palette.
     """
 
     values: NDArray[Any]
     colored: bool = False
     alpha: NDArray[Any] | None = None
     lossy: bool = False
+    channels: str | None = None
+    indices: NDArray[Any] | None = None
+    palette: NDArray[np.uint8] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,10 @@ from logsuper.io._picture import ImageInfo, Picture
 from logsuper.io._pillow import decode_pillow, inspect_pillow
 from logsuper.io._tiff import decode_tiff, inspect_tiff
 
-__all__ = ["FilePath", "Missing", "inspect_image", "read_image"]
+__all__ = ["FilePath", "MaskPixels", "Missing", "inspect_image", "read_image", "read_mask"]
 
 FilePath = str | os.PathLike[str]
-Missing = str | int | tuple[int, int, int] | None
+Missing = str | float | tuple[int, int, int] | None
 
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _NPY = b"\x93NUMPY"
@@ -40,9 +40,9 @@ def read_image(
     color : bool, default False
         Whether the image may have colours (a photograph). A mask has none: pictures with equal red,
         green and blue are grey, others are refused.
-    missing : "alpha", "nan", (int, int, int) or int, optional
+    missing : "alpha", "nan", (int, int, int) or number, optional
         Which pixels of a mask are missing: those less than half opaque, those that are NaN (always
-        so for floats), those of one colour (8 bits per channel), or those of one grey level.
+        so for floats), those of one colour (8 bits per channel), or those of one level, as stored.
     palette : {"colors", "indices"}
         What a pixel of a picture with a palette is: its colour, or its number in the palette, as
         label images mean it.
@@ -73,18 +73,10 @@ def read_image(
            [False,  True]])
     """
     check_choice(palette, "palette", ("colors", "indices"))
-    kind = _kind(path)
-    if kind == "tiff":
-        picture = decode_tiff(path, palette)
-    elif kind == "array":
-        picture = decode_array(path, color)
-    else:
-        picture = decode_pillow(path, palette)
-    if not picture.values.size:
-        raise ValueError(f"{os.fspath(path)}: has shape {picture.values.shape}, without a pixel")
+    picture = _decode(path, color, palette)
     if color:
         return picture.values if picture.colored and not _is_grey(picture) else _grey(picture)
-    return _as_mask(os.fspath(path), picture, missing)
+    return _as_mask(os.fspath(path), picture, _missing(picture, missing), missing)
 
 
 def inspect_image(path: FilePath, color: bool = False) -> ImageInfo:
@@ -118,6 +110,80 @@ def inspect_image(path: FilePath, color: bool = False) -> ImageInfo:
     return inspect_array(path, color) if kind == "array" else inspect_pillow(path)
 
 
+class MaskPixels(NamedTuple):
+    """A mask as stored.
+
+    Attributes
+    ----------
+    pixels : ndarray
+        As `read_image` returns them; with a palette of two colours, numbers in the palette.
+    levels : (int, int), optional
+        Which numbers are the darker and the brighter of the two colours.
+    palette : ndarray of shape (n, 3), uint8, optional
+    """
+
+    pixels: NDArray[Any]
+    levels: tuple[int, int] | None = None
+    palette: NDArray[np.uint8] | None = None
+
+
+def read_mask(path: FilePath, missing: Missing = None) -> MaskPixels:
+    """Read a mask as `read_image` does, and keep the palette of one that has two colours.
+
+    These may be any two; the brighter one stands for one.
+    """
+    picture = _decode(path, False, "colors")
+    gone = _missing(picture, missing)
+    if picture.palette is None or picture.indices is None:
+        return MaskPixels(_as_mask(os.fspath(path), picture, gone, missing))
+    known = picture.indices if gone is None else picture.indices[~gone]
+    used = np.unique(known)
+    colors = np.unique(picture.palette[used], axis=0)
+    if not 1 <= len(colors) <= 2:
+        return MaskPixels(_as_mask(os.fspath(path), picture, gone, missing))
+    _check_opacity(os.fspath(path), picture, missing)
+    palette, dark, bright = _two_colors(picture.palette, used)
+    ones = (picture.values == palette[bright]).all(axis=-1)
+    pixels = np.where(ones, bright, dark).astype(np.uint8)
+    return MaskPixels(_masked(pixels, gone), (dark, bright), palette)
+
+
+def _two_colors(
+    palette: NDArray[np.uint8], used: NDArray[Any]
+) -> tuple[NDArray[np.uint8], int, int]:
+    """Return a palette and the numbers of its darker and its brighter colour in use.
+
+    With one colour in use, the other one is the darkest or the brightest of the palette.
+    """
+    brightness = palette @ np.array([299, 587, 114])
+    _, first = np.unique(palette[used], axis=0, return_index=True)
+    numbers = sorted(used[first].tolist(), key=lambda number: (brightness[number], number))
+    if len(numbers) == 2:
+        return palette, numbers[0], numbers[1]
+    [only] = numbers
+    black = not palette[only].any()
+    other = int(np.argmax(brightness) if black else np.argmin(brightness))
+    if (palette[other] == palette[only]).all():  # all colours are this one
+        other = len(palette) if len(palette) < 256 else (only + 1) % 256
+        palette = np.append(palette, palette[:1], axis=0)[:256]
+        palette[other] = 255 if black else 0
+    return (palette, only, other) if black else (palette, other, only)
+
+
+def _decode(path: FilePath, color: bool, palette: str) -> Picture:
+    """Decode a file of any kind that has at least one pixel."""
+    kind = _kind(path)
+    if kind == "tiff":
+        picture = decode_tiff(path, palette)
+    elif kind == "array":
+        picture = decode_array(path, color)
+    else:
+        picture = decode_pillow(path, palette)
+    if not picture.values.size:
+        raise ValueError(f"{os.fspath(path)}: has shape {picture.values.shape}, without a pixel")
+    return picture
+
+
 def _kind(path: FilePath) -> str:
     """Return which decoder a file is for, by its first bytes."""
     if Path(path).is_dir():
@@ -133,22 +199,45 @@ def _kind(path: FilePath) -> str:
     return "tiff" if start.startswith(_TIFF) else "pillow"
 
 
-def _as_mask(name: str, picture: Picture, missing: Missing) -> NDArray[Any]:
+def _as_mask(
+    name: str, picture: Picture, gone: NDArray[np.bool_] | None, missing: Missing
+) -> NDArray[Any]:
     """Return grey levels, masked where they are missing."""
-    gone = _missing(picture, missing)
     known = None if gone is None else ~gone
     if picture.colored and not _is_grey(picture, known):
-        raise ValueError(
-            f"{name}: is in colour; a mask is grey: convert it, or say which colour stands for "
-            "missing pixels"
-        )
+        if picture.channels is not None:
+            raise ValueError(f"{name}: {picture.channels}")
+        raise ValueError(f"{name}: is in colour; a mask is grey: {_color_remedy(picture, known)}")
+    _check_opacity(name, picture, missing)
+    return _masked(_grey(picture), gone)
+
+
+def _check_opacity(name: str, picture: Picture, missing: Missing) -> None:
+    """Refuse transparent pixels, unless they are missing."""
     if missing != "alpha" and picture.alpha is not None and _see_through(picture).any():
         raise ValueError(
             f"{name}: has transparent pixels; take them as missing (--missing alpha, in Python "
             "missing='alpha'), or flatten the image"
         )
-    values = _grey(picture)
+
+
+def _masked(values: NDArray[Any], gone: NDArray[np.bool_] | None) -> NDArray[Any]:
     return values if gone is None or not gone.any() else np.ma.MaskedArray(values, mask=gone)
+
+
+def _color_remedy(picture: Picture, known: NDArray[np.bool_] | None) -> str:
+    """Return what to do about colours: say that the only one is missing, or convert the image."""
+    values = picture.values if known is None else picture.values[known]
+    colored = values[(values != values[..., :1]).any(axis=-1)]
+    everywhere = colored.size == values.size
+    if known is not None or picture.lossy or everywhere or (colored != colored[0]).any():
+        return "convert it"
+    named = tuple(int(level) // _unit(values) for level in colored[0])
+    color = "#" + "".join(f"{level:02x}" for level in named)
+    return (
+        f"convert it, or, if its pixels of the colour {color} are missing, say so (--missing "
+        f"'{color}', in Python missing={named})"
+    )
 
 
 def _missing(picture: Picture, missing: Missing) -> NDArray[np.bool_] | None:
@@ -165,7 +254,7 @@ def _missing(picture: Picture, missing: Missing) -> NDArray[np.bool_] | None:
             return None  # a grey picture has no pixel of that colour
         level = missing[0] * _unit(values) if values.dtype != bool else missing[0] // 255
         return np.asarray(values == level)
-    if isinstance(missing, int):
+    if isinstance(missing, int | float):
         return np.asarray(
             (values == missing).all(axis=-1) if picture.colored else values == missing
         )

@@ -87,22 +87,34 @@ def decode_tiff(path: str | os.PathLike[str], palette: str) -> Picture:
         except ValueError as error:
             if "imagecodecs" not in str(error):
                 raise
-            return _decode_without_codec(path, palette, lossy, str(page.compression.name))
+            picture = _decode_without_codec(path, palette, lossy, str(page.compression.name))
+            if "C" not in layout.axes:
+                return picture
+            values = picture.values
         values = values.reshape(layout.shape)
-        colors, alpha = layout.samples, None
+        colors, alpha, channels = layout.samples, None, None
+        indices: NDArray[Any] | None = None
+        table: NDArray[np.uint8] | None = None
         if colors is not None:
             values = np.moveaxis(values, colors, -1)
-            values, alpha = _split(path, values, page.photometric)
+            if layout.axes[colors] == "C":
+                values, channels = _split_channels(path, values, series)
+            else:
+                values, alpha = _split(path, values, page.photometric)
         rows = layout.axes.replace("S", "").replace("C", "").index("Y")
         colored = colors is not None and values.ndim == len(layout.shape)
         if page.photometric == _WHITE_IS_ZERO:
             values = _invert(values)
         elif page.photometric == _PALETTE and palette == "colors":
-            values, colored = _apply_palette(values, page.colormap), True
+            # a palette has 16 bits, which repeat 8
+            indices, table = values, (np.asarray(page.colormap).T >> 8).astype(np.uint8)
+            values, colored = np.asarray(table[indices]), True
         turn = _orientation(series)
         if alpha is not None:
             alpha = orient(alpha, turn, rows)
-        return Picture(orient(values, turn, rows), colored, alpha, lossy)
+        if indices is not None:
+            indices = orient(indices, turn, rows)
+        return Picture(orient(values, turn, rows), colored, alpha, lossy, channels, indices, table)
 
 
 def _single(path: str | os.PathLike[str], file: Any) -> Any:
@@ -158,6 +170,28 @@ def _split(
     raise ValueError(f"{os.fspath(path)}: has {count} channels; keep one, or red, green and blue")
 
 
+def _split_channels(
+    path: str | os.PathLike[str], values: NDArray[Any], series: Any
+) -> tuple[NDArray[Any], str | None]:
+    """Return the image that all channels of a microscope show, or three of them as colours.
+
+    Unlike samples (axis S), they are named by the axis C, and none of them is opacity. Of three
+    that differ, also what to say where colours are refused.
+    """
+    if (values == values[..., :1]).all():
+        return values[..., 0], None
+    count, name, axis = values.shape[-1], os.path.basename(path), series.axes.index("C")
+    first = f"tifffile.imread({name!r}).take(0, {axis - series.ndim})"
+    remedy = (
+        f"has {count} channels (axes {series.axes}), and a mask has one, a photograph three: save "
+        "the one you want as an image of its own, the first by "
+        f"tifffile.imwrite('one.tif', {first}, photometric='minisblack')"
+    )
+    if count == 3:
+        return values, remedy
+    raise ValueError(f"{os.fspath(path)}: {remedy}")
+
+
 def _invert(values: NDArray[Any]) -> NDArray[Any]:
     """Return pixels with white as the larger number."""
     if values.dtype.kind == "b":
@@ -165,12 +199,6 @@ def _invert(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "u":
         return np.iinfo(values.dtype).max - values
     return values
-
-
-def _apply_palette(values: NDArray[Any], colormap: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """Return the colours of a palette, which has 16 bits that repeat 8."""
-    colors: NDArray[np.uint8] = (np.asarray(colormap).T >> 8).astype(np.uint8)
-    return np.asarray(colors[values])
 
 
 def _decode_without_codec(

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logsuper._base import atomic_write
+from logsuper.io._arrays import encode_zarr
+from logsuper.io._folders import atomic_folder
 
 __all__ = ["check_writable", "encode_image", "write_image"]
 
 _PILLOW = {".png": "PNG", ".bmp": "BMP", ".pbm": "PPM", ".pgm": "PPM", ".pnm": "PPM"}
 _TIFF = (".tif", ".tiff")
+_ARRAYS = (".npy", ".zarr")
 _LOSSY = (".jpg", ".jpeg", ".jpe", ".jfif", ".webp")
 
 # Pixels that each format can hold: dtypes by their names.
@@ -37,9 +40,10 @@ def write_image(
     Parameters
     ----------
     path : str or path
-        Its suffix is the format: .png, .bmp, .pbm, .pgm, .tif, .tiff (.ome.tif) or .npy.
+        Its suffix is the format: .png, .bmp, .pbm, .pgm, .tif, .tiff (.ome.tif), .npy, or .zarr, if
+        that is installed.
     array : ndarray of shape (H, W) or (Z, H, W), or (H, W, 3) in colour
-        bool is written with 1 bit per pixel. Volumes need TIFF or .npy.
+        bool is written with 1 bit per pixel. Volumes need TIFF, .npy or zarr.
     color : bool, default False
         Whether the last axis is red, green and blue.
     force : bool, default False
@@ -73,6 +77,10 @@ def write_image(
     check_writable(target, pixels.shape, pixels.dtype, color)
     if target.exists() and not force:
         raise FileExistsError(f"{target}: is there already; give another name, or force=True")
+    if target.suffix.lower() == ".zarr":
+        with atomic_folder(target) as folder:
+            encode_zarr(folder, pixels)
+        return target
     with atomic_write(target) as file:
         encode_image(file, target.name, pixels, color=color)
     return target
@@ -85,8 +93,8 @@ def check_writable(
     name, suffix = os.fspath(path), Path(path).suffix.lower()
     if suffix in _LOSSY:
         raise ValueError(f"{name}: {suffix} changes pixels; write .png or .tif")
-    if suffix not in (*_PILLOW, *_TIFF, ".npy"):
-        known = ", ".join((*_PILLOW, *_TIFF, ".npy"))
+    if suffix not in (*_PILLOW, *_TIFF, *_ARRAYS):
+        known = ", ".join((*_PILLOW, *_TIFF, *_ARRAYS))
         raise ValueError(f"{name}: cannot write {suffix or 'a file without a suffix'}; use {known}")
     axes = len(shape) - color
     if axes not in (2, 3) or 0 in shape or (color and shape[-1] != 3):
@@ -105,7 +113,14 @@ def check_writable(
         raise ValueError(f"{name}: {suffix} cannot hold {dtype}{colored}; write .tif or .npy")
 
 
-def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool = False) -> None:
+def encode_image(
+    file: BinaryIO,
+    name: str,
+    array: NDArray[Any],
+    *,
+    color: bool = False,
+    palette: NDArray[np.uint8] | None = None,
+) -> None:
     """Write an image to an open file, in the format that a name stands for.
 
     Parameters
@@ -115,6 +130,8 @@ def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool 
         Its suffix is the format; see `write_image`.
     array : ndarray
     color : bool, default False
+    palette : ndarray of shape (n, 3), uint8, optional
+        Colours that the pixels are numbers of, for PNG, BMP and TIFF.
 
     Examples
     --------
@@ -130,22 +147,37 @@ def encode_image(file: BinaryIO, name: str, array: NDArray[Any], *, color: bool 
     if suffix == ".npy":
         np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
     elif suffix in _TIFF:
-        _encode_tiff(file, name, array, color)
+        _encode_tiff(file, name, array, color, palette)
     else:
         from PIL import Image
 
-        Image.fromarray(np.ascontiguousarray(array)).save(file, format=_PILLOW[suffix])
+        picture = Image.fromarray(np.ascontiguousarray(array))
+        if palette is not None:
+            picture.putpalette(palette.tobytes())
+        picture.save(file, format=_PILLOW[suffix])
 
 
-def _encode_tiff(file: BinaryIO, name: str, array: NDArray[Any], color: bool) -> None:
+def _encode_tiff(
+    file: BinaryIO,
+    name: str,
+    array: NDArray[Any],
+    color: bool,
+    palette: NDArray[np.uint8] | None,
+) -> None:
     import tifffile
+
+    kind: dict[str, Any] = {"photometric": "rgb" if color else "minisblack"}
+    if palette is not None:
+        table = np.zeros((3, 256), np.uint16)
+        table[:, : len(palette)] = palette.T * np.uint16(257)
+        kind = {"photometric": "palette", "colormap": table}
 
     axes = ("ZYX" if array.ndim - color == 3 else "YX") + ("S" if color else "")
     ome = Path(name).stem.lower().endswith(".ome")
     tifffile.imwrite(
         file,
         np.ascontiguousarray(array),
-        photometric="rgb" if color else "minisblack",
+        **kind,
         compression="zlib",
         ome=ome,
         metadata={"axes": axes},
