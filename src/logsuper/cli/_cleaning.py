@@ -215,10 +215,12 @@ def refuse_strangers(
                 strangers.append(str(ledger.out / name))
     if strangers:
         first, count = strangers[0], len(strangers)
-        names = first if count == 1 else f"{first} and {count - 1} more"
+        are, them = (
+            (f"{first} is", "it") if count == 1 else (f"{first} and {count - 1} more are", "them")
+        )
         raise click.ClickException(
-            f"--out: {names} {'is' if count == 1 else 'are'} there already, and not from this "
-            "command with these settings; give another folder, or --force to replace them"
+            f"--out: {are} there already, and not from this command with these settings; give "
+            f"another folder, or --force to replace {them}"
         )
 
 
