@@ -8,7 +8,7 @@ from PIL import Image
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
 import logsuper as ls
-from logsuper.estimators import _crops, _field_examples, _unary
+from logsuper.estimators import _crops, _field_examples, _unary, _working_size
 from logsuper.learning import contrast_weights
 
 QUICK = {"unary": "linear", "tol": 0.05}
@@ -135,6 +135,58 @@ def test_few_parts_are_kept_where_memory_is_short(monkeypatch):
     masks = np.stack(silhouettes(*[(16, 16)] * 6))
     crf = ls.MaskCRF(**QUICK).fit(noisy(masks), masks)
     assert crf.score(noisy(masks), masks) > 0.8
+
+
+def in_files(folder, images, masks):
+    """Write images and masks; return them as sequences that are read when they are indexed."""
+    for name, arrays in (("images", images), ("masks", masks)):
+        (folder / name).mkdir()
+        for i, array in enumerate(arrays):
+            np.save(folder / name / f"{i:02d}.npy", array)
+    images = ls.io.ImageFiles(folder / "images", color=True, memory_limit=0)
+    return images, ls.io.ImageFiles(folder / "masks", memory_limit=0)
+
+
+@pytest.mark.parametrize("size", [16, 120])
+@pytest.mark.parametrize("unary", ["linear", "trees", "log_odds"])
+def test_files_are_read_again_and_give_the_same_bits(unary, size, tmp_path, monkeypatch):
+    """Whole small images, or images that are reduced and learned from by windows."""
+    monkeypatch.setattr(_unary, "_KEPT", 3 * 16 * 16 * 4 * 8)
+    monkeypatch.setattr(_working_size, "KEPT", 8 * 100 * 100)
+    masks = silhouettes(*[(size, size + 2)] * 6)
+    images = [np.round(noisy(mask, k, 3), 2) for k, mask in enumerate(masks)]
+    options = {"unary": unary, "tol": 0.1, "folds": 3, "max_pixels": 2000}
+    options["working_size"] = None if size == 16 else 98
+    options |= {"learner": "pseudo", "n_samples": 4, "marginals": "logistic"}
+    right = ls.MaskCRF(**options).fit(images, masks)
+    files, labels = in_files(tmp_path, images, masks)
+    found = ls.MaskCRF(**options).fit(files, labels)
+    assert found.held_log_odds_ is None
+    np.testing.assert_array_equal(found.alpha_, right.alpha_)
+    np.testing.assert_array_equal(found.beta_, right.beta_)
+    assert found.calibration_ == right.calibration_
+    for p, q in zip(found.predict_proba(files), right.predict_proba(images), strict=True):
+        np.testing.assert_array_equal(p, q)
+    assert found.score(files, labels) == right.score(images, masks)
+
+
+def test_files_that_change_are_named(tmp_path):
+    masks = silhouettes(*[(16, 16)] * 6)
+    images, labels = in_files(tmp_path, [noisy(m, k, 3) for k, m in enumerate(masks)], masks)
+    read = images.__class__.__getitem__
+    seen = []
+
+    class Changing(images.__class__):
+        def __getitem__(self, i):
+            seen.append(i)
+            return read(self, i) + (seen.count(2) > 1 and i == 2)
+
+    changing = Changing(tmp_path / "images", color=True, memory_limit=0)
+    with pytest.raises(OSError, match=r"images\[2\] has changed since it was first read"):
+        ls.MaskCRF(**QUICK).fit(changing, labels)
+    np.save(tmp_path / "masks" / "03.npy", np.full((16, 16), 2))
+    with pytest.raises(ValueError, match=r"masks\[3\].* is neither 0 nor 1"):
+        ls.MaskCRF(**QUICK).fit(images, labels)
 
 
 @pytest.mark.parametrize("kept", [0, 3 * 16 * 16 * 4 * 8])

@@ -112,7 +112,8 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
     unary_ : object or None
         The classifier, trained on all images; of a model that was loaded, its trees.
     held_log_odds_ : list of ndarray, or None
-        Log-odds of the training images from classifiers that have not seen them.
+        Log-odds of the training images from classifiers that have not seen them; None if images
+        are read from files, as `logsuper.io.ImageFiles` are.
     calibration_ : Calibration
         Its ``field`` (a), ``unary`` (b), ``constant`` (c), rates ``missed`` and ``false``, and
         ``image`` (d), with bounds on m.
@@ -255,31 +256,37 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
         progress.begin(f"{len(given)} images, {given.pixels} pixels")
         with progress.listening():
             samples = reduce_samples(given, size)
-            labels = [
-                reduce_mask(mask, sample.shape)
-                for mask, sample in zip(given_labels, samples, strict=True)
-            ]
+            labels = given_labels
+            if samples is not given:
+                labels = [
+                    reduce_mask(mask, sample.shape)
+                    for mask, sample in zip(given_labels, samples, strict=True)
+                ]
             if samples.pixels < given.pixels:
                 progress.say(f"reduced to {size} pixels of the longer side")
             coupling = self._choose_coupling(samples, unary.picture)
-            features = unary.learn(samples, labels, key)
-            progress.say(f"unary: {features[0].shape[1]} features of each pixel")
             parts = take_parts(samples, labels, coupling, key)
-            if parts[0].places is not None:
+            windows = parts[0].places is not None
+            entire = take_whole(samples, coupling, key) if windows else parts
+            # log-odds of all images in files would fill the memory
+            stored = given[0].stored
+            wanted = {part.number for part in [*parts, *entire]} if stored else None
+            features = unary.learn(samples, labels, key, wanted)
+            progress.say(f"unary: {features[parts[0].number].shape[1]} features of each pixel")
+            if windows:
                 progress.say(f"learning looks at {len(parts)} windows of them")
             examples = gather(coupling, samples, features, unary.picture, labels, parts)
             learned = run(self, learner, examples, key, progress.callback)
             progress.say(f"{learner.name}: {'converged' if learned.converged else 'not converged'}")
-            if parts[0].places is not None:
+            if windows:
                 # near the border of a window a field is less sure than in the middle of an image:
                 # what is decoded whole must be judged whole
-                parts = take_whole(samples, coupling, key)
-                examples = gather(coupling, samples, features, unary.picture, labels, parts)
+                examples = gather(coupling, samples, features, unary.picture, labels, entire)
             with whole(self):
                 self._plan = {
                     "axes": labels[0].ndim,
                     "graphs": samples[0].edges is not None,
-                    "channels": samples[0].array.shape[labels[0].ndim :],
+                    "channels": samples[0].source.shape[labels[0].ndim :],
                     "coupling": {
                         "kind": coupling.kind,
                         "neighbors": coupling.neighbors,
@@ -291,7 +298,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
                     "refinement": Refinement()._asdict(),
                 }
                 self.held_log_odds_: list[FloatArray] | None = None
-                if unary.classifier is not None:
+                if unary.classifier is not None and not stored:
                     self.held_log_odds_ = [
                         enlarge(rows[:, 0].reshape(small.shape), mask.shape)
                         for rows, small, mask in zip(features, labels, given_labels, strict=True)
@@ -301,7 +308,7 @@ class MaskCRF(CRFDecoder, BaseEstimator):  # type: ignore[misc]
                 self.converged_ = bool(learned.converged)
                 self._choose_decoding(learner, examples)
                 if self.calibration == "mix":
-                    numbers = [part.number for part in parts]
+                    numbers = [part.number for part in entire]
                     terms = [
                         self._unary_term(unary, features[k], given[k], samples[k]) for k in numbers
                     ]

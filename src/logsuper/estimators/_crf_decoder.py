@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
@@ -215,7 +215,7 @@ class CRFDecoder(Decoding, Saveable):
 
     # ------------------------------------------------------------------------------------- inside
 
-    def _read_labels(self, images: Any, masks: Any) -> list[NDArray[Any]]:
+    def _read_labels(self, images: Any, masks: Any) -> Sequence[NDArray[Any]]:
         """Check masks, and that they belong to images; `pixel_scorer` asks for it too."""
         labels = read_masks(masks)
         match(read_samples(images, labels[0].ndim), labels)
@@ -302,9 +302,9 @@ class CRFDecoder(Decoding, Saveable):
         check_is_fitted(self)
         samples = read_samples(images, self._plan["axes"])
         channels = self._plan["channels"]
-        if samples[0].array.shape[self._plan["axes"] :] != channels:
+        if samples[0].source.shape[self._plan["axes"] :] != channels:
             raise ValueError(
-                f"images[0] has shape {samples[0].array.shape}; the training images have "
+                f"images[0] has shape {samples[0].source.shape}; the training images have "
                 f"{self._plan['axes']} axes and channels {channels}; give the same, and a list for "
                 "one image"
             )

@@ -64,7 +64,7 @@ class Coupling:
         """Return how many factors on edges a pixel has."""
         if self.kind != "contrast":
             return 1
-        directions = len(self.cuts(Sample(sample.array, (2,) * len(sample.shape))))
+        directions = len(self.cuts(Sample(sample.source, (2,) * len(sample.shape))))
         directions = 1 if sample.edges is not None else directions
         per_pixel = -(-len(sample.edges) // sample.size) if sample.edges is not None else directions
         return max(1, len(self.scales) * directions * per_pixel)
@@ -96,8 +96,8 @@ def take_parts(
     samples: Samples, masks: Sequence[NDArray[Any]], coupling: Coupling, key: int
 ) -> list[Part]:
     """Return what a learner looks at: windows of large images; as many as memory allows."""
-    if samples[0].edges is None and is_large(list(masks)):
-        windows, _, places = crop(list(masks), None, key, _most(samples, coupling))
+    if samples[0].edges is None and is_large(masks):
+        windows, _, places = crop(masks, None, key, _most(samples, coupling))
         parts = []
         for window, place in zip(windows, places, strict=True):
             inside = tuple(
@@ -152,7 +152,7 @@ def gather(
         first = samples[own[0].number]
         given = [factors[k] for k in chosen]
         examples = make_examples(
-            coupling.functions(Sample(first.array, shape, first.edges)),
+            coupling.functions(Sample(first.source, shape, first.edges)),
             labels=None
             if masks is None
             else [part.of(masks[part.number].ravel()).reshape(shape) for part in own],
@@ -169,7 +169,7 @@ def _factors(
 ) -> FloatArray:
     """Return the factors (K, E) on the edges of a part; what is not an edge of a function is 0."""
     if part.places is not None:
-        cuts = coupling.cuts(Sample(sample.array, part.shape))
+        cuts = coupling.cuts(Sample(sample.source, part.shape))
         found = []
         for cut, whole, rows in zip(cuts, coupling.cuts(sample), contrasts, strict=True):
             # an edge has one first pixel in each direction, in the window as in the image

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from logsuper._base import (
     first_index,
 )
 from logsuper.estimators._images import check_bits, is_blank
+from logsuper.learning import LazyImages, count_images, is_lazy, shapes_of
 
 __all__ = ["Sample", "Samples", "read_masks", "read_samples"]
 
@@ -29,13 +30,40 @@ _PIECE = 1 << 17
 _LARGEST = 1e70
 
 
+class Source(Protocol):
+    """An array that is read, or made, when it is asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, which is known without reading it."""
+
+    def load(self) -> NDArray[Any]:
+        """Return the array."""
+
+
+class Stored(NamedTuple):
+    """An image of a sequence that is read again for each use; see `LazyImages`."""
+
+    images: LazyImages
+    number: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.images.shapes[self.number]
+
+    def load(self) -> NDArray[Any]:
+        """Read the image, unless it was kept."""
+        return self.images[self.number]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sample:
     """An image, a volume or a graph.
 
     Attributes
     ----------
-    array : ndarray of shape (*shape,) or (*shape, C)
+    source : ndarray of shape (*shape,) or (*shape, C), or Source
         As the user gave it.
     shape : tuple of int
         Of its mask.
@@ -43,9 +71,19 @@ class Sample:
         Of a graph; None on a grid.
     """
 
-    array: NDArray[Any]
+    source: NDArray[Any] | Source
     shape: tuple[int, ...]
     edges: IntArray | None = None
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The numbers as they were given; of a file, read now."""
+        return self.source if isinstance(self.source, np.ndarray) else self.source.load()
+
+    @property
+    def stored(self) -> bool:
+        """Whether the array may be read again for each use."""
+        return not isinstance(self.source, np.ndarray)
 
     @property
     def size(self) -> int:
@@ -92,27 +130,38 @@ class Samples(list[Sample]):
 
 
 def read_samples(images: Any, axes: int) -> Samples:
-    """Check images, or graphs as pairs of features and edges, whose masks have `axes` axes."""
+    """Check images, or graphs as pairs of features and edges, whose masks have `axes` axes.
+
+    A sequence whose items are read when they are indexed is read again for each use; 256 MB of it
+    are kept.
+    """
     if isinstance(images, Samples):
         return images
-    images = _as_list(images, "images")
-    if isinstance(images, np.ndarray) and images.ndim - 1 not in (axes, axes + 1):
+    stored = is_lazy(images) and count_images(images) and not isinstance(images[0], tuple)
+    images = images if stored else _as_list(images, "images")
+    shape = tuple(images.shape) if hasattr(images, "shape") else ()
+    if shape and len(shape) - 1 not in (axes, axes + 1):
         raise ValueError(
-            f"images has shape {images.shape}; with masks of {axes} axes give "
+            f"images has shape {shape}; with masks of {axes} axes give "
             f"{axes + 1} axes, or {axes + 2} with channels last"
         )
     if not len(images):
         raise ValueError("images is empty; give at least one")
-    found = Samples(_read_sample(image, f"images[{i}]", axes) for i, image in enumerate(images))
+    if stored:
+        kept = LazyImages(images, "images", lambda image, name: _as_picture(image, name, axes))
+        found = Samples(Sample(Stored(kept, i), own[:axes]) for i, own in enumerate(kept.shapes))
+    else:
+        found = Samples(_read_sample(image, f"images[{i}]", axes) for i, image in enumerate(images))
     for i, sample in enumerate(found):
-        if sample.array.shape[axes:] != found[0].array.shape[axes:]:
+        if sample.source.shape[axes:] != found[0].source.shape[axes:]:
             raise ValueError(
-                f"images[{i}] has shape {sample.array.shape}, images[0] {found[0].array.shape}; "
+                f"images[{i}] has shape {sample.source.shape}, images[0] {found[0].source.shape}; "
                 "give all the same channels: convert grey pictures to RGB, or drop alpha"
             )
         if (sample.edges is None) != (found[0].edges is None):
             raise ValueError(f"images[{i}]: graphs and images cannot be mixed")
-    found.stacked = isinstance(images, np.ndarray) and images.dtype != object
+    objects = isinstance(images, np.ndarray) and images.dtype == object
+    found.stacked = bool(shape) and not objects
     return found
 
 
@@ -136,21 +185,26 @@ def _read_sample(image: Any, name: str, axes: int) -> Sample:
             raise ValueError(f"{name} has {len(image)} entries; a graph is (features, edges)")
         image, edges = image
         axes = 1
-    array = as_numeric(image, name)
-    if array.ndim not in (axes, axes + 1):
-        raise ValueError(
-            f"{name} has shape {array.shape}, but its mask has {axes} axes; give {axes} axes, or "
-            f"{axes + 1} with channels last"
-        )
+    array = _as_picture(image, name, axes)
     shape = array.shape[:axes]
-    if not array.size:
-        raise ValueError(f"{name} has shape {array.shape}, without a single number")
     if edges is not None:
         edges = as_indices(edges, shape[0], f"the edges of {name}").reshape(-1, 2)
         loops = edges[:, 0] == edges[:, 1]
         if loops.any():
             raise ValueError(f"the edges of {name} join node {edges[loops.argmax(), 0]} to itself")
     return Sample(array, shape, edges)
+
+
+def _as_picture(image: Any, name: str, axes: int) -> NDArray[Any]:
+    array = as_numeric(image, name)
+    if array.ndim not in (axes, axes + 1):
+        raise ValueError(
+            f"{name} has shape {array.shape}, but its mask has {axes} axes; give {axes} axes, or "
+            f"{axes + 1} with channels last"
+        )
+    if not array.size:
+        raise ValueError(f"{name} has shape {array.shape}, without a single number")
+    return array
 
 
 def refuse_nonfinite(sample: Sample, i: int, first: int = 0) -> None:
@@ -169,36 +223,40 @@ def refuse_nonfinite(sample: Sample, i: int, first: int = 0) -> None:
         )
 
 
-def read_masks(masks: Any) -> list[NDArray[Any]]:
-    """Check masks: 0, 1, or NaN (or masked) where there is no label."""
-    masks = _as_list(masks, "masks")
-    if not len(masks):
+def read_masks(masks: Any) -> Sequence[NDArray[Any]]:
+    """Check masks: 0, 1, or NaN (or masked) where there is no label; lazy ones are read again."""
+    masks = masks if is_lazy(masks) else _as_list(masks, "masks")
+    if not count_images(masks):
         raise ValueError("masks is empty; give at least one")
-    found = []
-    for i, mask in enumerate(masks):
-        if isinstance(mask, np.ma.MaskedArray):
-            mask = np.ma.filled(mask.astype(np.float64), np.nan)
-        array = as_array(mask, f"masks[{i}]")
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"masks[{i}] must hold numbers, got dtype {array.dtype}")
-        if array.ndim not in (1, 2, 3):
-            raise ValueError(
-                f"masks[{i}] has shape {array.shape}; it must be of an image (2 axes), a volume "
-                "(3 axes) or the nodes of a graph (1 axis); give a stack for one, masks[None]"
-            )
-        if _is_painted(array):
-            raise ValueError(
-                f"masks[{i}] has shape {array.shape} and is the same in all of its last axis, as a "
-                f"colour picture of a mask; give one channel, masks[{i}][..., 0]"
-            )
-        if array.ndim != np.ndim(masks[0]):
-            raise ValueError(f"masks[{i}] has {array.ndim} axes, masks[0] {np.ndim(masks[0])}")
-        found.append(array)
+    found = LazyImages(masks, "masks", _read_mask)
+    for i, shape in enumerate(found.shapes):
+        if len(shape) != len(found.shapes[0]):
+            first = len(found.shapes[0])
+            raise ValueError(f"masks[{i}] has {len(shape)} axes, masks[0] {first}")
     remedy = "threshold it (mask > 127, if it has 0 and 255); a pixel without a label is NaN"
     check_bits(found, "masks", remedy)
     if all(map(is_blank, found)):
         raise ValueError("masks has no label at all")
     return found
+
+
+def _read_mask(mask: Any, name: str) -> NDArray[Any]:
+    if isinstance(mask, np.ma.MaskedArray):
+        mask = np.ma.filled(mask.astype(np.float64), np.nan)
+    array = as_array(mask, name)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}")
+    if array.ndim not in (1, 2, 3):
+        raise ValueError(
+            f"{name} has shape {array.shape}; it must be of an image (2 axes), a volume "
+            "(3 axes) or the nodes of a graph (1 axis); give a stack for one, masks[None]"
+        )
+    if _is_painted(array):
+        raise ValueError(
+            f"{name} has shape {array.shape} and is the same in all of its last axis, as a "
+            f"colour picture of a mask; give one channel, {name}[..., 0]"
+        )
+    return array
 
 
 def _is_painted(array: NDArray[Any]) -> bool:
@@ -209,13 +267,13 @@ def _is_painted(array: NDArray[Any]) -> bool:
     return bool((array == first).all() and (first != first.flat[0]).any())
 
 
-def match(samples: Samples, masks: list[NDArray[Any]]) -> None:
+def match(samples: Samples, masks: Sequence[NDArray[Any]]) -> None:
     """Refuse masks that do not belong to the samples."""
     if len(samples) != len(masks):
         raise ValueError(f"images has {len(samples)} entries, masks {len(masks)}; give one each")
-    for i, (sample, mask) in enumerate(zip(samples, masks, strict=True)):
-        if sample.shape != mask.shape:
+    for i, (sample, shape) in enumerate(zip(samples, shapes_of(masks), strict=True)):
+        if sample.shape != shape:
             raise ValueError(
-                f"images[{i}] has shape {sample.array.shape}, but masks[{i}] {mask.shape}; a mask "
+                f"images[{i}] has shape {sample.source.shape}, but masks[{i}] {shape}; a mask "
                 "has the shape of its image, without channels"
             )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ _DISTANCES = (0.2, 0.4)
 _CERTAIN = 1e-6
 # Bytes of features of training images that are kept until they are judged.
 _KEPT = 1 << 28
+# In the place of features that nobody asked for.
+_NONE = np.empty((0, 0))
 # Pixels that a classifier judges at a time.
 _BLOCK = 1 << 18
 
@@ -129,9 +132,22 @@ class Unary(ABC):
         for i, sample in enumerate(samples):
             refuse_nonfinite(sample, i, self.picture)
 
-    def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
-        """Learn what must be learned; return features of the samples as of new ones."""
-        return self.features(samples)
+    def learn(
+        self,
+        samples: Samples,
+        masks: Sequence[NDArray[Any]],
+        key: int,
+        wanted: Collection[int] | None = None,
+    ) -> list[FloatArray]:
+        """Learn what must be learned; return features of the samples as of new ones.
+
+        With `wanted`, those of other samples may be empty.
+        """
+        if wanted is None:
+            return self.features(samples)
+        return [
+            self.features([sample])[0] if i in wanted else _NONE for i, sample in enumerate(samples)
+        ]
 
     @abstractmethod
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
@@ -180,16 +196,24 @@ class Linear(Unary):
     def __init__(self, make: Maker, scaling: FloatArray | None) -> None:
         self.make, self.scaling = make, scaling
 
-    def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
-        raw = [self._raw(i, sample) for i, sample in enumerate(samples)]
-        widths = {rows.shape[1] for rows in raw}
+    def learn(
+        self,
+        samples: Samples,
+        masks: Sequence[NDArray[Any]],
+        key: int,
+        wanted: Collection[int] | None = None,
+    ) -> list[FloatArray]:
+        kept = Kept(lambda i: self._raw(i, samples[i]), math.inf if wanted is None else _KEPT)
+        every = range(len(samples))
+        shapes = [kept(i).shape for i in every]
+        widths = {width for _, width in shapes}
         if len(widths) > 1:
             raise ValueError(f"unary returns {sorted(widths)} features for different images")
-        count = sum(len(rows) for rows in raw)
-        mean = sum(rows.sum(axis=0) for rows in raw) / count
-        spread = np.sqrt(sum(((rows - mean) ** 2).sum(axis=0) for rows in raw) / count)
+        count = sum(rows for rows, _ in shapes)
+        mean = sum(kept(i).sum(axis=0) for i in every) / count
+        spread = np.sqrt(sum(((kept(i) - mean) ** 2).sum(axis=0) for i in every) / count)
         self.scaling = np.stack([mean, np.where(spread > 0, spread, 1.0)])
-        return [self._scale(rows) for rows in raw]
+        return [self._scale(kept(i)) if wanted is None or i in wanted else _NONE for i in every]
 
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
         return [self._scale(self._raw(i, sample)) for i, sample in enumerate(samples)]
@@ -227,43 +251,45 @@ class Classified(Unary):
         self.template, self.make, self.folds, self.most = template, make, folds, most
         self.threads, self.classifier = threads, fitted
 
-    def learn(self, samples: Samples, masks: Sequence[NDArray[Any]], key: int) -> list[FloatArray]:
+    def learn(
+        self,
+        samples: Samples,
+        masks: Sequence[NDArray[Any]],
+        key: int,
+        wanted: Collection[int] | None = None,
+    ) -> list[FloatArray]:
         if len(samples) < 2:
             raise ValueError(
                 "images has one entry; a classifier is trained without the images that the field "
                 "learns from, and needs two at least: cut it into parts, or bring log-odds"
             )
-        labels = [np.asarray(mask, dtype=np.float64).ravel() for mask in masks]
         rng = np.random.default_rng(key)
-        drawn = self._draw(rng, labels)
-        y = np.concatenate([own[at] for own, at in zip(labels, drawn, strict=True)])
+        # features of all pixels are many times larger than the images: what does not fit is made
+        # again when it is judged
+        kept = Kept(lambda i: self._rows(i, samples[i]), _KEPT)
+        X, labels, share = [], [], max(1, self.most // len(samples))
+        for i, mask in enumerate(masks):
+            own = np.asarray(mask, dtype=np.float64).ravel()
+            at = np.sort(rng.permutation(np.flatnonzero(own == own))[:share])
+            X.append(kept(i)[at])
+            labels.append(own[at])
+        y = np.concatenate(labels)
         if len(np.unique(y)) < 2:
             raise ValueError(f"masks has no other label than {y[0]:g}; a classifier needs both")
         fold = rng.permutation(len(samples)) % min(self.folds, len(samples))
-        # features of all pixels are many times larger than the images: what does not fit is made
-        # again when it is judged
-        kept: dict[int, NDArray[np.float32]] = {}
-        X: list[NDArray[np.float32]] = []
-        left = _KEPT
-        for i, (sample, at) in enumerate(zip(samples, drawn, strict=True)):
-            rows = self._rows(i, sample)
-            X.append(rows[at])
-            if rows.nbytes <= left:
-                kept[i] = rows
-                left -= int(rows.nbytes)
-        owner = np.repeat(np.arange(len(samples)), [len(at) for at in drawn])
+        owner = np.repeat(np.arange(len(samples)), list(map(len, labels)))
         uses = [fold[owner] != k for k in np.unique(fold)]
         *others, last = fit_each(
             self.template, np.concatenate(X), y, [*uses, np.ones(len(y), dtype=bool)], self.threads
         )
         self.classifier = last
-        found: list[FloatArray] = [np.empty(0)] * len(samples)
+        found: list[FloatArray] = [_NONE] * len(samples)
         with self._few_threads():
             for k, classifier in zip(np.unique(fold), others, strict=True):
                 judge = _Judge(classifier, self.threads)
                 for i in np.flatnonzero(fold == k).tolist():
-                    rows = kept.pop(i) if i in kept else self._rows(i, samples[i])
-                    found[i] = judge(rows)
+                    if wanted is None or i in wanted:
+                        found[i] = judge(kept(i))
         return found
 
     def features(self, samples: Sequence[Sample]) -> list[FloatArray]:
@@ -279,11 +305,23 @@ class Classified(Unary):
         rows = feature_rows(sample, self.make, f"features(images[{i}])")
         return rows.astype(np.float32)
 
-    def _draw(self, rng: np.random.Generator, labels: list[FloatArray]) -> list[NDArray[np.int64]]:
-        """Return as many labelled pixels of each image, in all as many as allowed."""
-        known = [np.flatnonzero(own == own) for own in labels]
-        share = max(1, self.most // len(labels))
-        return [np.sort(rng.permutation(at)[:share]) for at in known]
+
+class Kept:
+    """Features of images, made when they are asked for; a bounded number of bytes is kept."""
+
+    def __init__(self, make: Callable[[int], NDArray[Any]], most: float) -> None:
+        self._make, self._left = make, most
+        self._kept: dict[int, NDArray[Any]] = {}
+
+    def __call__(self, i: int) -> NDArray[Any]:
+        """Return the features of an image."""
+        if i in self._kept:
+            return self._kept[i]
+        rows = self._make(i)
+        if rows.nbytes <= self._left:
+            self._kept[i] = rows
+            self._left -= rows.nbytes
+        return rows
 
 
 class _Judge:

@@ -8,8 +8,9 @@ window. Images and masks are averaged; log-odds and masks of the reduced image a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from logsuper._base import FloatArray, beat
 from logsuper.estimators._common import check_count
 from logsuper.estimators._crops import SIDE, is_large
 from logsuper.estimators._field_samples import Sample, Samples
+from logsuper.learning import KEPT, shapes_of
 
 __all__ = ["choose_size", "enlarge", "reduce", "reduce_mask", "reduce_samples", "reduced_shape"]
 
@@ -40,12 +42,12 @@ def choose_size(asked: Any, masks: Sequence[NDArray[Any]]) -> int | None:
         return check_count(asked, "working_size", _LEAST)
     if asked != "auto":
         raise ValueError(f"working_size must be 'auto', a number of pixels or None, got {asked!r}")
-    if masks[0].ndim != 2 or not is_large(list(masks)):
+    if masks[0].ndim != 2 or not is_large(masks):
         return None
     some = [masks[i] for i in np.linspace(0, len(masks) - 1, _LOOKED_AT).round().astype(int)]
     some = list({id(mask): mask for mask in some}.values())
     reach = [found for mask in some if (found := _reach(mask)) is not None]
-    longest = max(max(mask.shape) for mask in masks)
+    longest = max(map(max, shapes_of(masks)))
     size = SIDE[2] / float(np.median(reach)) if reach else np.inf
     while size < longest and _agreement(some, round(size)) < _KEPT:
         size *= _RAISE
@@ -90,14 +92,33 @@ def reduce_samples(samples: Samples, size: int | None) -> Samples:
     if size is None or samples[0].edges is not None:
         return samples
     found = Samples()
+    left = KEPT
     for sample in samples:
         shape = reduced_shape(sample.shape, size)
         if shape == sample.shape:
             found.append(sample)
-        else:
-            found.append(Sample(reduce(sample.array, shape), shape))
+            continue
+        small = Reduced(sample, shape)
+        left -= 8 * math.prod(small.shape)
+        found.append(Sample(small if sample.stored and left < 0 else small.load(), shape))
     found.stacked = samples.stacked
     return found
+
+
+class Reduced(NamedTuple):
+    """A sample that is reduced again for each use."""
+
+    sample: Sample
+    size: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, with channels."""
+        return *self.size, *self.sample.source.shape[len(self.size) :]
+
+    def load(self) -> FloatArray:
+        """Reduce the sample."""
+        return reduce(self.sample.array, self.size)
 
 
 def reduce(array: NDArray[Any], shape: tuple[int, ...]) -> FloatArray:
