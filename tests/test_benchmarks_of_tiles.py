@@ -43,7 +43,7 @@ def test_the_picture_is_drawn(tmp_path):
 def test_learning_from_files_is_measured(tmp_path, capsys):
     for i in range(4):
         np.save(tmp_path / f"{i}.npy", tiles.blobs(slice(0, 128), slice(128 * i, 128 * i + 128)))
-    for what in ("windows", "all"):
+    for what in ("windows", "all", "MaskCRF"):
         tiles.fit(str(tmp_path), what, 3, 2e4)
         assert set(json.loads(capsys.readouterr().out)) == {"cpu", "peak", "noise"}
 

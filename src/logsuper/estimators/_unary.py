@@ -32,7 +32,7 @@ _DISTANCES = (0.2, 0.4)
 # Distance that brought and predicted probabilities keep from 0 and 1.
 _CERTAIN = 1e-6
 # Bytes of features of training images that are kept until they are judged.
-_KEPT = 1 << 28
+_KEPT = 1 << 27
 # In the place of features that nobody asked for.
 _NONE = np.empty((0, 0))
 # Pixels that a classifier judges at a time.

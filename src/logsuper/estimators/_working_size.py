@@ -21,10 +21,12 @@ from logsuper._base import FloatArray, beat
 from logsuper.estimators._common import check_count
 from logsuper.estimators._crops import SIDE, is_large
 from logsuper.estimators._field_samples import Sample, Samples
-from logsuper.learning import KEPT, shapes_of
+from logsuper.learning import shapes_of
 
 __all__ = ["choose_size", "enlarge", "reduce", "reduce_mask", "reduce_samples", "reduced_shape"]
 
+# Bytes of reduced images of files that are kept; others are reduced again for each use.
+KEPT = 1 << 27
 # The smallest longer side that can be asked for, in pixels.
 _LEAST = 16
 # Masks that the automatic choice looks at.

@@ -33,7 +33,6 @@ from logsuper.learning._layers import (
 )
 from logsuper.learning._layout import Layout, Parameters
 from logsuper.learning._lazy_images import BINARY as BINARY
-from logsuper.learning._lazy_images import KEPT as KEPT
 from logsuper.learning._lazy_images import LazyImages as LazyImages
 from logsuper.learning._lazy_images import count_images as count_images
 from logsuper.learning._lazy_images import is_lazy as is_lazy
