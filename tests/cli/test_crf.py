@@ -114,7 +114,8 @@ def test_partial_masks_grey_photographs_and_files_that_are_wrong(folder, tmp_pat
     line = ["crf", "fit", photos, "--masks", tmp_path / "masks", "--unary", "linear"]
     line += ["--edges", "uniform", "--save-model", tmp_path / "m.npz"]
     refused = run(*line)
-    assert refused.exit_code == 2 and "--missing" in refused.stderr
+    assert refused.exit_code == 2 and "as in --missing 128" in refused.stderr
+    assert "--threshold" not in refused.stderr
     done = run(*line, "--missing", "128")
     assert done.exit_code == 1, done.output  # two files are left out
     assert "c.png" in done.stderr and "b.png: has shape (40, 55)" in done.stderr
