@@ -112,6 +112,9 @@ def _command_page(name: str, command: click.Command) -> str:
         if record is not None and record[1]:
             names, words = record
             text += f"``{names}``\n    {_plain(' '.join(words.split()))}\n\n"
+    if isinstance(command, click.Group):
+        for own, below in command.commands.items():
+            text += _command_page(f"{name} {own}", below)
     return text
 
 

@@ -213,6 +213,12 @@ def test_learning_from_a_folder_once(files):
     assert (read_image(files / "again.png") == read_image(files / "mask.png")).all()
     model = ls.ScribbleSegmenter().fit(list(train.images), [m.astype(float) for m in train.masks])
     assert ls.load_model(files / "m.npz").constants_ == model.constants_
+    three = 100 * train.masks[1].astype(np.uint8)
+    three[:4] = 200
+    write_image(files / "masks" / "1.png", three, force=True)
+    refused = usual(files, *folders, out="three.png")
+    assert refused.exit_code == 2 and "masks/1.png: has the 3 levels" in refused.stderr
+    assert usual(files, *folders, "--missing", "200", out="three.png").exit_code == 0
     for options, message in (
         (folders[:2], "belong together"),
         ((*folders, "--model", files / "m.npz"), "give one of them"),

@@ -15,6 +15,7 @@ from logsuper.cli._console import one_line
 from logsuper.cli._folder import find_inputs, pair_with
 from logsuper.cli._inputs import SEED, TextPath, in_one_line, writing
 from logsuper.cli._masks import check_model_path
+from logsuper.cli._options import MISSING
 from logsuper.cli._pictures import read_mask
 from logsuper.cli._progress import stages
 from logsuper.cli._segment_files import (
@@ -85,6 +86,13 @@ Examples:
 )
 @click.option("--masks", type=_FOLDER, help="Masks of --examples, with the same names.")
 @click.option(
+    "--missing",
+    type=MISSING,
+    metavar="COLOUR|alpha|nan",
+    help="Pixels of --masks without a label: those of a grey level (128) or colour (red), "
+    "transparent ones (alpha), or NaN.",
+)
+@click.option(
     "--save-model", type=_FILE, help="Save what --examples have taught, for --model later."
 )
 @click.option("--seed", type=SEED, default=0, help="Random seed of the probabilities.")
@@ -102,6 +110,7 @@ def segment(
     model: Path | None,
     examples: Path | None,
     masks: Path | None,
+    missing: Any,
     save_model: Path | None,
     seed: int,
     as_json: bool,
@@ -143,7 +152,7 @@ def segment(
     )
     warned: list[str] = []
     if examples is not None and masks is not None:
-        _learn(chosen, examples, masks, labels.ndim, warned)
+        _learn(chosen, examples, masks, missing, labels.ndim, warned)
         if save_model is not None:
             with writing(save_model, "--save-model"):
                 chosen.save(save_model)
@@ -266,16 +275,21 @@ def _warning(warned: list[str]) -> Iterator[None]:
 
 
 def _learn(
-    chosen: ScribbleSegmenter, examples: Path, masks: Path, axes: int, warned: list[str]
+    chosen: ScribbleSegmenter,
+    examples: Path,
+    masks: Path,
+    missing: Any,
+    axes: int,
+    warned: list[str],
 ) -> None:
     """Fit the constants to a folder of images with masks."""
     plan = find_inputs([examples], color=True)
     pairs = pair_with(plan, masks, "--masks", "an image")
     jobs = [job for job in plan.jobs if job.source in pairs]
     images, truths = [], []
-    with in_one_line():
+    with in_one_line("--examples: "):
         for job in jobs:
-            image, truth = _read(job.source), read_mask(pairs[job.source], None)
+            image, truth = _read(job.source), read_mask(pairs[job.source], missing)
             if image.ndim not in (axes, axes + 1) or image.shape[:axes] != truth.shape:
                 raise ValueError(
                     f"{pairs[job.source]}: has shape {truth.shape}, but {job.source} has "
