@@ -73,7 +73,7 @@ def test_warnings_of_other_commands_are_one_line_each(capsys):
     assert capsys.readouterr().err == "Warning: the field is odd\n"
     code = (
         "import warnings; from logsuper.cli import main; from logsuper.cli import _info as i\n"
-        "i.needs_model = lambda path: warnings.warn('odd: noise = 3') or exit(0)\n"
+        "i.loaded = lambda path: warnings.warn('odd: noise = 3') or exit(0)\n"
         "main(['info', 'x'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -265,6 +265,12 @@ def test_pgm_of_any_largest_value(tmp_path):
     assert read_image(tmp_path / "x.pgm").tolist() == [[0, 255, 255]]
     (tmp_path / "x.pbm").write_bytes(b"P1 3 1\n0 1 1\n")
     assert read_image(tmp_path / "x.pbm").tolist() == [[True, False, False]]
+    (tmp_path / "x.ppm").write_bytes(b"P6 2 1 255\n" + bytes(range(6)))
+    assert read_image(tmp_path / "x.ppm", color=True).tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    (tmp_path / "x.ppm").write_bytes(b"P6 2 1 65535\n" + bytes(range(12)))
+    for read in (read_image, inspect_image):
+        with pytest.raises(ValueError, match="more than 8 bits per colour"):
+            read(tmp_path / "x.ppm", True)
 
 
 # ------------------------------------------------------------------------------------ bad files

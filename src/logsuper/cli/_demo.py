@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from logsuper.cli._console import console, print_table, say
+from logsuper.cli._console import print_table, say
 from logsuper.cli._inputs import FOLDER, SEED, FiniteRange, check_folder, writing
+from logsuper.cli._progress import Listener, stages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +66,7 @@ def demo(out: Path, count: int, size: int, noise: float, seed: int, as_json: boo
     from logsuper.report import write_files
 
     check_folder(out, _FILES.values())
-    with console(stderr=True).status(f"Learning from {_TRAIN} noisy images ..."):
-        denoiser, images, seconds = _run(count, size, noise, seed)
+    denoiser, images, seconds = _run(count, size, noise, seed)
     figures = _figures(denoiser, images, noise, seconds)
     command = f"logsuper demo --count {count} --size {size} --noise {noise:g} --seed {seed}"
     page = _page(command, denoiser, images, figures)
@@ -96,8 +96,12 @@ def _run(
     noisy = corrupt(original, Flips(noise), seed)
     start = time.perf_counter()
     # the report says whether the fit has converged
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        denoiser = MaskDenoiser(random_state=seed, n_jobs=-1).fit(noisy[:_TRAIN])
+    with (
+        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
+        stages() as stage,
+    ):
+        denoiser = MaskDenoiser(random_state=seed, n_jobs=-1, callback=Listener(stage))
+        denoiser.fit(noisy[:_TRAIN])
     learned = time.perf_counter()
     others = noisy[_TRAIN:]
     probability = denoiser.predict_proba(others)

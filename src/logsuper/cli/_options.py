@@ -159,7 +159,7 @@ output_options = _stack(
         "--uncertain",
         is_flag=True,
         help="Also mark pixels whose certified interval of probability holds one half: "
-        "OUT/uncertain.",
+        "OUT/uncertain. Minutes per image where wide areas are missing.",
     ),
     click.option(
         "--compare",

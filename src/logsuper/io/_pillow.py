@@ -121,6 +121,10 @@ def _check(path: str | os.PathLike[str], picture: Any) -> None:
     name = os.fspath(path)
     if picture.format != "MPO" and getattr(picture, "is_animated", False):
         raise ValueError(f"{name}: is an animation; save the frames as images of their own")
+    if picture.format == "PPM" and picture.mode == "RGB" and picture.tile:
+        most = picture.tile[0][3]  # the raw mode, or with it the largest value
+        if isinstance(most, tuple) and int(most[-1]) > 255:
+            raise ValueError(f"{name}: has more than 8 bits per colour; save it as PNG or TIFF")
     if picture.mode in _COLOURS:
         raise ValueError(f"{name}: has {_COLOURS[picture.mode]}; convert it to grey or RGB")
 

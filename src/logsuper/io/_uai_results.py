@@ -51,7 +51,7 @@ def write_uai_results(
     ...         Path(folder) / "m.uai", log_partition=math.log(100), marginals=[0.25], mode=[0]
     ...     )
     ...     for file in files:
-    ...         print(file.name, "|", file.read_text().replace("\n", " "))
+    ...         print(file.name, "|", *file.read_text().split())
     m.uai.PR | PR 2.0
     m.uai.MAR | MAR 1 2 0.75 0.25
     m.uai.MAP | MAP 1 0
