@@ -292,7 +292,7 @@ def bracket_tile(problem: _Problem) -> tuple[FloatArray, FloatArray, int]:
     low, high = np.zeros(extent(tile.core)), np.ones(extent(tile.core))
     strips = has_strips(grid)
     most, farthest = (_MOST_WINDOW, _MOST_HALO) if strips else (_MOST_FRONT, _MOST_FRONT_HALO)
-    last, wider = math.inf, False
+    last, last_own, wider = math.inf, math.inf, False
     while True:
         outer = _grown(tile.core, halo + 1, grid.shape)
         at = Tile(tile.core, outer).inner
@@ -306,7 +306,9 @@ def bracket_tile(problem: _Problem) -> tuple[FloatArray, FloatArray, int]:
         full = whole or 2 * halo > farthest
         worth = widest < _WORTH * last
         if strips:
-            wider = own > width / 2 and window < most
+            # not where wider strips have not helped, as in wide areas without fields
+            wider = own > width / 2 and window < most and own < _WORTH * last_own
+            last_own = own if wider else last_own
             worth = wider or not full
         elif not wider and (full or not worth):
             # a larger halo has not helped; columns of more pixels may, and cost more
