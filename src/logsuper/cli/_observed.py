@@ -32,11 +32,14 @@ class Reading:
         Where grey levels are cut, from 0 (black) to 1 (white); None to keep them.
     missing : see `logsuper.io.read_image`
     volume : {"slices", "whole"}
+    can_cut : bool
+        Whether the command has an option for the threshold, which messages may name.
     """
 
     threshold: float | str | None = None
     missing: Any = None
     volume: str = "slices"
+    can_cut: bool = True
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Reading:
@@ -125,7 +128,7 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
             ones, levels = values != 0, (values.dtype.type(0), levels[1] or _white(values.dtype))
     else:
         levels = (values.dtype.type(0), _white(values.dtype))
-        grey = _as_grey(path, values, gone, rules.missing)
+        grey = _as_grey(path, values, gone, rules)
         cut = rules.threshold is None and _is_soft(grey[~gone])
         if not cut and rules.threshold is None:
             return _observed(rules, np.where(gone, np.nan, grey), values.dtype, levels, False)
@@ -165,7 +168,7 @@ def _white(dtype: np.dtype[Any]) -> Any:
 
 
 def _as_grey(
-    path: Path, values: NDArray[Any], gone: NDArray[Any], missing: Any
+    path: Path, values: NDArray[Any], gone: NDArray[Any], rules: Reading
 ) -> NDArray[np.float32]:
     """Return grey levels from 0 to 1; numbers in floating point stay what they are."""
     import numpy as np
@@ -177,9 +180,11 @@ def _as_grey(
     found = np.unique(values[~gone])
     if len(found) <= _FEW:
         *first, last = (str(level) for level in found)
-        remedy = "say where to cut them (--threshold)"
-        if len(found) == 3 and missing is None:
-            remedy += f", or which one is missing, as in --missing {_odd_one(found)}"
+        remedies = ["say where to cut them (--threshold)"] if rules.can_cut else []
+        if len(found) == 3 and rules.missing is None:
+            which = "which one is missing" if remedies else "say which one is missing"
+            remedies.append(f"{which}, as in --missing {_odd_one(found)}")
+        remedy = ", or ".join(remedies) or "convert it to two"
         raise ValueError(
             f"{path}: has the {len(found)} levels {', '.join(first)} and {last}; a mask has two: "
             f"{remedy}"

@@ -34,11 +34,7 @@ def read_mask(path: Path, missing: Any) -> NDArray[Any]:
 
     from logsuper.io import inspect_image
 
-    try:
-        seen = read_observed(path, inspect_image(path), Reading(missing=missing))
-    except ValueError as error:  # there is no such option here
-        text = str(error).replace(", or where to cut (--threshold)", "")
-        raise ValueError(text) from error
+    seen = read_observed(path, inspect_image(path), Reading(missing=missing, can_cut=False))
     if not seen.binary:
         raise ValueError(
             f"{path}: has grey levels; a mask has two, and --missing says which other one stands "
