@@ -67,6 +67,8 @@ _MOST_HALO, _MOST_WINDOW = 64, 14
 _MOST_FRONT_HALO, _MOST_FRONT = 16, 12
 # Columns are not made larger once brackets shrink by less than this factor.
 _WORTH = 0.7
+# Strips are not made wider, nor the halo larger than they can use, once that helps by less.
+_HELPED = 0.95
 
 
 class _Problem(NamedTuple):
@@ -292,24 +294,28 @@ def bracket_tile(problem: _Problem) -> tuple[FloatArray, FloatArray, int]:
     low, high = np.zeros(extent(tile.core)), np.ones(extent(tile.core))
     strips = has_strips(grid)
     most, farthest = (_MOST_WINDOW, _MOST_HALO) if strips else (_MOST_FRONT, _MOST_FRONT_HALO)
-    last, last_own, wider = math.inf, math.inf, False
+    last, wider = math.inf, False
+    left = own_left = math.inf
     while True:
         outer = _grown(tile.core, halo + 1, grid.shape)
         at = Tile(tile.core, outer).inner
         lower, upper, own = _bracket_box(grid, theta, outer, window, at, strips)
         # brackets of several boxes hold at the same time
         low, high = np.maximum(low, lower), np.minimum(high, upper)
-        widest = float((high - low).max())
+        gap = high - low
+        widest = float(gap.max())
         if widest <= width:
             return low, high, halo
         whole = all(o.start == 0 and o.stop == n for o, n in zip(outer, grid.shape, strict=True))
         full = whole or 2 * halo > farthest
         worth = widest < _WORTH * last
         if strips:
-            # not where wider strips have not helped, as in wide areas without fields
-            wider = own > width / 2 and window < most and own < _WORTH * last_own
-            last_own = own if wider else last_own
-            worth = wider or not full
+            # wider strips, as long as they help: in wide areas without fields they do not. What
+            # strips leave open, a larger halo does not close.
+            limit, total = float(own.max()), float(own.sum())
+            wider = limit > width / 2 and window < most and total < _HELPED * own_left
+            worth = wider or (not full and (limit <= width or gap.sum() < _HELPED * left))
+            left, own_left = float(gap.sum()), total
         elif not wider and (full or not worth):
             # a larger halo has not helped; columns of more pixels may, and cost more
             wider = worth = True
@@ -331,11 +337,11 @@ def _grown(core: Box, margin: int, shape: Sequence[int]) -> Box:
 
 def _bracket_box(
     grid: TileGrid, theta: Any, box: Box, window: int, at: Box, strips: bool
-) -> tuple[FloatArray, FloatArray, float]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return bounds on the marginals of a part of a box, with what lies around at both extremes.
 
-    The third number is the width of the brackets of strips for either extreme, which a larger halo
-    does not change.
+    The third array has the widths of the brackets of strips for either extreme, which a larger halo
+    hardly changes.
     """
     shape = extent(box)
     weights = grid.parts(box)
@@ -344,14 +350,14 @@ def _bracket_box(
     ring = on_frame(box, grid.shape)
     if strips:
         lower, upper = _by_strips(grid, field, weights, ring, window)
-        own = float((upper - lower)[:, *at].max())
+        own = (upper - lower)[:, *at].max(axis=0)
         low, high = lower[0], upper[1]
     else:
         edges = [weights.of(k, shape) for k in range(len(grid.steps))]
         front = min(window, _MOST_FRONT)
         high, _ = column_bounds(fold(field, grid.steps, edges, ring, up=True), front)
         _, low = column_bounds(fold(field, grid.steps, edges, ring, up=False), front)
-        own = math.inf
+        own = np.full(low[at].shape, np.inf)
     certain = np.isinf(field) & ~ring
     low[certain] = high[certain] = field[certain] > 0
     return low[at], high[at], own
