@@ -89,6 +89,10 @@ def test_arrays_that_workers_hold(client):
     y = np.empty(theta.shape, dtype=np.uint8)
     ls.maximize_tiles(f, held, edge_weights=lazy, out=y)
     np.testing.assert_array_equal(y, right)
+    bounds = ls.marginals_tiles(f, theta, edge_weights=factors, block=30, width=0.5)
+    for given in (theta, held):
+        found = ls.marginals_tiles(f, given, edge_weights=lazy, block=30, width=0.5)
+        np.testing.assert_array_equal(np.asarray(found.lower), bounds.lower)
     tiny = (1e-12 * da.from_array(theta, chunks=25)).persist()
     right = ls.maximize_tiles(f, 1e-12 * theta, edge_weights=factors).y
     found = ls.maximize_tiles(f, tiny, edge_weights=lazy, halo=3).compute()

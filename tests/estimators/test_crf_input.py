@@ -170,6 +170,27 @@ def test_files_are_read_again_and_give_the_same_bits(unary, size, tmp_path, monk
     assert found.score(files, labels) == right.score(images, masks)
 
 
+def test_stacks_on_disk_and_arrays_of_objects(tmp_path):
+    masks = np.stack(silhouettes(*[(16, 17)] * 6))
+    images = noisy(masks, 0, 2)
+    right = ls.MaskCRF(**QUICK).fit(images, masks)
+    np.save(tmp_path / "images.npy", images)
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.create_array(str(tmp_path / "i.zarr"), shape=images.shape, dtype="f8")
+    stored[:] = images
+    labels = zarr.create_array(str(tmp_path / "m.zarr"), shape=masks.shape, dtype="u1")
+    labels[:] = masks
+    objects = np.empty(6, dtype=object)
+    objects[:] = list(images)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    for given, own in ((stored, labels), (mapped, masks), (objects, masks), (stored, list(masks))):
+        found = ls.MaskCRF(**QUICK).fit(given, own)
+        np.testing.assert_array_equal(found.alpha_, right.alpha_)
+        p = found.predict_proba(given)
+        assert isinstance(p, list) == (given is objects)
+        np.testing.assert_array_equal(np.stack(p), right.predict_proba(images))
+
+
 def test_files_that_change_are_named(tmp_path):
     masks = silhouettes(*[(16, 16)] * 6)
     images, labels = in_files(tmp_path, [noisy(m, k, 3) for k, m in enumerate(masks)], masks)

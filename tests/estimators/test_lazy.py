@@ -72,6 +72,21 @@ def test_probabilities_by_blocks_do_not_depend_on_chunks(fitted, monkeypatch):
 
 
 @pytest.mark.usefixtures("small_blocks")
+def test_costs_per_pixel_of_large_images(fitted):
+    noisy, denoisers = fitted
+    careful = copy.copy(denoisers["mean"])
+    right = careful.predict_proba(noisy[6:7])
+    price = np.where(np.arange(44) < 20, 9.0, 1.0) * np.ones((40, 1))
+    careful = careful.set_params(cost=(price, 1.0))
+    np.testing.assert_array_equal(careful.predict_proba(noisy[6:7]), right)
+    np.testing.assert_array_equal(careful.predict(noisy[6:7])[0], right[0] > price / (1.0 + price))
+    with pytest.raises(ValueError, match="cost is per pixel"):
+        careful.predict(da.from_array(noisy[6], chunks=20))
+    with pytest.raises(ValueError, match=r"cost has shape .* noisy\[1\]"):
+        careful.predict([noisy[6], noisy[7, :39]])
+
+
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("shape", [(40, 44), (9, 10, 11)])
 def test_noise_of_blocks_does_not_depend_on_chunks(shape):
     """Eight neighbours, and volumes, are decoded with noise."""

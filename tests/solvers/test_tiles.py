@@ -421,6 +421,8 @@ def test_a_damaged_checkpoint_is_solved_again(tmp_path):
         ({"block": 0}, "block"),
         ({"halo": -1}, "halo"),
         ({"budget": -1}, "budget"),
+        ({"budget": "x"}, "budget must be a number"),
+        ({"checkpoint": __file__}, "is a file; give the name of a folder"),
         ({"callback": 3}, "callback"),
     ],
 )  # fmt: skip

@@ -139,13 +139,14 @@ def read_samples(images: Any, axes: int) -> Samples:
         return images
     stored = is_lazy(images) and count_images(images) and not isinstance(images[0], tuple)
     images = images if stored else _as_list(images, "images")
-    shape = tuple(images.shape) if hasattr(images, "shape") else ()
+    objects = isinstance(images, np.ndarray) and images.dtype == object
+    shape = tuple(images.shape) if hasattr(images, "shape") and not objects else ()
     if shape and len(shape) - 1 not in (axes, axes + 1):
         raise ValueError(
             f"images has shape {shape}; with masks of {axes} axes give "
             f"{axes + 1} axes, or {axes + 2} with channels last"
         )
-    if not len(images):
+    if not count_images(images):
         raise ValueError("images is empty; give at least one")
     if stored:
         kept = LazyImages(images, "images", lambda image, name: _as_picture(image, name, axes))
@@ -160,8 +161,7 @@ def read_samples(images: Any, axes: int) -> Samples:
             )
         if (sample.edges is None) != (found[0].edges is None):
             raise ValueError(f"images[{i}]: graphs and images cannot be mixed")
-    objects = isinstance(images, np.ndarray) and images.dtype == object
-    found.stacked = bool(shape) and not objects
+    found.stacked = bool(shape)
     return found
 
 

@@ -210,9 +210,12 @@ def in_blocks(image: Any, axes: int) -> Any:
 
 
 def decode_by_blocks(
-    denoiser: Denoiser, image: Any, finish: Callable[[FloatArray], Any], out: NDArray[Any]
+    denoiser: Denoiser, image: Any, finish: Callable[..., Any], out: NDArray[Any]
 ) -> None:
-    """Write what probabilities of a large image in memory lead to; the bits of a dask array."""
+    """Write what probabilities of a large image in memory lead to; the bits of a dask array.
+
+    ``finish(p, box)`` is called with the probabilities of each block.
+    """
     shape = image.shape
     depth = _depth(denoiser, image, HALO[image.ndim])
     for tile in make_tiles(shape, block_cuts(shape), 0):
@@ -221,12 +224,12 @@ def decode_by_blocks(
             for side, d, size in zip(tile.core, depth, shape, strict=True)
         )
         inner = Tile(tile.core, outer).inner
-        out[tile.core] = finish(denoiser._means_of(image[outer]))[inner]
+        out[tile.core] = finish(denoiser._means_of(image[outer])[inner], tile.core)
 
 
 def goes_by_blocks(denoiser: Denoiser, shape: tuple[int, ...]) -> bool:
     """Return whether probabilities of an image in memory are computed by blocks."""
-    return math.prod(shape) > WHOLE and not _is_local(denoiser.cost) and _obstacle(denoiser) is None
+    return math.prod(shape) > WHOLE and _obstacle(denoiser) is None
 
 
 def _is_local(cost: tuple[Any, Any]) -> bool:

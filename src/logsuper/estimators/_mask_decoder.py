@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key, count_threads
+from logsuper._base import Box, FloatArray, as_key, count_threads
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._common import as_seed, check_count, find_threshold, read_weights
@@ -85,7 +85,8 @@ class MaskDecoder(Decoding):
             divided by `temperature_`. Lazy for a dask array, as in `predict`. Images of more than
             2**22 pixels, in memory or not, are cut into blocks of 1024x1024 pixels (128 cubed for
             volumes), each of which is decoded with 32 pixels around it (16): nothing certifies
-            that what lies further away does not matter, as `predict_interval` does.
+            that what lies further away does not matter, as `predict_interval` does. Training
+            images of this size are not recognised.
         """
         if is_lazy(noisy):
             check_is_fitted(self)
@@ -265,13 +266,15 @@ class MaskDecoder(Decoding):
         check_observed(self.channel_, images)
         return images
 
-    def _finish(self, p: FloatArray) -> FloatArray:
+    def _finish(self, p: FloatArray, box: Box | None = None) -> FloatArray:
         """Return probabilities as `predict_proba` gives them."""
         return keep_doubt(learning.soften(p, self.temperature_))
 
-    def _decide(self, p: FloatArray) -> NDArray[np.uint8]:
-        """Return the mask of the least expected cost."""
+    def _decide(self, p: FloatArray, box: Box | None = None) -> NDArray[np.uint8]:
+        """Return the mask of the least expected cost, of an image or of a box of it."""
         least = find_threshold(self.cost)
+        if least.ndim and box is not None:
+            least = least[box]
         if least.ndim and least.shape != p.shape:
             raise ValueError(f"cost has shape {least.shape}, but an image has {p.shape}")
         return np.asarray(learning.soften(p, self.temperature_) > least, dtype=np.uint8)
@@ -282,7 +285,7 @@ class MaskDecoder(Decoding):
         return np.asarray(self._find_means(examples, theta)[0])
 
     def _decode_means(
-        self, images: Images, dtype: type, finish: Callable[[FloatArray], NDArray[Any]]
+        self, images: Images, dtype: type, finish: Callable[..., NDArray[Any]]
     ) -> Any:
         """Run `_find_means` on all images, by blocks on those that are large."""
         if not any(goes_by_blocks(self, shape) for shape in images.shapes):
@@ -290,6 +293,9 @@ class MaskDecoder(Decoding):
         out = images.room(dtype)
         for i, shape in enumerate(images.shapes):
             if goes_by_blocks(self, shape):
+                least = find_threshold(self.cost)
+                if least.ndim and least.shape != shape:
+                    raise ValueError(f"cost has shape {least.shape}, but noisy[{i}] has {shape}")
                 out[i] = np.empty(shape, dtype) if isinstance(out, list) else out[i]
                 decode_by_blocks(self, images[i], finish, out[i])
             else:

@@ -45,6 +45,8 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"checkpoint = {folder} is a file; give the name of a folder")
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, task: Task) -> Path:

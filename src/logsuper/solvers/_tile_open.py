@@ -135,10 +135,6 @@ class OpenSet:
         """Return the numbers of the tiles that have open pixels."""
         return sorted(self._bits)
 
-    def count(self, number: int) -> int:
-        """Return the number of open pixels of a tile."""
-        return self._bits[number][1]
-
     def _overlaps(self, box: Box) -> Iterator[tuple[int, Box, Box]]:
         """Yield tiles with open pixels that meet a box, and the common part in both."""
         ranges = []

@@ -71,6 +71,7 @@ class Rest:
         together = self.place >= 0
         labels = np.where(together, np.uint8(OPEN), self.pixels.labels)
         elsewhere = (labels == OPEN) & ~together
+        assert look is not None or not elsewhere.any()
         if look is not None:
             labels[elsewhere] = look(self.beside[elsewhere])
         weights = self.units.rounded(self.pixels.weights)
@@ -91,7 +92,6 @@ class Rest:
             field = np.concatenate([field, fixed])
         graph = Cut(len(field), np.concatenate(pairs), np.concatenate(costs))
         y = Prepared([graph]).maximize(field, [1.0], tie=tie or "min").y
-        assert look is not None or not elsewhere.any()
         return np.asarray(y[:n])
 
 

@@ -37,14 +37,21 @@ def read(source: Any, box: Box) -> NDArray[Any]:
 def _compute(lazy: Any) -> Any:
     """Compute a dask array here; on the cluster if parts of it lie in the memory of workers."""
     distributed = sys.modules.get("distributed")
-    if distributed is None or not distributed.futures_of(lazy):
+    if not _is_held(lazy):
         return lazy.compute(scheduler="synchronous")
+    assert distributed is not None
     try:
         distributed.get_worker()
     except ValueError:
         return lazy.compute()
     with distributed.worker_client():  # gives the place of this task to others meanwhile
         return lazy.compute()
+
+
+def _is_held(lazy: Any) -> bool:
+    """Return whether parts of a dask array lie in the memory of the workers of a cluster."""
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and bool(distributed.futures_of(lazy))
 
 
 class Part(NamedTuple):
@@ -82,7 +89,9 @@ def crop(source: Any, box: Box) -> Any:
     if is_dask(source):
         import dask
 
-        [part] = dask.optimize(source[box])  # without the chunks that are not in the box
+        part = source[box]
+        if not _is_held(part):  # else the workers would no longer be known to hold them
+            [part] = dask.optimize(part)  # without the chunks that are not in the box
     elif type(source) is np.ndarray:
         part = source[box]
     else:

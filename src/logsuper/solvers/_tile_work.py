@@ -85,8 +85,6 @@ class Sizes(NamedTuple):
     even : bool
         Whether blocks are made about equal, instead of as large as possible.
     halo : int
-    most : int
-        Pixels of a box that one task may solve.
     rest : int
         Open pixels that may be solved together.
     memory : float
@@ -96,7 +94,6 @@ class Sizes(NamedTuple):
     block: tuple[int, ...]
     even: bool
     halo: int
-    most: int
     rest: int
     memory: float
 
@@ -416,7 +413,7 @@ def check_sizes(
     rest = max(1, int(share / BYTES_PER_PIXEL))
     if block is not None:
         side = check_integer(block, "block", 1, 2**30)
-        return Sizes((side,) * axes, True, margin, int(most), rest, memory)
+        return Sizes((side,) * axes, True, margin, rest, memory)
     largest = int(most ** (1 / axes)) - 2 * (margin + 1)
     if largest < 1:
         raise MemoryError(
@@ -425,9 +422,9 @@ def check_sizes(
         )
     chunks = getattr(theta, "chunks", None)
     if chunks is None or len(chunks) != axes or not all(isinstance(c, int) for c in chunks):
-        return Sizes((min(_BLOCK[axes], largest),) * axes, True, margin, int(most), rest, memory)
+        return Sizes((min(_BLOCK[axes], largest),) * axes, True, margin, rest, memory)
     sides = []
     for chunk in chunks:
         wanted = min(largest, max(_BLOCK[axes], _CHUNKS * chunk))
         sides.append(max(1, wanted // chunk) * chunk if wanted >= chunk else wanted)
-    return Sizes(tuple(sides), False, margin, int(most), rest, memory)
+    return Sizes(tuple(sides), False, margin, rest, memory)

@@ -198,7 +198,10 @@ def _refuse_for_lazy(**given: object) -> None:
 
 
 def _check_budget(budget: float) -> float:
-    number = float(budget)
+    try:
+        number = float(budget)
+    except (TypeError, ValueError):
+        number = -1.0
     if not number >= 0:
         raise ValueError(f"budget must be a number of pixels >= 0, got {budget!r}")
     return number

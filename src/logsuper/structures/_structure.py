@@ -79,7 +79,7 @@ class Structure:
         for k, f in enumerate(functions):
             rest: list[tuple[float, SubmodularFunction]] = []
             for weight, term in f.terms():
-                atom = _apart(term) if term is f else term
+                atom = _apart(term) if term is f and len(functions) == 1 else term
                 if isinstance(atom, Modular):
                     tilt = weight * atom.t
                     self.tilts[k] = self.tilts[k] + tilt if k in self.tilts else tilt
@@ -282,11 +282,10 @@ def _apart(f: SubmodularFunction) -> SubmodularFunction:
     A structure that held the function it is cached on would be a cycle: its graph would stay in
     memory until the next full garbage collection.
     """
-    own = getattr(f, "__dict__", None)
-    if own is None or any(vars(base).get("__slots__") for base in type(f).__mro__):
+    if not type(f).__module__.startswith("logsuper."):  # what others own is not copied
         return f
     other = object.__new__(type(f))
-    other.__dict__.update(own)
+    other.__dict__.update(vars(f))
     other.__dict__.pop("_structure", None)
     return other
 
