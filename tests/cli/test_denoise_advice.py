@@ -108,3 +108,22 @@ def test_folders_that_are_not_read_are_named(tmp_path, noisy, model):
     done = run("apply", "--model", model[0], tmp_path / "deep", "--out", tmp_path / "x")
     assert done.exit_code == 2 and f"give the images in {tmp_path / 'deep' / 'a'}" in done.stderr
     assert not listed(tmp_path / "x")
+
+
+def test_a_threshold_in_units_of_the_file_is_explained(tmp_path):
+    grey = np.random.default_rng(0).integers(0, 256, size=(20, 20)).astype(np.uint8)
+    write_image(tmp_path / "grey.png", grey)
+    np.save(tmp_path / "inf.npy", np.where(np.eye(20, dtype=bool), np.inf, 0.0))
+    for threshold in ("128", "-0.1"):
+        given = [tmp_path / "grey.png", "--out", tmp_path / "out", "--threshold", threshold]
+        done = run("denoise", *given)
+        assert done.exit_code == 2 and "is not a share of white, from 0 to 1" in done.stderr
+    assert "-0.1 of 255" in done.stderr
+    done = run("denoise", tmp_path / "inf.npy", "--out", tmp_path / "out")
+    assert done.exit_code == 2 and "has infinite pixels" in done.stderr
+
+
+def test_a_group_without_a_command_prints_its_help():
+    for group in ("crf", "reproduce"):
+        done = run(group)
+        assert done.exit_code == 0 and "Commands:\n" in done.stdout

@@ -141,7 +141,7 @@ def test_the_mask_alone(files, scene):
     result = usual(files, "--no-probabilities", "--json")
     assert result.exit_code == 0 and (files / "mask.png").exists(), result.output
     said = json.loads(result.stdout)
-    assert said["expected_wrong"] is None and set(said["seconds"]) == {"mask"}
+    assert said["expected_wrong"] is None and set(said["seconds"]) == {"preparing", "mask"}
     result = usual(files, "--no-probabilities", "--probabilities", files / "p.png", out="m.png")
     assert result.exit_code == 2 and "leave out --no-probabilities" in result.stderr
 

@@ -37,7 +37,8 @@ def print_learned(run: Run, path: Path, as_json: bool) -> None:
     say(f"Learned from {found['images']} images ({share} of the pixels labelled){rest}.")
     say(f"The field is behind {_UNARY[found['unary']]}.")
     if found["alone_wrong"] is not None:
-        say(f"Alone they are wrong in {percent(found['alone_wrong'])} of images not seen.")
+        wrong = percent(found["alone_wrong"])
+        say(f"Alone they are wrong in {wrong} of the pixels of images that they have not seen.")
     if found["working_size"] is not None:
         say(f"Larger images are reduced to {found['working_size']} pixels of the longer side.")
     say(f"Model: {path}")

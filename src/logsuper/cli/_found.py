@@ -98,9 +98,12 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
     renamed = [one for one in cleaned if one.output.suffix.lower() != one.source.suffix.lower()]
     if renamed:
         one = renamed[0]
+        said = f"{one_line(one.source.name)} as {one_line(one.output.name)}"
+        count = len(renamed)
         say(
-            f"{len(renamed)} written in a lossless format: "
-            f"{one_line(one.source.name)} as {one_line(one.output.name)}."
+            f"{said} was written in a lossless format."
+            if count == 1
+            else f"{count} were written in a lossless format, such as {said}."
         )
     before = sum(one.before for one in cleaned)
     rows = [("images cleaned", str(len(cleaned) - before))]

@@ -55,6 +55,9 @@ class _Group(click.Group):
         try:
             with plain_warnings():
                 code: Any = run()
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            sys.exit(0)
         except click.ClickException as error:
             message = one_line(error.format_message())
             click.echo(f"Error: {message}", err=True)

@@ -114,6 +114,14 @@ def read_observed(path: Path, info: ImageInfo, rules: Reading) -> Observed:
     values, gone = np.ma.getdata(pixels), np.ma.getmaskarray(pixels)
     if values.dtype.kind == "f":
         gone = gone | np.isnan(values)
+        if np.isinf(np.where(gone, values.dtype.type(0), values)).any():
+            raise ValueError(f"{path}: has infinite pixels; missing ones are NaN, or --missing inf")
+    elif not isinstance(rules.threshold, str | None) and not 0.0 <= rules.threshold <= 1.0:
+        white = _white(values.dtype)
+        raise ValueError(
+            f"{path}: --threshold {rules.threshold:g} is not a share of white, from 0 to 1; "
+            f"{rules.threshold:g} of {white} is {rules.threshold / float(white):.3g}"
+        )
     if rules.volume == "whole" and values.ndim != 3:
         raise ValueError(f"{path}: is an image, not a volume; leave out --volume whole")
     if gone.all():
@@ -173,10 +181,6 @@ def _as_grey(
     """Return grey levels from 0 to 1; numbers in floating point stay what they are."""
     import numpy as np
 
-    if values.dtype.kind == "f":
-        known = np.where(gone, values.dtype.type(0), values)
-        if np.isinf(known).any():
-            raise ValueError(f"{path}: has infinite pixels; missing ones are NaN, or --missing inf")
     found = np.unique(values[~gone])
     if len(found) <= _FEW:
         *first, last = (str(level) for level in found)
@@ -190,7 +194,7 @@ def _as_grey(
             f"{remedy}"
         )
     if values.dtype.kind == "f":
-        return known.astype(np.float32)
+        return np.where(gone, values.dtype.type(0), values).astype(np.float32)
     return (values / float(_white(values.dtype))).astype(np.float32)
 
 

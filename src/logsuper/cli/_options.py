@@ -125,7 +125,8 @@ reading_options = _stack(
         type=_Or("otsu", FiniteRange(), "a number, as in 0.5"),
         metavar="otsu|NUMBER",
         help="Make masks of grey images: by Otsu's threshold, or cut at a level from 0 (black) to "
-        "1 (white).  [default: grey stays grey, with two Gaussian levels]",
+        "1 (white; of floating point, in its own units).  [default: grey stays grey, with two "
+        "Gaussian levels]",
     ),
     click.option(
         "--missing",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,13 +152,17 @@ def segment(
         channel_axis=-1 if image.ndim == labels.ndim + 1 else None,
     )
     warned: list[str] = []
+    if scribbles.suffix.lower() in (".jpg", ".jpeg"):
+        text = f"{scribbles} is a JPEG file, whose colours are inexact: strokes may be misread"
+        warned.append(f"{text}; save them as PNG")
+        click.echo(f"Warning: {warned[-1]}", err=True)
     if examples is not None and masks is not None:
         _learn(chosen, examples, masks, missing, labels.ndim, warned)
         if save_model is not None:
             with writing(save_model, "--save-model"):
                 chosen.save(save_model)
     with _naming(photo, scribbles), _warning(warned):
-        session, found = _cut(chosen, image, labels)
+        session, found, prepared = _cut(chosen, image, labels)
     write_mask(out, found, force)
     regions: list[Suggestion] = []
     if not no_probabilities:
@@ -166,6 +171,9 @@ def segment(
         regions = found.suggest(_REGIONS)
         write_rest(targets, image, found, regions, force)
     result = describe(targets, labels, found, regions)
+    result["seconds"] = {"preparing": prepared, **result["seconds"]}
+    if save_model is not None:
+        result["files"]["save-model"] = str(save_model)
     if as_json:
         click.echo(json.dumps({**result, "warnings": warned}))
     else:
@@ -315,11 +323,15 @@ def _learn(
 
 def _cut(
     chosen: ScribbleSegmenter, image: NDArray[Any], labels: NDArray[Any]
-) -> tuple[ScribbleSession, Segmentation]:
+) -> tuple[ScribbleSession, Segmentation, float]:
+    """Return the session, the mask, and the seconds that were spent on preparing the photograph."""
     with stages() as stage:
-        stage("mask", None)
+        stage("preparing", None)
+        begun = time.perf_counter()
         session = chosen.start(image)
-        return session, session.segment(labels)
+        prepared = time.perf_counter() - begun
+        stage("mask", None)
+        return session, session.segment(labels), prepared
 
 
 def _find_probabilities(
