@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -81,12 +81,7 @@ class Cleaner:
         force : bool
             Whether finished files are cleaned again.
         """
-        sizes = {job.source: job.info.size for job in jobs}
-        done = 0
-        for result in self._stream(jobs, force):
-            done += sizes[result.source]
-            show(done)
-            yield result
+        return counted(jobs, self._stream(jobs, force), show)
 
     def _stream(self, jobs: Sequence[Job], force: bool) -> Iterator[Cleaned | Failure]:
         """Yield the results; files are read until there are enough pixels for a batch."""
@@ -194,6 +189,18 @@ def finished(job: Job, model: str, reading: Reading, ledger: Ledger) -> dict[str
     except OSError:
         return None
     return None if None in lines.values() else lines["mask"]
+
+
+def counted(
+    jobs: Sequence[Job], results: Iterable[Cleaned | Failure], show: Callable[[int], None]
+) -> Iterator[Cleaned | Failure]:
+    """Yield the results of jobs; tell how many pixels are done before each."""
+    sizes = {job.source: job.info.size for job in jobs}
+    done = 0
+    for result in results:
+        done += sizes[result.source]
+        show(done)
+        yield result
 
 
 def refuse_strangers(

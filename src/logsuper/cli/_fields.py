@@ -273,12 +273,7 @@ class Painter:
         force : bool
             Whether finished files are segmented again.
         """
-        sizes = {job.source: job.info.size for job in jobs}
-        done = 0
-        for result in self._stream(jobs, force):
-            done += sizes[result.source]
-            show(done)
-            yield result
+        return _cleaning.counted(jobs, self._stream(jobs, force), show)
 
     def _stream(self, jobs: Sequence[Job], force: bool) -> Iterator[Cleaned | Failure]:
         batch: list[tuple[Job, NDArray[Any]]] = []
