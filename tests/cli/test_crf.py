@@ -206,3 +206,16 @@ main(sys.argv[1:])
     assert listed(tmp_path / "out") == ["a5.png"]
     assert run(*line).exit_code == 0
     assert listed(tmp_path / "out") == ["a5.png", "a6.png"]
+
+
+def test_grey_images_and_volumes_for_a_model_of_colours(folder, model, tmp_path):
+    new, network = tmp_path / "new", tmp_path / "network"
+    write_image(new / "grey.png", SCENES.images[5].mean(axis=-1).astype(np.uint8))
+    write_image(network / "grey.png", np.round(65535 * P[5]).astype(np.uint16))
+    write_image(new / "volume.tif", np.repeat(SCENES.images[5][None, ..., 0], 4, axis=0))
+    write_image(network / "volume.tif", np.repeat(np.round(65535 * P[5])[None], 4, 0).astype("u2"))
+    line = "crf", "apply", new, "--model", model, "--unary-probabilities", network
+    done = run(*line, "--out", tmp_path / "out")
+    assert done.exit_code == 1 and listed(tmp_path / "out") == ["grey.png"], done.output
+    assert "some images are grey" in done.stderr
+    assert "volume.tif: is a volume of 4 slices" in done.stderr

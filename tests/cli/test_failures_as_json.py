@@ -82,4 +82,6 @@ def test_infinite_pixels_may_be_missing(tmp_path, model):
     line = ("apply", "--model", model[0], tmp_path / "in", "--out", tmp_path / "out", "--json")
     done = run(*line, "--missing", "inf")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["files"][0]["observed"] == pixels.size - 1
+    found = json.loads(done.stdout)
+    assert found["files"][0]["observed"] == pixels.size - 1
+    assert found["files"][0]["shares"] == found["all"]  # of the only file

@@ -101,3 +101,20 @@ main(["wait"])
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_ctrl_c_while_the_commands_are_loaded():
+    code = """
+import sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "logsuper.cli._main":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+from logsuper.cli import main
+"""
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "Interrupted.\n")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 
 import logsuper as ls
 from logsuper.cli import main
@@ -81,8 +82,28 @@ def test_strokes_painted_on_the_photograph(files, scene):
         result = usual(files, marks=f"{name}.png", out=f"{name}_mask.png")
         counts = f"{np.sum(marks == 1):,} pixels on the object, {np.sum(marks == 2):,} on the back"
         assert result.exit_code == 0 and counts in result.output, result.output
+        assert "Warning" not in result.stderr
     refused = usual(files, marks="photo.png")
     assert refused.exit_code == 2 and "no object (label 1)" in refused.stderr
+
+
+@pytest.mark.parametrize("quality", [95, 75])
+def test_strokes_painted_on_a_copy_that_was_compressed_again(files, scene, quality):
+    image, mask, _ = scene
+    image = gaussian_filter(image, (2, 2, 0))  # a picture, not white noise
+    image[:8] = 250, 20, 10  # as red as a stroke
+    write_image(files / "photo.png", image, color=True, force=True)
+    Image.fromarray(image).save(files / "copy.jpg", quality=quality)
+    copy = np.asarray(Image.open(files / "copy.jpg")).copy()
+    assert not (copy == image).all()
+    inside = np.argwhere(mask)[len(np.argwhere(mask)) // 2]
+    copy[inside[0] - 1 : inside[0] + 2, inside[1] - 1 : inside[1] + 2] = 0, 255, 0  # green: outside
+    copy[20:22, :8] = 255, 0, 0  # the labels are wrong, but it is they that count here
+    Image.fromarray(copy).save(files / "strokes.png")
+    result = usual(files, marks="strokes.png", out="m.png")
+    assert result.exit_code == 0, result.output
+    assert "16 pixels on the object, 9 on the background" in result.output
+    assert "that was compressed again" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["levels", "far levels", "colours", "npy"])
@@ -185,7 +206,7 @@ def test_certified_bounds(files, scene):
     alone.segment(scene[2])
     found = alone.probabilities(certify=True)
     assert np.abs(lower - 65535 * found.lower).max() < 1.001
-    assert "Proven to be" in usual(files, "--certify", out="again.png").stdout
+    assert "--probabilities P.png keeps" in usual(files, "--certify", out="again.png").stdout
 
 
 def test_learning_from_strokes(files, scene):

@@ -10,6 +10,7 @@ from PIL import Image
 
 from logsuper.cli._observed import Observed
 from logsuper.cli._sheets import _mean, _most_doubtful, _shrink, draw_sheet
+from logsuper.report import _sheet, sheet
 
 
 def test_blocks():
@@ -37,3 +38,31 @@ def test_one_doubtful_pixel_of_a_large_image_stays_visible(place):
         png = draw_sheet("x", seen, zeros, probabilities)
         pictures.append(np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int))
     assert np.abs(pictures[0] - pictures[1]).max() > 100
+
+
+def test_panels_are_as_high_and_wide_as_the_images():
+    wide, tall = np.zeros((50, 200)), np.zeros((200, 50))
+    sizes = [_size(sheet.draw([[sheet.grey(image, "x")] * 3])) for image in (wide, tall)]
+    assert sizes[0] == (3 * 200 + 4 * 12, 50 + 26 + 2 * 12)
+    assert sizes[1] == (3 * 50 + 4 * 12, 200 + 26 + 2 * 12)
+    assert _size(sheet.draw([[sheet.grey(tall, "a title that is wider than 50 pixels")]]))[0] > 200
+
+
+@pytest.mark.parametrize("fonts", [(), _sheet._FONTS])
+def test_letters_beyond_ascii(monkeypatch, fonts):
+    monkeypatch.setattr(_sheet, "_FONTS", fonts)
+    _sheet._system_font.cache_clear()
+    try:
+        image = np.zeros((20, 300))
+        accents, plain, other = (
+            sheet.draw([[sheet.grey(image)]], [t]) for t in ("Höß", "Ho?", "y")
+        )
+    finally:
+        _sheet._system_font.cache_clear()
+    assert accents != other
+    if not fonts:
+        assert accents == plain  # no boxes
+
+
+def _size(png):
+    return Image.open(io.BytesIO(png)).size

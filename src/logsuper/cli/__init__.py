@@ -1,5 +1,11 @@
 """The command line: `logsuper COMMAND`."""
 
-from logsuper.cli._main import main
+import sys
+
+try:
+    from logsuper.cli._main import main
+except KeyboardInterrupt:  # while the modules of the commands are loaded
+    sys.stderr.write("Interrupted.\n")
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 # Pixels that are learned from at most, of images drawn at random; pixels segmented at a time.
 _SAMPLE, _BATCH = 1 << 25, 1 << 20
+_GREY = (
+    "some images are grey, and the model has learned from colours: it may see little in them, "
+    "unless it has learned from grey ones, too"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -296,7 +300,11 @@ class Painter:
     def _read(self, job: Job) -> NDArray[Any]:
         odds = _read_odds(job, self.maps)
         colours = self.crf.channels_ - (odds is not None)
-        return compose(job, read_picture(job.source), odds, self.crf.axes_, colours)
+        picture = read_picture(job.source)
+        stack = compose(job, picture, odds, self.crf.axes_, colours)
+        if count_channels(picture, self.crf.axes_) < colours and _GREY not in self.warnings:
+            self.warnings.append(_GREY)
+        return stack
 
     def _paint_batch(self, batch: list[tuple[Job, NDArray[Any]]]) -> Iterator[Cleaned | Failure]:
         """Segment some files together; if that fails, each alone, to find the one that fails."""

@@ -14,7 +14,7 @@ from logsuper.cli._cleaning import Cleaned
 from logsuper.cli._console import print_table, say
 from logsuper.cli._fields import Painter
 from logsuper.cli._folder import Failure
-from logsuper.cli._found import percent
+from logsuper.cli._found import UNFINISHED, percent
 from logsuper.cli._masks import Run
 from logsuper.cli._progress import stages
 
@@ -32,7 +32,7 @@ def print_learned(run: Run, path: Path, as_json: bool) -> None:
         content = {"model": found, "file": str(path), **_left_out(run)}
         click.echo(json.dumps(content, allow_nan=False))
         return
-    rest = "" if found["converged"] else "; learning has not converged"
+    rest = "" if found["converged"] else UNFINISHED
     share = percent(found["labelled"] / found["pixels"])
     say(f"Learned from {found['images']} images ({share} of the pixels labelled){rest}.")
     say(f"The field is behind {_UNARY[found['unary']]}.")

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from logsuper.cli._masks import Run
 
 
+UNFINISHED = (
+    "; learning stopped before its weights had settled, which more images, or max_steps= in "
+    "Python, may mend"
+)
+
+
 def percent(share: float) -> str:
     """Return a share in percent, with two digits that count."""
     value = 100.0 * share
@@ -66,7 +72,7 @@ def print_found(run: Run) -> None:
     if "images" in found:
         images = f"{found['images']} image{'s' * (found['images'] != 1)}"
         labels = "no clean ones" if not found["labelled"] else "with their clean masks"
-        rest = "" if found["converged"] else "; learning has not converged"
+        rest = "" if found["converged"] else UNFINISHED
         pixels = f"{found['pixels']:,} pixels"
         say(f"Learned from {images} ({pixels}), {labels}{rest}.")
     for line in words_of_model(found):
@@ -134,6 +140,7 @@ def as_content(run: Run, cleaned: Sequence[Cleaned] | None = None, **more: Any) 
                 "output": str(one.output),
                 "finished_before": one.before,
                 **{k: v for k, v in one.figures.items() if k not in ("file", "key", "sha256")},
+                "shares": total([one.figures]),
             }
             for one in cleaned
         ]

@@ -88,6 +88,11 @@ def compose(
     if picture.shape[-1] == 1 and colours == _COLOURS:
         picture = picture.repeat(_COLOURS, axis=-1)
     if picture.shape[-1] != colours:
+        if len(job.info.shape) > axes:
+            raise ValueError(
+                f"{job.source}: is a volume of {job.info.shape[0]} slices, and the others are "
+                "images; save its slices as images"
+            )
         raise ValueError(
             f"{job.source}: has {picture.shape[-1]} channel{'s' * (picture.shape[-1] > 1)}, but "
             f"the images that are learned from have {colours}; convert it"

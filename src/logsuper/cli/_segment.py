@@ -43,6 +43,9 @@ _FOLDER = TextPath(exists=True, file_okay=False, path_type=Path)
 
 # Regions that are printed.
 _REGIONS = 3
+# Levels by which most pixels of a copy that was compressed again differ at most, and by which a
+# pixel differs that was painted over.
+_NEAR, _FAR = 16, 64
 
 _EXAMPLES = """\b
 Examples:
@@ -138,7 +141,8 @@ def segment(
     image = _read(photo)
     drawn = _read(scribbles, "indices")
     labels = as_labels(drawn, str(scribbles))
-    if _painted(same := _unchanged(image, drawn), image):
+    same, exactly = _unchanged(image, drawn)
+    if copied := _painted(same, image):
         labels[same] = 0  # what is red or blue in the photograph itself is no stroke
     check_targets(targets, (photo, scribbles, model), labels.shape, force)
     if certify and labels.ndim != 2:
@@ -152,9 +156,16 @@ def segment(
         channel_axis=-1 if image.ndim == labels.ndim + 1 else None,
     )
     warned: list[str] = []
+    text = ""
     if scribbles.suffix.lower() in (".jpg", ".jpeg"):
         text = f"{scribbles} is a JPEG file, whose colours are inexact: strokes may be misread"
-        warned.append(f"{text}; save them as PNG")
+    elif copied and not exactly:
+        text = (
+            f"{scribbles} is painted on a copy of {photo} that was compressed again: strokes in "
+            "nearly the colours of the photo are passed over"
+        )
+    if text:
+        warned.append(f"{text}; save them as PNG, painted on the very file or on a black ground")
         click.echo(f"Warning: {warned[-1]}", err=True)
     if examples is not None and masks is not None:
         _learn(chosen, examples, masks, missing, labels.ndim, warned)
@@ -239,13 +250,22 @@ def _read(path: Path, palette: str = "colors") -> NDArray[Any]:
         return read_image(path, color=True, palette=palette)
 
 
-def _unchanged(image: NDArray[Any], drawn: NDArray[Any]) -> NDArray[Any]:
-    """Return where a file of coloured strokes has the very pixels of the photograph."""
+def _unchanged(image: NDArray[Any], drawn: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """Return where a file of strokes has the pixels of the photograph, and whether exactly.
+
+    A copy of the photograph that was compressed once more has nearly the same pixels.
+    """
     import numpy as np
 
     if drawn.ndim != 3 or drawn.shape != image.shape or drawn.dtype != image.dtype:
-        return np.zeros(drawn.shape[:2], dtype=bool)
-    return np.asarray((drawn == image).all(axis=-1))
+        return np.zeros(drawn.shape[:2], dtype=bool), True
+    same = np.asarray((drawn == image).all(axis=-1))
+    if drawn.dtype != np.uint8 or _painted(same, image):
+        return same, True
+    gap = np.abs(drawn.astype(np.int16) - image).max(axis=-1)
+    if not _painted(gap <= _NEAR, image):
+        return same, True
+    return gap <= _FAR, False
 
 
 def _painted(same: NDArray[Any], image: NDArray[Any]) -> bool:

@@ -161,7 +161,9 @@ def print_result(result: dict[str, Any]) -> None:
         f"Object: {100 * result['object']:.1f} % of the {points}{expected}.",
     ]
     if decided is not None:
-        lines.append(f"Proven to be nearer to 0 or to 1: {100 * decided:.1f} % of the {points}.")
+        hint = "" if "lower" in result["files"] else " (--probabilities P.png keeps the bounds)"
+        proven = f"Proven to be nearer to 0 or to 1: {100 * decided:.1f} % of the {points}"
+        lines.append(f"{proven}{hint}.")
     for region in result["suggestions"][:1]:
         place = ", ".join(map(str, region["center"]))
         lines.append(

@@ -76,7 +76,10 @@ def read_scribbles(
     labels = as_array(scribbles, name)
     if shape is not None and labels.shape != shape:
         kind = kind_of(len(shape))
-        raise ValueError(f"{name} has shape {labels.shape}, but the {kind} {shape}")
+        raise ValueError(
+            f"{name} has shape {labels.shape}, but the {kind} {shape}; draw them at the size of "
+            f"the {kind}, or give the {kind} at theirs"
+        )
     if labels.dtype.kind not in "biu":
         raise TypeError(
             f"{name} must hold integers (0 unknown, 1 object, 2 background), got {labels.dtype}"

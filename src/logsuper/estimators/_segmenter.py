@@ -295,7 +295,8 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
         if values.shape[:axes] != marks.shape:
             raise ValueError(
                 f"scribbles has shape {marks.shape}, but the {kind_of(axes)} "
-                f"{values.shape[:axes]} without channels; if these are not last, give channel_axis"
+                f"{values.shape[:axes]} without channels; they need one size (if channels are not "
+                "last, give channel_axis)"
             )
         return values, axes
 

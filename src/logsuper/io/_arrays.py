@@ -54,7 +54,7 @@ def _open(path: str | os.PathLike[str], color: bool) -> Any:
     if Path(path).is_dir():
         array = _open_zarr(name)
     else:
-        with blaming(path, "is not a .npy file of numbers, or truncated"):
+        with blaming(path, "is not a .npy file of numbers, or is truncated", why=False):
             array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not hasattr(array, "shape"):
         raise ValueError(f"{name}: is not a single array")

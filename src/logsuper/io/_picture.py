@@ -86,14 +86,25 @@ class ImageInfo:
 
 
 @contextlib.contextmanager
-def blaming(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Turn whatever a decoder raises on bytes that are not its own into one line about the file."""
+def blaming(path: str | os.PathLike[str], what: str, why: bool = True) -> Iterator[None]:
+    """Turn whatever a decoder raises on bytes that are not its own into one line about the file.
+
+    Parameters
+    ----------
+    path : path-like
+    what : str
+        What is wrong with it.
+    why : bool
+        Whether to say what the decoder says.
+    """
     name = os.fspath(path)
     try:
         yield
     except Exception as error:
         if isinstance(error, ValueError | MemoryError) and str(error).startswith(name):
             raise  # one of ours
+        if not why and not isinstance(error, OSError):
+            raise ValueError(f"{name}: {what}") from None
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(f"{name}: {what}: {reason}") from None
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +19,10 @@ _UNSEEN = (230, 172, 60)  # pixels without an observation
 _ADDED, _LOST = (213, 62, 40), (40, 120, 200)
 _HOT = (196, 78, 0)
 _BOX, _GAP, _LINE = 220, 12, 26  # pixels: side of a panel, space between panels, height of text
+_BAR = 160  # pixels: least width of a panel with a colour bar
+_LETTERS = 17  # pixels: size of the font
+# Fonts of systems with letters beyond ASCII, which the font of Pillow does not have.
+_FONTS = ("DejaVuSans.ttf", "Arial.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,10 +112,15 @@ def draw(rows: Sequence[Sequence[Panel]], texts: Sequence[str] = ()) -> bytes:
     -------
     bytes
     """
-    box = max(panel.zoom * max(panel.pixels.shape[:2]) for row in rows for panel in row)
+    titles = [one.title for row in rows for one in row]
+    widest = max(one.zoom * one.pixels.shape[1] for row in rows for one in row)
+    least = _BAR if any(one.bar is not None for row in rows for one in row) else 0
+    box = max(widest, least, *(round(_font(title).getlength(title)) for title in titles))
+    texts = texts or [""] * len(rows)
     width = _GAP + max(map(len, rows)) * (box + _GAP)
+    width = max(width, *(2 * _GAP + round(_font(text).getlength(text)) for text in texts))
     strips, above = [], [""]
-    for row, text in zip(rows, texts or [""] * len(rows), strict=True):
+    for row, text in zip(rows, texts, strict=True):
         titles = [panel.title for panel in row]
         strips.append(_draw_row(row, text, width, box, titles != above and any(titles)))
         above = titles
@@ -132,23 +143,59 @@ def stack(pictures: Sequence[Any], below: int = 0) -> bytes:
 
 def _draw_row(row: Sequence[Panel], text: str, width: int, box: int, titled: bool) -> Any:
     """Return a row as an image: a gap, its text, titles, panels, and bars."""
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image, ImageDraw
 
     lines = bool(text) + titled + any(panel.bar is not None for panel in row)
-    strip = Image.new("RGB", (width, _GAP + lines * _LINE + box), _GROUND)
-    pen, font = ImageDraw.Draw(strip), ImageFont.load_default(17)
+    high = max(panel.zoom * panel.pixels.shape[0] for panel in row)
+    strip = Image.new("RGB", (width, _GAP + lines * _LINE + high), _GROUND)
+    pen, font = ImageDraw.Draw(strip), _font("")
     top = _GAP + bool(text) * _LINE
-    pen.text((_GAP, _GAP + _LINE / 2), text, _INK, font, anchor="lm")
+    _write(pen, (_GAP, _GAP + _LINE / 2), text, "lm")
     for place, panel in enumerate(row):
         left, y = _GAP + place * (box + _GAP), top + titled * _LINE
         if titled:
-            pen.text((left + box / 2, top + _LINE / 2), panel.title, _INK, font, anchor="mm")
+            _write(pen, (left + box / 2, top + _LINE / 2), panel.title, "mm")
         height, wide = (panel.zoom * side for side in panel.pixels.shape[:2])
         picture = Image.fromarray(panel.pixels).resize((wide, height), Image.Resampling.NEAREST)
-        strip.paste(picture, (left + (box - wide) // 2, y + (box - height) // 2))
+        strip.paste(picture, (left + (box - wide) // 2, y + (high - height) // 2))
         if panel.bar is not None:
-            start, y = left + box // 4, y + box + 8
+            start, y = left + box // 4, y + high + 8
             strip.paste(Image.fromarray(panel.bar).resize((box // 2, 12)), (start, y))
             pen.text((start - 6, y + 6), panel.scale[0], _INK, font, anchor="rm")
             pen.text((start + box // 2 + 6, y + 6), panel.scale[-1], _INK, font, anchor="lm")
     return strip
+
+
+def _write(pen: Any, place: tuple[float, float], text: str, anchor: str) -> None:
+    """Write a line of text; letters that no font here has lose their accents, or are a "?"."""
+    font = _font(text)
+    if not text.isascii() and font is _font(""):
+        plain = unicodedata.normalize("NFKD", text)
+        kept = (letter for letter in plain if not unicodedata.combining(letter))
+        text = "".join(letter if letter.isascii() else "?" for letter in kept)
+    pen.text(place, text, _INK, font, anchor=anchor)
+
+
+def _font(text: str) -> Any:
+    """Return the font of Pillow, or one of the system for letters that the former does not have."""
+    found = None if text.isascii() else _system_font()
+    return found or _own_font()
+
+
+@functools.cache
+def _own_font() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(_LETTERS)
+
+
+@functools.cache
+def _system_font() -> Any:
+    from PIL import ImageFont
+
+    for name in _FONTS:
+        try:
+            return ImageFont.truetype(name, _LETTERS)
+        except OSError:
+            continue
+    return None
