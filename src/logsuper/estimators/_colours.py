@@ -40,9 +40,10 @@ def as_colours(image: NDArray[Any], axes: int) -> FloatArray:
         values = values[..., None]
     if values.shape[-1] == 3:
         if image.dtype in (np.uint8, np.uint16):
-            return _as_lab(values / np.iinfo(image.dtype).max)
+            most = int(np.iinfo(image.dtype).max)
+            return _as_lab(_linear(np.arange(most + 1) / most)[image])
         if image.dtype.kind == "f" and values.min() >= 0.0 and values.max() <= 1.0:
-            return _as_lab(values)
+            return _as_lab(_linear(values))
     flat = values.reshape(-1, values.shape[-1])
     # a part is enough for percentiles of many pixels
     low, high = np.percentile(flat[:: max(1, len(flat) // 100_000)], [1.0, 99.0], axis=0)
@@ -51,8 +52,11 @@ def as_colours(image: NDArray[Any], axes: int) -> FloatArray:
     return np.asarray((values - low) / np.where(spread > 0, spread, 1.0))
 
 
-def _as_lab(srgb: FloatArray) -> FloatArray:
-    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+def _linear(srgb: FloatArray) -> FloatArray:
+    return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+
+
+def _as_lab(linear: FloatArray) -> FloatArray:
     xyz = linear @ (_TO_XYZ / _TO_XYZ.sum(axis=1, keepdims=True)).T
     bend = 6.0 / 29.0
     f = np.where(xyz > bend**3, np.cbrt(xyz), xyz / (3.0 * bend**2) + 4.0 / 29.0)
@@ -86,12 +90,22 @@ def make_codes(colours: FloatArray, width: float) -> Codes:
         sizes = cells.max(axis=0) + 1
         if math.prod(sizes.tolist()) < 2**62:
             keys = np.ravel_multi_index(tuple(cells.T), tuple(sizes.tolist()))
-            found, numbers, counts = np.unique(keys, return_inverse=True, return_counts=True)
-            if len(found) <= _MOST_CODES:
+            numbers, counts = _number(keys, math.prod(sizes.tolist()))
+            if len(counts) <= _MOST_CODES:
                 break
         step *= 1.5
     sums = [np.bincount(numbers, channel) for channel in flat.T]
     return Codes(np.stack(sums, axis=1) / counts[:, None], numbers)
+
+
+def _number(keys: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """Return the rank of each key among the distinct ones, and how often each of these occurs."""
+    if most > 4 * keys.size:
+        _, numbers, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        return numbers.ravel(), counts
+    each = np.bincount(keys, minlength=most)  # as keys are small, without sorting
+    there = each > 0
+    return (np.cumsum(there) - 1)[keys], each[there]
 
 
 def log_ratio(codes: Codes, scribbles: NDArray[np.uint8]) -> FloatArray:

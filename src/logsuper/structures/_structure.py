@@ -353,9 +353,37 @@ class EdgeLists(NamedTuple):
 def union_of_edges(n: int, cuts: Sequence[WeightedCut]) -> tuple[IntArray, IntArray]:
     """Return the distinct edges of all cuts, by first appearance, and the index of each edge."""
     every = [cut.edges for _, _, cut in cuts]
+    if (found := _union_of_steps(every)) is not None:
+        return found
     stacked = np.concatenate([np.empty((0, 2), dtype=np.int64), *every])
     first, place = first_appearances(stacked[:, 0] * np.int64(max(n, 1)) + stacked[:, 1])
     return stacked[first], place
+
+
+def _union_of_steps(every: Sequence[IntArray]) -> tuple[IntArray, IntArray] | None:
+    """Return the same without sorting, or None if the cuts are not those of steps on a grid.
+
+    Edges of a step have one difference of their ends, and first ends that increase: cuts of
+    different differences have no edge in common.
+    """
+    distinct: dict[int, tuple[IntArray, IntArray]] = {}
+    places, count = [], 0
+    for edges in every:
+        first, step = edges[:, 0], edges[:, 1] - edges[:, 0]
+        if not len(edges) or (step != step[0]).any() or (first[1:] <= first[:-1]).any():
+            return None
+        known, place = distinct.get(int(step[0]), (None, None))
+        if known is None:
+            place = np.arange(count, count + len(edges), dtype=np.int64)
+            distinct[int(step[0])] = edges, place
+            count += len(edges)
+        elif not np.array_equal(known, edges):
+            return None
+        assert place is not None
+        places.append(place)
+    if not places:
+        return None
+    return np.concatenate([edges for edges, _ in distinct.values()]), np.concatenate(places)
 
 
 def make_lists(
