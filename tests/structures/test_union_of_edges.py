@@ -25,7 +25,9 @@ def test_as_by_sorting(data):
     grid = ls.grid_cuts(shape, neighbors=most)
     cuts = [data.draw(st.sampled_from(grid)) for _ in range(data.draw(st.integers(0, 6)))]
     if data.draw(st.booleans()):  # some that are not steps of a grid
-        pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda p: p[0] < p[1])
+        pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(
+            lambda p: p[0] < p[1]
+        )
         edges = data.draw(st.lists(pairs, max_size=5))
         other = ls.Cut(n, np.array(edges, dtype=np.int64).reshape(-1, 2), np.ones(len(edges)))
         cuts.insert(data.draw(st.integers(0, len(cuts))), other)

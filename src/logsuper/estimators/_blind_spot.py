@@ -223,8 +223,15 @@ class BlindSpot:
         pooled = trees and n <= _BLOCK and min(len(parts), self.threads) > 1
 
         def work(part: slice) -> None:
-            q = predict(self.rows(odds[part]), part, 1 if pooled else self.threads)
+            rows = self.rows(odds[part])
+            q = predict(rows, part, 1 if pooled else self.threads)
             found[part] = self.invert(q).reshape(-1, n)
+            if (odds[part] == 0.0).any():
+                # amid a wide gap, what is seen from afar is one piece of evidence for many pixels:
+                # their sum would fill it, whatever lies at its border
+                near = count_features(odds.ndim - 1, 0)
+                blind = ~rows[:, :near].any(axis=1)
+                found[part][blind.reshape(-1, n)] = 0.0
 
         with contextlib.ExitStack() as stack:
             apply: Callable[..., Iterator[None]] = map

@@ -66,6 +66,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for
         20 images or more of one shape with no side longer than 96 (24 in volumes), else "shared".
+        One for all is left out where nothing was observed around a pixel (see `make_examples`).
     neighbors : int, "position", list of SubmodularFunction or callable, optional
         4 (default) or 8 for images, 6 (default), 18 or 26 for volumes; or the functions
         :math:`f_k` themselves; or a callable that returns them for the shape of an image.

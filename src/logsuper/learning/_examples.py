@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from logsuper._base import FloatArray, IntArray, beat, count_threads, refuse
 from logsuper.channels import Channel
-from logsuper.learning._features import Dense, Features
+from logsuper.learning._features import Context, Dense, Features, Judged
 from logsuper.learning._layout import LARGEST, Layout
 from logsuper.learning._lazy_images import WHOLE, ImageRows, LazyRows, StoredRows
 from logsuper.solvers import Prepared
@@ -26,6 +27,8 @@ Images = NDArray[Any] | list[NDArray[Any]]
 UNKNOWN = 2
 """The code of a pixel without a label, or of one that was not observed."""
 
+# Features that are made from observations.
+_AROUND = (Context, Judged)
 # Numbers per piece: pixels of its examples, times the copies of each.
 _PIECE = 1 << 20
 # Maximum number of pixels whose log-odds are kept; beyond, they are computed for each batch.
@@ -45,12 +48,15 @@ class Moments(NamedTuple):
         :math:`l_i^\top x`; 0 where nothing is observed.
     features : ndarray of shape (B, p) or None
         :math:`\Phi_i^\top x` where it is known already.
+    ones : ndarray of shape (B, 1) or None
+        The statistic of a modular term that all pixels share, where it is known already.
     """
 
     stats: FloatArray
     mean: FloatArray
     agreement: FloatArray
     features: FloatArray | None = None
+    ones: FloatArray | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -149,6 +155,19 @@ class Group:
             stored = StoredRows(self.count, self.prepared.n, dtype)
             return LazyRows(stored, np.arange(self.count))
         return np.empty((self.count, self.prepared.n), dtype=dtype)
+
+    @functools.cached_property
+    def has_gaps(self) -> bool:
+        """Whether features are made from observations some of which may be missing."""
+        if self.observed is None or not isinstance(self.features, _AROUND):
+            return False
+        if isinstance(self.observed, LazyRows):
+            source = self.observed.source
+            if not isinstance(source, ImageRows):
+                return True
+            return not source.images.have(WHOLE, self.observed.numbers)
+        bits = self.observed.dtype == np.uint8
+        return bool((self.observed == UNKNOWN if bits else np.isnan(self.observed)).any())
 
     @property
     def labelled(self) -> bool:
@@ -324,7 +343,10 @@ class Examples:
     ) -> FloatArray:
         r"""Return :math:`u_i=t+\Phi_i\beta+w\,l_i` of some examples, (B, n).
 
-        With ``observed=False`` the last term is left out: the field of the prior.
+        With ``observed=False`` the last term is left out: the field of the prior. A t that all
+        pixels share goes with the features: it is left out where nothing was observed around a
+        pixel. There it would stand for half of the surroundings being 1, add up over a wide gap,
+        and fill it with what is more frequent elsewhere.
         """
         at, layout = self.layout.blocks, self.layout
         odds = self.log_odds(group, rows) if self._sees(group) else None
@@ -334,10 +356,14 @@ class Examples:
             field = np.multiply(odds, scale, out=odds if group.features is None else None)
         else:
             field = np.zeros((len(rows), group.prepared.n))
+        features = group.features
+        inputs = np.empty(0) if features is None else group.inputs(rows, odds)
         if layout.modular:
-            field += theta[at["modular"]]
-        if group.features is not None:
-            field += group.features.field(group.inputs(rows, odds), theta[at["beta"]])
+            t: FloatArray = theta[at["modular"]]
+            reached = self._reached(group, inputs)
+            field += t if reached is None else t * reached
+        if features is not None:
+            field += features.field(inputs, theta[at["beta"]])
         return field
 
     def agreement(self, group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
@@ -358,34 +384,47 @@ class Examples:
     def blocks(self, group: Group, rows: IntArray, moments: Moments) -> Iterator[FloatArray]:
         """Yield the statistics of each kind of parameter, (B, size)."""
         yield -moments.stats
+        if moments.features is None or (self.layout.modular == 1 and moments.ones is None):
+            moments = self._with_features(group, rows, moments)
         if self.layout.modular == 1:
-            yield moments.mean.sum(axis=1, keepdims=True)
+            assert moments.ones is not None
+            yield moments.ones
         elif self.layout.modular:
             yield moments.mean
         if moments.features is not None:
             yield moments.features
-        elif group.features is not None:
-            yield self.feature_statistics(group, rows, moments.mean)
         if self.layout.scale:
             yield moments.agreement[:, None]
 
-    def feature_statistics(self, group: Group, rows: IntArray, mean: FloatArray) -> FloatArray:
-        r"""Return :math:`\Phi_i^\top x_i` of some examples, (B, p)."""
-        assert group.features is not None
-        odds = None
-        if group.around is None and self._sees(group):
-            odds = self.log_odds(group, rows)
-        return group.features.statistics(group.inputs(rows, odds), mean)
+    def _with_features(self, group: Group, rows: IntArray, moments: Moments) -> Moments:
+        r"""Add :math:`\Phi_i^\top x_i`, and the statistic of a modular term that pixels share."""
+        mean, features, inputs = moments.mean, moments.features, np.empty(0)
+        wanted = group.features is not None and features is None
+        if wanted or (self.layout.modular == 1 and group.has_gaps):
+            odds = None
+            if group.around is None and self._sees(group):
+                odds = self.log_odds(group, rows)
+            inputs = group.inputs(rows, odds)
+        if group.features is not None and features is None:
+            features = group.features.statistics(inputs, mean)
+        reached = self._reached(group, inputs)
+        ones = (mean if reached is None else mean * reached).sum(axis=1, keepdims=True)
+        return moments._replace(features=features, ones=ones)
+
+    def _reached(self, group: Group, inputs: FloatArray) -> FloatArray | None:
+        """Return where a modular term that pixels share counts, (B, n); None if everywhere."""
+        features = group.features
+        if self.layout.modular != 1 or not group.has_gaps or not isinstance(features, _AROUND):
+            return None
+        return features.reached(inputs)
 
     def label_moments(self, group: Group, rows: IntArray) -> Moments:
         """Return the statistics of the labels; all pixels must have one."""
         assert group.labels is not None
         mean = group.labels[rows].astype(np.float64)
-        features = None
-        if group.features is not None:
-            features = self.feature_statistics(group, rows, mean)
         agreement = self.agreement(group, rows, mean)
-        return Moments(group.evaluate(mean, rows), mean, agreement, features)
+        found = Moments(group.evaluate(mean, rows), mean, agreement)
+        return self._with_features(group, rows, found)
 
 
 # ------------------------------------------------------------------------------------------ inside

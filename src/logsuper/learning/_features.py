@@ -102,6 +102,20 @@ class Context:
             result[:, k] = np.einsum("izyx,izyx->i", inputs[place], x)
         return result
 
+    def reached(self, inputs: FloatArray) -> FloatArray | None:
+        """Return 1 where anything was observed around a pixel, else 0, (B, n); None if everywhere.
+
+        The pixel itself does not count, as it does not in the features.
+        """
+        center = tuple(
+            slice(t // 2, t // 2 + n) for t, n in zip(self._taps, self._size, strict=True)
+        )
+        if not self.radius or inputs[(slice(None), *center)].all():
+            return None
+        return (self.field((inputs != 0.0).astype(np.float64), np.ones(self.size)) > 0.5).astype(
+            np.float64
+        )
+
     def subset(self, rows: IntArray) -> Context:
         """Return itself: it depends on the shape alone."""
         return self
@@ -195,6 +209,10 @@ class Judged:
         if not self.around.size:
             return last
         return np.hstack([self.around.statistics(self._padded(inputs), mean), last])
+
+    def reached(self, inputs: FloatArray) -> FloatArray | None:
+        """Return the same as `Context.reached`."""
+        return self.around.reached(self._padded(inputs)) if self.around.size else None
 
     def said(self, inputs: FloatArray) -> FloatArray:
         """Return the log-odds of the judge, (B, n)."""

@@ -5,7 +5,8 @@ example i linear in the parameters,
 
 .. math:: u_i = t + \Phi_i\beta + w\,l_i,
 
-where t is the modular term (one number per pixel, one for all, or none), :math:`\Phi_i` the
+where t is the modular term (one number per pixel, one for all, or none; one for all is 0 amid
+gaps in the observations that features are made from, see `Examples.fields`), :math:`\Phi_i` the
 features and :math:`l_i` the log-odds of what was observed. So
 :math:`-f_\theta=\theta^\top\varphi_i(x)` with
 :math:`\varphi_i(x)=(-f_1(x),\dots,-f_K(x),\,x,\,\Phi_i^\top x,\,l_i^\top x)`.

@@ -73,7 +73,9 @@ def make_examples(
     channel : Channel, optional
         The model of `observed`.
     modular : {"pixel", "shared", "none"}
-        The modular term t: one number per pixel, one for all, or none.
+        The modular term t: one number per pixel, one for all, or none. Beside `context` or a
+        `judge`, one for all counts only where something was observed in the window around the
+        pixel, so that it does not add up over wide gaps: there the functions alone decide.
     features : array-like (N, ..., p) or list of arrays, optional
         What else is known of each pixel, such as the log-odds that a classifier gives it; weighed
         by learned coefficients, :math:`t=\Phi\beta`. Enough on their own for decoding.

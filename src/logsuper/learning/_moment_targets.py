@@ -87,13 +87,15 @@ class EstimatedMoments:
         Where nothing was observed it is the mean over other examples, so that such an entry has no
         weight. With features it is 0, and observed entries make up for it if they can; for context,
         which is missing where the pixel is, they cannot, and `shift` does. A judge says itself what
-        is to be expected there.
+        is to be expected there, unless it says nothing.
         """
         group = self.examples.groups[g]
         x = estimate(self.examples, group, rows)
         if isinstance(group.features, Judged) and np.isnan(x).any():
             inputs = group.inputs(rows, self.examples.log_odds(group, rows))
-            return np.where(np.isnan(x), expit(group.features.said(inputs)), x)
+            said = group.features.said(inputs)
+            guess = np.where(said == 0.0, self.pixels[g], expit(said))
+            return np.where(np.isnan(x), guess, x)
         if not isinstance(group.features, Dense):
             return np.where(np.isnan(x), self.pixels[g], x)
         weights = self.weights[g]

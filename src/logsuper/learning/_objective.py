@@ -368,15 +368,15 @@ def _label_targets(examples: Examples) -> Targets:
             np.concatenate([part.stats for part in parts]),
             np.concatenate([part.agreement for part in parts]),
             np.concatenate(features) if features else None,
+            np.concatenate([part.ones for part in parts]),
         )
 
     def targets(group: Group, rows: IntArray) -> Moments:
         assert group.labels is not None
-        stats, agreement, features = known[group]
+        stats, agreement, features, ones = known[group]
         mean = group.labels[rows].astype(np.float64)
-        return Moments(
-            stats[rows], mean, agreement[rows], None if features is None else features[rows]
-        )
+        own = None if features is None else features[rows]
+        return Moments(stats[rows], mean, agreement[rows], own, ones[rows])
 
     return targets
 
