@@ -194,9 +194,27 @@ def test_samples_have_the_marginals_of_the_field():
     masks = (odds > 0).astype(int)
     crf = ls.MaskCRF("log_odds", "uniform", calibration=None, marginals="exact", penalty=0.5)
     crf.fit(odds, masks)
-    drawn = crf.sample_posterior(odds, 3000, random_state=0)
+    drawn = crf.sample_posterior(odds, 3000, random_state=0, method="cftp")
     assert drawn.shape == (2, 3000, 4, 4)
     np.testing.assert_allclose(drawn.mean(axis=1), crf.predict_proba(odds), atol=0.05)
+    crf = ls.MaskCRF("log_odds", "uniform", calibration=None, n_samples=3000, penalty=0.5)
+    crf.fit(odds, masks)
+    drawn = crf.sample_posterior(odds, 3000, random_state=0)
+    np.testing.assert_allclose(drawn.mean(axis=1), crf.predict_proba(odds), atol=0.05)
+    # the same of a part of the images, and for any number of threads
+    other = crf.set_params(n_jobs=2).sample_posterior(odds[:1], 3000, random_state=0)
+    np.testing.assert_array_equal(other, drawn[:1])
+
+
+def test_samples_where_couplings_are_strong():
+    odds = np.random.default_rng(3).normal(scale=0.05, size=(1, 30, 30))
+    crf = ls.MaskCRF("log_odds", "uniform", calibration=None, tol=0.05)
+    crf.fit(odds, np.ones_like(odds, dtype=int) * (np.arange(30) < 15))
+    assert crf.sample_posterior(odds, 2).shape == (1, 2, 30, 30)
+    with pytest.raises(ls.NotCoalesced, match="method='perturb'"):
+        crf.sample_posterior(odds, 2, random_state=0, method="cftp", max_iter=8)
+    with pytest.raises(ValueError, match="method must be"):
+        crf.sample_posterior(odds, method="gibbs")
 
 
 def test_clone_pickle_and_seed(fitted):

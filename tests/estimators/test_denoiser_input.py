@@ -221,5 +221,8 @@ def test_samples_across_a_wide_hole_name_arguments_that_exist():
     noisy = ls.Flips(0.1).sample(clean, seed=1)
     model = ls.MaskDenoiser(0.1, modular="shared", tol=0.1).fit(noisy, clean)
     noisy[0, 2:22, 2:22] = np.nan
-    with pytest.raises(ls.NotCoalesced, match=r"max_iter = 4: .* wide areas .* predict_proba"):
+    with pytest.raises(ls.NotCoalesced, match=r"max_iter = 4: .* wide areas .* method='perturb'"):
         model.sample_posterior(noisy, random_state=0, max_iter=4)
+    drawn = model.sample_posterior(noisy, 400, random_state=0, method="perturb").mean(axis=1)
+    model.set_params(n_samples=400)
+    assert np.abs(drawn - model.predict_proba(noisy)).max() < 0.15

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import FloatArray, as_key, count_threads
+from logsuper._base import FloatArray, as_key, check_choice, count_threads
 from logsuper.estimators._calibration import Calibration, bounded_logit
 from logsuper.estimators._common import as_seed, check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
@@ -27,6 +27,7 @@ from logsuper.estimators._trees import Trees
 from logsuper.estimators._unary import Unary, make_unary
 from logsuper.estimators._working_size import enlarge, reduce_samples
 from logsuper.learning import Examples
+from logsuper.sampling import NotCoalesced
 
 __all__ = ["CRFDecoder"]
 
@@ -122,8 +123,16 @@ class CRFDecoder(Decoding, Saveable):
                 out[i] = _enlarge(alone.reshape(sample.shape), samples[i].shape)
         return out
 
-    def sample_posterior(self, images: Any, n_samples: int = 1, random_state: Any = None) -> Any:
-        """Draw masks from the field, exactly, by coupling from the past.
+    def sample_posterior(
+        self,
+        images: Any,
+        n_samples: int = 1,
+        random_state: Any = None,
+        *,
+        method: str = "perturb",
+        max_iter: int = 2**13,
+    ) -> Any:
+        """Draw masks from the field.
 
         Samples are of the field itself: `calibration` changes the probabilities of single pixels,
         and says nothing about whole masks. The field judges each pixel as if its unary term erred
@@ -138,16 +147,42 @@ class CRFDecoder(Decoding, Saveable):
         n_samples : int, default 1
             Masks per image.
         random_state : int, Generator, RandomState or None
+        method : {"perturb", "cftp"}, default "perturb"
+            "perturb" finds the most probable masks under random perturbations of the field, one cut
+            each: the distribution that the learner "logistic" fits, whose means `predict_proba`
+            calibrates. "cftp", coupling from the past, draws exactly from the field of the other
+            learners. Where couplings are strong and the unary term says little, as behind weak
+            classifiers, it does not end.
+        max_iter : int, default 8192
+            Maximum number of sweeps of "cftp"; after that `logsuper.sampling.NotCoalesced` is
+            raised.
 
         Returns
         -------
         ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
         """
-        count = check_count(n_samples, "n_samples")
+        count, most = check_count(n_samples, "n_samples"), check_count(max_iter, "max_iter")
+        check_choice(method, "method", ("perturb", "cftp"))
         rng = np.random.default_rng(as_key(as_seed(random_state)))
 
         def find(examples: Examples, theta: FloatArray) -> Any:
-            return learning.samples(examples, theta, count, seed=rng, n_jobs=self.n_jobs)
+            try:
+                return learning.samples(
+                    examples,
+                    theta,
+                    count,
+                    seed=rng,
+                    n_jobs=self.n_jobs,
+                    max_iter=most,
+                    method=method,
+                )
+            except NotCoalesced as error:
+                error.args = (
+                    f"exact sampling did not end within max_iter = {most}: {error.differing} "
+                    "pixels still differ; raise max_iter and keep random_state (trying others "
+                    "until one succeeds favours easy samples), or take method='perturb'",
+                )
+                raise
 
         return self._decode(images, find, np.uint8, _enlarge_mask, copies=(count,))
 

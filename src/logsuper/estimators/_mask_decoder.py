@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import Box, FloatArray, as_key, count_threads
+from logsuper._base import Box, FloatArray, as_key, check_choice, count_threads
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
 from logsuper.estimators._common import as_seed, check_count, find_threshold, read_weights
@@ -168,9 +168,15 @@ class MaskDecoder(Decoding):
         return group, theta[examples.layout.blocks["alpha"]], field
 
     def sample_posterior(
-        self, noisy: Any, n_samples: int = 1, random_state: Any = None, *, max_iter: int = 2**13
+        self,
+        noisy: Any,
+        n_samples: int = 1,
+        random_state: Any = None,
+        *,
+        max_iter: int = 2**13,
+        method: str = "cftp",
     ) -> Any:
-        """Draw exact samples of the clean masks given the noisy ones, by coupling from the past.
+        """Draw samples of the clean masks given the noisy ones, by default exact ones.
 
         Parameters
         ----------
@@ -179,27 +185,38 @@ class MaskDecoder(Decoding):
             Masks per image.
         random_state : int, Generator, RandomState or None
         max_iter : int, default 8192
-            Maximum number of sweeps; after that `logsuper.sampling.NotCoalesced` is raised. Wide
-            areas without observations need many.
+            Maximum number of sweeps of "cftp"; after that `logsuper.sampling.NotCoalesced` is
+            raised. Wide areas without observations need many.
+        method : {"cftp", "perturb"}, default "cftp"
+            "cftp", coupling from the past, is exact. "perturb" finds the most probable masks under
+            random perturbations of the field: one cut each, wherever couplings are strong or
+            observations missing, and their means are those that `predict_proba` has by default.
 
         Returns
         -------
         ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
         """
         count, most = check_count(n_samples, "n_samples"), check_count(max_iter, "max_iter")
+        check_choice(method, "method", ("cftp", "perturb"))
         rng = np.random.default_rng(as_key(as_seed(random_state)))
 
         def find(examples: Examples, theta: FloatArray) -> Any:
             try:
                 return learning.samples(
-                    examples, theta, count, seed=rng, n_jobs=self.n_jobs, max_iter=most
+                    examples,
+                    theta,
+                    count,
+                    seed=rng,
+                    n_jobs=self.n_jobs,
+                    max_iter=most,
+                    method=method,
                 )
             except NotCoalesced as error:
                 error.args = (
                     f"exact sampling did not end within max_iter = {most}: {error.differing} "
                     "pixels still differ, as they do across wide areas without observations. Raise "
                     "max_iter and keep random_state (trying others until one succeeds favours easy "
-                    "samples), or use predict_proba",
+                    "samples), or take method='perturb'",
                 )
                 raise
 

@@ -222,8 +222,9 @@ def samples(
     seed: Seed = None,
     n_jobs: int | None = None,
     max_iter: int = 2**13,
+    method: str = "cftp",
 ) -> Images:
-    """Draw exact samples of x given the observations, by coupling from the past.
+    """Draw samples of x given the observations, by default exact ones.
 
     Parameters
     ----------
@@ -235,7 +236,11 @@ def samples(
     n_jobs : int, optional
         Threads; the result does not depend on them.
     max_iter : int, default 8192
-        Maximum number of sweeps; after that `NotCoalesced` is raised.
+        Maximum number of sweeps of "cftp"; after that `NotCoalesced` is raised.
+    method : {"cftp", "perturb"}, default "cftp"
+        "cftp", coupling from the past, is exact, and does not end where couplings are strong.
+        "perturb" finds the most probable x under logistic noise on the field, one cut per sample
+        for any coupling: "logistic" learns this distribution, and `means` are its means.
 
     Returns
     -------
@@ -255,8 +260,24 @@ def samples(
     check_examples(examples, n_jobs)
     theta = check_theta(examples, theta)
     size = check_integer(n_samples, "n_samples", 1, 2**31)
+    check_choice(method, "method", ("cftp", "perturb"))
     alpha = theta[examples.layout.blocks["alpha"]]
     rng = as_generator(seed)
+    key = as_key(rng) if method == "perturb" else 0
+
+    def perturb(group: Group, rows: IntArray, fields: FloatArray) -> NDArray[np.uint8]:
+        out = group.prepared.perturb(
+            fields,
+            alpha,
+            size,
+            key,
+            True,
+            edge_weights=group.factors(rows),
+            numbers=group.index[rows],
+            n_jobs=n_jobs,
+        )
+        assert out.samples is not None
+        return out.samples
 
     def draw(group: Group, rows: IntArray, fields: FloatArray) -> NDArray[np.uint8]:
         pieces = [np.arange(len(rows))]
@@ -269,7 +290,7 @@ def samples(
             drawn.append(sample_fields(f, repeated, seed=rng, n_jobs=n_jobs, max_iter=max_iter))
         return np.concatenate(drawn).reshape(len(rows), size, -1)
 
-    return _collect(examples, theta, draw, copies=size)
+    return _collect(examples, theta, perturb if method == "perturb" else draw, copies=size)
 
 
 def best_factor(
