@@ -219,3 +219,37 @@ def test_grey_images_and_volumes_for_a_model_of_colours(folder, model, tmp_path)
     assert done.exit_code == 1 and listed(tmp_path / "out") == ["grey.png"], done.output
     assert "some images are grey" in done.stderr
     assert "volume.tif: is a volume of 4 slices" in done.stderr
+
+
+def test_masks_without_an_object_and_a_classifier_that_sees_nothing(folder, tmp_path):
+    for k in range(5):
+        write_image(tmp_path / "black" / f"a{k}.png", np.zeros_like(TRUTH[k]))
+        rng = np.random.default_rng(k)
+        noise = rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)
+        write_image(tmp_path / "noise" / f"a{k}.png", noise, color=True)
+        mask = np.roll(255 * (np.arange(24) < 6), int(rng.integers(24)))
+        write_image(tmp_path / "any" / f"a{k}.png", np.tile(mask.astype(np.uint8), (20, 1)))
+    line = "crf", "fit", folder / "photos", "--masks", tmp_path / "black", "--unary", "linear"
+    done = run(*line, "--save-model", tmp_path / "m.npz")
+    assert done.exit_code == 2 and "--masks: every pixel with a label is black" in done.stderr
+    line = "crf", "fit", tmp_path / "noise", "--masks", tmp_path / "any", "--edges", "uniform"
+    done = run(*line, "--save-model", tmp_path / "m.npz")
+    assert done.exit_code == 0 and "no better than one label for all" in done.stderr, done.output
+
+
+def test_what_is_read_is_never_replaced(folder, model, tmp_path):
+    photos = tmp_path / "photos"
+    shutil.copytree(folder / "photos", photos)
+    before = {path: path.read_bytes() for path in photos.iterdir()}
+    line = "crf", "fit", photos, "--masks", folder / "masks", "--force"
+    done = run(*line, "--save-model", photos / "a0.png")
+    assert done.exit_code == 2 and "is no model; give another name" in done.stderr
+    network = tmp_path / "network"
+    network.mkdir()
+    for path in (folder / "network").iterdir():
+        write_image(network / f"{path.stem}.png", read_image(path))
+    before |= {path: path.read_bytes() for path in network.iterdir()}
+    line = "crf", "apply", folder / "new", "--model", model, "--unary-probabilities", network
+    done = run(*line, "--out", network, "--force")
+    assert done.exit_code == 2 and "would replace the image" in done.stderr
+    assert all(path.read_bytes() == held for path, held in before.items())

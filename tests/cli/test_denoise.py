@@ -171,7 +171,7 @@ def test_grey_stays_grey_or_is_cut(tmp_path):
     ]
     assert errors[0] < errors[1] < 0.07  # the levels say more than zeros and ones
     plain = run("denoise", tmp_path / "in", "--out", tmp_path / "x", "--noise", 0.1)
-    assert plain.exit_code == 2 and "is for masks of two levels" in plain.stderr
+    assert plain.exit_code == 2 and "are for masks of two levels" in plain.stderr
     assert (
         "Noise: grey levels" in run("denoise", tmp_path / "in", "--out", tmp_path / "grey").stdout
     )

@@ -85,6 +85,10 @@ def test_models_are_not_replaced(tmp_path, noisy, model):
         done = run(*line, "--save-model", tmp_path / "m.npz")
         assert done.exit_code == 2 and "is there already" in done.stderr
     assert (tmp_path / "m.npz").read_text() == "mine" and not listed(tmp_path / "out")
+    done = run("fit", noisy, "--save-model", tmp_path / "m.npz", "--force")
+    assert done.exit_code == 2 and "is no model" in done.stderr
+    (tmp_path / "m.npz").unlink()
+    assert run("fit", noisy, "--save-model", tmp_path / "m.npz").exit_code == 0
     assert run("fit", noisy, "--save-model", tmp_path / "m.npz", "--force").exit_code == 0
     assert run("info", tmp_path / "m.npz").exit_code == 0
 
@@ -237,3 +241,53 @@ def test_tiff_without_a_codec_is_said(tmp_path, model):
             file.pages[0].tags["Compression"].overwrite(50001)
         done = run("apply", "--model", model[0], tmp_path / "x.tif", "--out", tmp_path / "out")
         assert done.exit_code == 2 and "the package imagecodecs" in done.stderr
+
+
+def test_inputs_are_never_replaced_even_by_force(tmp_path, noisy):
+    clean = write_masks(tmp_path / "clean", CLEAN)
+    before = {path: path.read_bytes() for folder in (noisy, clean) for path in folder.iterdir()}
+    line = "denoise", noisy, "--clean", clean, "--force"
+    done = run(*line, "--out", tmp_path / "out", "--save-model", noisy / "m1.png")
+    assert done.exit_code == 2 and "is no model; give another name" in done.stderr
+    done = run(*line, "--out", tmp_path / "out", "--save-model", clean / "m1.png")
+    assert done.exit_code == 2 and "is no model; give another name" in done.stderr
+    done = run(*line, "--out", clean)
+    assert done.exit_code == 2 and "would replace the image" in done.stderr
+    assert all(path.read_bytes() == held for path, held in before.items())
+    assert run(*line, "--out", tmp_path / "out", "--save-model", tmp_path / "m.npz").exit_code == 0
+    again = run(*line, "--out", tmp_path / "out", "--save-model", tmp_path / "m.npz")
+    assert again.exit_code == 0  # a model is replaced
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_among_the_images_is_left_out(tmp_path, noisy, model):
+    os.mkfifo(noisy / "pipe.png")
+    done = run("apply", "--model", model[0], noisy, "--out", tmp_path / "out")
+    assert done.exit_code == 1 and "pipe.png: is not a file" in done.stderr
+    assert len(listed(tmp_path / "out")) == 8
+
+
+def test_masks_of_one_colour_are_told(tmp_path):
+    rng = np.random.default_rng(0)
+    noisy = write_masks(tmp_path / "noisy", (rng.random((3, 40, 40)) < 0.2).astype(np.uint8))
+    done = run("denoise", noisy, "--out", tmp_path / "out", "--noise", "0.2")
+    assert done.exit_code == 0, done.output
+    assert not any(read_image(tmp_path / "out" / f"m{k}.png").any() for k in range(3))
+    assert "Every mask is of one colour now" in done.stdout
+
+
+@pytest.mark.parametrize("noise", ["asymmetric", "0.02,0.25"])
+def test_zeros_and_ones_with_rates_of_their_own(tmp_path, noise):
+    clean = ls.make_silhouettes(12, (32, 32), seed=0)
+    seen = ls.AsymmetricFlips(0.02, 0.25).sample(clean, seed=1).astype(np.uint8)
+    line = "denoise", write_masks(tmp_path / "noisy", seen), "--out", tmp_path / "out"
+    done = run(*line, "--noise", noise, "--json")
+    assert done.exit_code == 0, done.output
+    model = json.loads(done.stdout)["model"]
+    assert model["noise_kind"] == "asymmetric"
+    assert np.allclose(model["noise"], [0.02, 0.25], atol=0.05)
+    found = [read_image(tmp_path / "out" / f"m{k}.png") > 0 for k in range(12)]
+    assert np.mean(found != clean) < 0.6 * np.mean(seen != clean)
+    for wrong in ("0.1,0.2,0.3", "0.1,0.7", "nan", "asym"):
+        done = run(*line, "--noise", wrong)
+        assert done.exit_code == 2 and "neither auto nor asymmetric" in done.stderr

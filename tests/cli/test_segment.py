@@ -12,6 +12,7 @@ from scipy.ndimage import gaussian_filter
 
 import logsuper as ls
 from logsuper.cli import main
+from logsuper.cli._segment import read_strokes
 from logsuper.io import read_image, write_image
 
 
@@ -85,6 +86,23 @@ def test_strokes_painted_on_the_photograph(files, scene):
         assert "Warning" not in result.stderr
     refused = usual(files, marks="photo.png")
     assert refused.exit_code == 2 and "no object (label 1)" in refused.stderr
+
+
+def test_soft_strokes_on_something_red(files, scene):
+    marks = scene[2]
+    image = np.full((*marks.shape, 3), (190, 60, 50), dtype=np.uint8)  # no stroke, but reddish
+    image += np.random.default_rng(0).integers(0, 9, image.shape, dtype=np.uint8)
+    write_image(files / "photo.png", image, color=True, force=True)
+    paints = np.array([[0, 0, 0], [230, 20, 20], [30, 60, 220]])
+    share = gaussian_filter((marks > 0).astype(float), 1.0)[..., None]
+    near = [gaussian_filter((marks == label).astype(float), 3) for label in (1, 2)]
+    colour = paints[np.where(near[0] > near[1], 1, 2)]
+    soft = np.round(share * colour + (1 - share) * image).astype(np.uint8)
+    write_image(files / "soft.png", soft, color=True)
+    labels = read_strokes(soft, image, "soft.png")[0]
+    assert (labels == 1).any() and (labels == 2).any()
+    assert not ((labels == 1) & (colour[..., 2] == 220)).any()
+    assert not ((labels == 2) & (colour[..., 2] == 20)).any()
 
 
 @pytest.mark.parametrize("quality", [95, 75])

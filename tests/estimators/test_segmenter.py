@@ -452,3 +452,15 @@ def test_no_sign_of_a_fitted_calibration_is_wrong():
             weights[3] -= weights[2]
             np.testing.assert_allclose(found[1:], weights, atol=1e-3)
             assert found[0] == pytest.approx(other.intercept_[0], abs=1e-3)
+
+
+def test_levels_of_a_byte_in_any_type_of_integer_and_masked_images():
+    images, _, scribbles = ls.make_scenes(1, shape=(32, 40), seed=2)
+    expected = ls.segment(images[0], scribbles[0])
+    for image in (images[0].astype(np.int64), images[0].tolist(), images[0].astype(">i4")):
+        found = ls.segment(image, scribbles[0])
+        np.testing.assert_array_equal(found.mask, expected.mask)
+        np.testing.assert_array_equal(found.probability, expected.probability)
+    masked = np.ma.MaskedArray(images[0], mask=images[0] > 200)
+    with pytest.raises(ValueError, match="image has masked entries"):
+        ls.segment(masked, scribbles[0])

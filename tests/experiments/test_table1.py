@@ -279,7 +279,7 @@ def test_fields_on_trees_are_compared_with_boosted_trees():
     assert f"lower error than boosted {ending}" in text
     # they are not what is compared with the paper, which had no trees
     assert "“a field on" not in words(field_mean=0.1)
-    assert "best model of this library on average" in words(field_svm=0.1)
+    assert "best model of this library without trees on average" in words(field_svm=0.1)
     rows = grid(make_section(outcome(**found, field_chosen=(1.19, 1.3))), "table1_goals").rows
     assert rows[0][1:] == ("-0.100, at most 0.02: met", "0.100, at most 0.02: NOT met")
     assert rows[2][1:] == ("-0.010, at most 0: met", "0.100, at most 0: NOT met")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from logsuper.cli import _fields, _fields_report, _masks, _options
-from logsuper.cli._folder import pair_with
+from logsuper.cli._folder import pair_with, spare_inputs
 from logsuper.cli._inputs import FOLDER, SEED, TextPath
 
 _THERE = TextPath(exists=True, file_okay=False, path_type=Path)
@@ -171,6 +171,8 @@ def apply(
     sides = ["probabilities"] if probabilities else []
     run = _fields.start(inputs, out, sides)
     maps = _fields.find_maps(run.plan, unary_probabilities)
+    if maps is not None:
+        spare_inputs(run.plan.jobs, out, maps.values())
     _fields.load(run, model, unary_probabilities is not None)
     run.denoiser.set_params(n_jobs=jobs)
     ledger = _masks.open_ledger(out)

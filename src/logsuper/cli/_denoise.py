@@ -35,7 +35,7 @@ def denoise(
     inputs: tuple[Path, ...],
     out: Path,
     clean: Path | None,
-    noise: str | float,
+    noise: Any,
     seed: int,
     trees: bool | None,
     model: Path | None,
@@ -59,7 +59,7 @@ def denoise(
     else:
         if save_model is not None and not ledger.folder.exists():
             _masks.check_model_path(save_model, None, options["force"])
-        lesson = _masks.make_lesson(run, noise, seed, clean, trees)
+        lesson = _masks.make_lesson(run, noise, seed, clean, trees, out)
         _masks.check_outputs(run, ledger, options)
         _masks.learn_from_files(run, lesson, options["jobs"], ledger)
         if save_model is not None:

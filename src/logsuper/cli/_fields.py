@@ -128,6 +128,14 @@ def learn(run: Run, lesson: Lesson, **parameters: Any) -> None:
     with stages() as stage:
         chosen = _choose_files(run, lesson)
         jobs, stacks, masks = _read_all(run, lesson, chosen, stage("Reading images", len(chosen)))
+        labelled = sum(int((mask == mask).sum()) for mask in masks)
+        object_ = sum(int((mask == 1).sum()) for mask in masks) / max(labelled, 1)
+        if object_ in (0.0, 1.0):
+            kind = "black" if object_ == 0.0 else "white"
+            raise click.ClickException(
+                f"--masks: every pixel with a label is {kind}; a mask shows an object in white on "
+                "black"
+            )
         stage("Learning", None)
         crf = MaskCRF(**parameters)
         with warnings.catch_warnings(record=True) as said:
@@ -140,13 +148,21 @@ def learn(run: Run, lesson: Lesson, **parameters: Any) -> None:
     crf.set_params(n_jobs=None)  # the file does not depend on the number of threads
     texts = [str(one.message) for one in said if one.category is not ConvergenceWarning]
     run.warn(list(dict.fromkeys(texts)))
-    labelled = sum(int((mask == mask).sum()) for mask in masks)
     run.denoiser = crf
+    alone = _wrong_alone(crf, masks)
+    if alone is not None and alone >= min(object_, 1.0 - object_):
+        run.warn(
+            [
+                "on images that it has not seen, the classifier is no better than one label for "
+                "all pixels: give more images, or other ones"
+            ]
+        )
     run.found = {
         "images": len(jobs),
         "pixels": sum(mask.size for mask in masks),
         "labelled": labelled,
-        "alone_wrong": _wrong_alone(crf, masks),
+        "object": object_,
+        "alone_wrong": alone,
         **describe(crf),
     }
 

@@ -33,7 +33,7 @@ def fit(
     inputs: tuple[Path, ...],
     save_model: Path,
     clean: Path | None,
-    noise: str | float,
+    noise: Any,
     seed: int,
     trees: bool | None,
     force: bool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,7 @@ def find_inputs(given: Sequence[Path], out: Path | None = None, color: bool = Fa
         for path in given:
             if os.path.isdir(path) and os.path.exists(out) and out.samefile(path):
                 raise click.ClickException(
-                    f"--out: {out} is a folder of images to be cleaned, which are never replaced; "
+                    f"--out: {out} is a folder of images to be read, which are never replaced; "
                     "give another"
                 )
     try:
@@ -184,7 +184,7 @@ def plan_outputs(plan: Plan, out: Path, sides: Sequence[str]) -> Plan:
             f"two images would be written to one file: {'; '.join(clashes[:_LISTED])}{more}. "
             "Rename one of each pair, or clean them into different folders"
         )
-    _spare_inputs(jobs, out)
+    spare_inputs(jobs, out, [job.source for job in jobs])
     return Plan(jobs, plan.failures)
 
 
@@ -211,9 +211,9 @@ def _mask_name(job: Job) -> str:
     return f"{path.stem}{'.png' if job.info.lossy else _SUFFIX.get(kind, '.png')}"
 
 
-def _spare_inputs(jobs: list[Job], out: Path) -> None:
+def spare_inputs(jobs: Sequence[Job], out: Path, inputs: Iterable[Path]) -> None:
     """Refuse results in the place of inputs."""
-    sources = {os.path.realpath(job.source): job.source for job in jobs}
+    sources = {os.path.realpath(path): path for path in inputs}
     for job in jobs:
         for name in job.outputs.values():
             if (path := os.path.realpath(out / name)) in sources:

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from logsuper.cli._masks import Run
 
 
-UNFINISHED = (
-    "; learning stopped before its weights had settled, which more images, or max_steps= in "
-    "Python, may mend"
-)
+UNFINISHED = "; learning stopped before its weights had settled, which more images may mend"
 
 
 def percent(share: float) -> str:
@@ -94,6 +91,11 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
             f"Wrong pixels, as the model expects: {percent(shares['wrong_before'])} before, "
             f"{percent(shares['wrong_after'])} after."
         )
+        if not differ[1] and differ[0]:
+            say(
+                "Every mask is of one colour now, so that nothing was found in them: the expected "
+                "share is not to be trusted."
+            )
     soft = sum(bool(one.figures.get("cut")) for one in cleaned)
     if soft:
         say(
@@ -104,12 +106,12 @@ def print_summary(run: Run, cleaned: Sequence[Cleaned], out: Path, seconds: floa
     renamed = [one for one in cleaned if one.output.suffix.lower() != one.source.suffix.lower()]
     if renamed:
         one = renamed[0]
-        said = f"{one_line(one.source.name)} as {one_line(one.output.name)}"
+        names = one_line(one.source.name), one_line(one.output.name)
         count = len(renamed)
         say(
-            f"{said} was written in a lossless format."
+            f"{names[0]} was written as {names[1]}, without loss."
             if count == 1
-            else f"{count} were written in a lossless format, such as {said}."
+            else f"{count} were written in a lossless format, such as {names[0]} as {names[1]}."
         )
     before = sum(one.before for one in cleaned)
     rows = [("images cleaned", str(len(cleaned) - before))]

@@ -36,7 +36,7 @@ class Lesson:
 
     Attributes
     ----------
-    noise : "auto" or float
+    noise : "auto", "asymmetric", float or (float, float)
     seed : int
     reading : Reading
     pairs : dict of Path to Path, or None
@@ -49,7 +49,7 @@ class Lesson:
         Whether boosted trees look at the surroundings of pixels; where they pay if None.
     """
 
-    noise: str | float
+    noise: Any
     seed: int
     reading: Reading
     pairs: dict[Path, Path] | None = None
@@ -180,7 +180,7 @@ def _keep_one_kind(parts: list[_Part], lesson: Lesson) -> tuple[list[_Part], lis
     grey = [part for part in parts if not part.binary]
     if lesson.noise != "auto" and grey and not masks:
         raise click.ClickException(
-            f"--noise: a rate is for masks of two levels, but {grey[0].source} is grey; leave it "
+            f"--noise: flips are for masks of two levels, but {grey[0].source} is grey; leave it "
             "out, or make masks by --threshold otsu"
         )
     if lesson.noise != "auto" or len(masks) >= len(grey):
@@ -245,11 +245,13 @@ def learn(
     listener : callable, optional
         A callback of the estimator.
     """
+    from logsuper.channels import AsymmetricFlips
     from logsuper.estimators import MaskDenoiser
 
     everywhere = sample.whole and one_shape
+    noise = AsymmetricFlips(*lesson.noise) if isinstance(lesson.noise, tuple) else lesson.noise
     denoiser = MaskDenoiser(
-        noise=lesson.noise,
+        noise=noise,
         context=lesson.context,
         modular="auto" if everywhere else "shared",
         random_state=lesson.seed,
@@ -303,7 +305,7 @@ def describe_model(denoiser: MaskDenoiser) -> dict[str, Any]:
         "trees_weight": float(denoiser.trust_),
         "modular": "per pixel" if np.ndim(denoiser.modular_) else float(denoiser.modular_),
         "axes": denoiser.filter_.ndim,
-        "shape": None if denoiser.shape_ is None else list(denoiser.shape_),
+        "shape": list(denoiser.shape_ or ()) if np.ndim(denoiser.modular_) else None,
         "learner": denoiser.learner_,
         "converged": bool(denoiser.converged_),
     }

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import time
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from logsuper.cli._folder import (
     listed,
     pair_with,
     plan_outputs,
+    spare_inputs,
 )
 from logsuper.cli._found import as_content, print_found, print_summary
 from logsuper.cli._inputs import check_folder, writing
@@ -154,10 +156,12 @@ def open_ledger(out: Path) -> Ledger:
 
 
 def make_lesson(
-    run: Run, noise: str | float, seed: int, clean: Path | None, trees: bool | None
+    run: Run, noise: Any, seed: int, clean: Path | None, trees: bool | None, out: Path | None = None
 ) -> _learning.Lesson:
     """Return how to learn, and from which files; match clean masks with noisy ones if given."""
     pairs = None if clean is None else pair_with(run.plan, clean)
+    if pairs is not None and out is not None:
+        spare_inputs(run.plan.jobs, out, pairs.values())
     lesson = _learning.Lesson(noise, seed, run.reading, pairs, trees=trees)
     lesson = _learning.choose_files(run.plan.jobs, lesson)
     run.key = _lesson_key(run, lesson)
@@ -238,9 +242,10 @@ def _known(path: Path) -> str:
 
 def save_model(denoiser: MaskDenoiser, path: Path, force: bool) -> None:
     """Write a model; refuse to replace a file that holds another."""
-    if os.path.exists(path) and not force:
+    if os.path.exists(path):
         check_model_path(path, denoiser, force)
-        return
+        if not force:
+            return
     with writing(path, "--save-model"):
         denoiser.save(path)
 
@@ -253,6 +258,10 @@ def check_model_path(path: Path, denoiser: MaskDenoiser | None, force: bool) -> 
         return check_folder(path.parent, hint="--save-model")
     if os.path.isdir(path):
         raise click.ClickException(f"--save-model: {path} is a folder")
+    if not zipfile.is_zipfile(path):
+        raise click.ClickException(
+            f"--save-model: {path} is there already, and is no model; give another name"
+        )
     if force:
         return
     if denoiser is not None:

@@ -85,7 +85,7 @@ def _crf(model: MaskCRF) -> Description:
     plural = "s" * (found["features"] > 1)
     given = "log-odds that are given" if found["unary"] == "log_odds" else found["unary"]
     rows = [
-        ("each pixel by", f"{given}, {found['features']} number{plural}"),
+        ("each pixel by", f"{given} ({found['features']} weight{plural})"),
         ("weights of neighbours", f"{np.size(model.alpha_)}, {strength:.3f} in all (nats)"),
         ("preference for white", f"{found['modular']:.3f}"),
         ("size at work", f"{found['working_size'] or 'that of the image'}"),

@@ -40,6 +40,36 @@ class _Or(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(self._word)] if self._word.startswith(incomplete) else []
 
 
+class _Noise(click.ParamType):  # type: ignore[type-arg]
+    """A word, a rate of flips, or one rate for zeros and one for ones."""
+
+    name = "auto|asymmetric|RATE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word, the rate, or two rates."""
+        if not isinstance(value, str) or value in ("auto", "asymmetric"):
+            return value
+        try:
+            rates = tuple(_RATE.convert(part, param, ctx) for part in value.split(","))
+        except click.BadParameter:
+            rates = ()
+        if len(rates) not in (1, 2):
+            self.fail(
+                f"{value!r} is neither auto nor asymmetric nor a share between 0 and 0.5, as in "
+                "0.1, nor two of them, as in 0.02,0.25",
+                param,
+                ctx,
+            )
+        return rates[0] if len(rates) == 1 else rates
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+        """Return the words that may be what is being typed."""
+        from click.shell_completion import CompletionItem
+
+        words = "auto", "asymmetric"
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
 class _Missing(click.ParamType):  # type: ignore[type-arg]
     """Alpha, NaN, a colour by its name or as #rrggbb, or a level."""
 
@@ -104,11 +134,12 @@ learning_options = _stack(
     ),
     click.option(
         "--noise",
-        type=_Or("auto", _RATE, "a share between 0 and 0.5, as in 0.1"),
-        metavar="auto|RATE",
+        type=_Noise(),
+        metavar="auto|asymmetric|RATE",
         default="auto",
         show_default=True,
-        help="Share of flipped pixels, as in 0.1, or auto to estimate the noise.",
+        help="Share of flipped pixels, as in 0.1, or of black pixels that are white and of white "
+        "ones that are black, as in 0.02,0.25; or auto or asymmetric to estimate one rate or two.",
     ),
     click.option(
         "--trees/--no-trees",

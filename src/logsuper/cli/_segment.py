@@ -140,10 +140,7 @@ def segment(
     chosen = _load(model)
     image = _read(photo)
     drawn = _read(scribbles, "indices")
-    labels = as_labels(drawn, str(scribbles))
-    same, exactly = _unchanged(image, drawn)
-    if copied := _painted(same, image):
-        labels[same] = 0  # what is red or blue in the photograph itself is no stroke
+    labels, inexact = read_strokes(drawn, image, str(scribbles))
     check_targets(targets, (photo, scribbles, model), labels.shape, force)
     if certify and labels.ndim != 2:
         raise click.UsageError("--certify is for images; leave it out for volumes")
@@ -159,7 +156,7 @@ def segment(
     text = ""
     if scribbles.suffix.lower() in (".jpg", ".jpeg"):
         text = f"{scribbles} is a JPEG file, whose colours are inexact: strokes may be misread"
-    elif copied and not exactly:
+    elif inexact:
         text = (
             f"{scribbles} is painted on a copy of {photo} that was compressed again: strokes in "
             "nearly the colours of the photo are passed over"
@@ -189,6 +186,20 @@ def segment(
         click.echo(json.dumps({**result, "warnings": warned}))
     else:
         print_result(result)
+
+
+def read_strokes(drawn: NDArray[Any], image: NDArray[Any], name: str) -> tuple[NDArray[Any], bool]:
+    """Return the labels in a file of strokes, and whether it is a copy that was compressed again.
+
+    In a copy of the photograph only what was painted over is a stroke.
+    """
+    labels = as_labels(drawn, name)
+    same, exactly = _unchanged(image, drawn)
+    if not _painted(same, image):
+        return labels, False
+    labels[same] = 0
+    labels[(labels > 0) & ~_turned(drawn, image, labels)] = 0
+    return labels, not exactly
 
 
 def as_labels(values: NDArray[Any], name: str) -> NDArray[Any]:
@@ -266,6 +277,20 @@ def _unchanged(image: NDArray[Any], drawn: NDArray[Any]) -> tuple[NDArray[Any], 
     if not _painted(gap <= _NEAR, image):
         return same, True
     return gap <= _FAR, False
+
+
+def _turned(drawn: NDArray[Any], image: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    """Return where paint has brought a pixel nearer to the colour of its label.
+
+    The soft rim of a blue stroke on something red is still red, but less so.
+    """
+    import numpy as np
+
+    red = [
+        one[..., 0] - one[..., 1:].max(axis=-1) for one in (drawn.astype(int), image.astype(int))
+    ]
+    more = red[0] - red[1]
+    return np.asarray(np.where(labels == 1, more > 0, more < 0))
 
 
 def _painted(same: NDArray[Any], image: NDArray[Any]) -> bool:

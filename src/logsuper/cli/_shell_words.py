@@ -18,7 +18,7 @@ _WORDS = (
     ("labels of some pixels (NaN for the others)", "clean masks of some of them (--clean)"),
     (", or features of a classifier (logsuper.learning.make_examples)", ""),
     ("give the noise (noise=, or a channel) if you know it, or try 'asymmetric' if zeros and ones "
-     "may have rates of their own", "give --noise RATE if you know it"),
+     "may have rates of their own", "give --noise RATE if you know it, or try --noise asymmetric"),
     ("give the channel if", "give --noise RATE if"),
     ("give the channel", "give --noise RATE"),
     ("give noise as a channel", "give --noise RATE"),

@@ -31,16 +31,18 @@ _COMPONENTS, _BLUR, _ROUNDS = 5, 0.03, 15
 def as_colours(image: NDArray[Any], axes: int) -> FloatArray:
     """Return the channels of each pixel on a common scale, shape (..., C).
 
-    Three channels of type uint8 or uint16, or of floats in [0, 1], are sRGB and become CIE L*a*b*
-    (white point of the image's own primaries), divided by 100. Any other channels are scaled
-    linearly such that their 1st and 99th percentiles are 0 and 1.
+    Three channels of type uint8 or uint16, or of other integers in [0, 255], or of floats in
+    [0, 1], are sRGB and become CIE L*a*b* (white point of the image's own primaries), divided by
+    100. Any other channels are scaled linearly such that their 1st and 99th percentiles are 0 and
+    1.
     """
     values = np.asarray(image, dtype=np.float64)
     if values.ndim == axes:
         values = values[..., None]
     if values.shape[-1] == 3:
-        if image.dtype in (np.uint8, np.uint16):
-            most = int(np.iinfo(image.dtype).max)
+        bytes_ = image.dtype.kind in "iu" and values.min() >= 0.0 and values.max() <= 255.0
+        if image.dtype in (np.uint8, np.uint16) or bytes_:
+            most = 65535 if image.dtype == np.uint16 else 255
             return _as_lab(_linear(np.arange(most + 1) / most)[image])
         if image.dtype.kind == "f" and values.min() >= 0.0 and values.max() <= 1.0:
             return _as_lab(_linear(values))

@@ -57,7 +57,8 @@ class MaskDecoder(Decoding):
         Returns
         -------
         ndarray of the shape of `noisy`, or list, uint8
-            The same bits for a dask array. Where pixels are decided one by one, see
+            The same bits for a dask array, but for training images beside a classifier, which are
+            not recognised in chunks. Where pixels are decided one by one, see
             `predict_proba` for images of more than 4 million pixels.
         """
         check_is_fitted(self)
@@ -111,7 +112,7 @@ class MaskDecoder(Decoding):
         -------
         lower, upper : ndarray of the shape of `noisy`, or list, float64
             Finished as those of `predict_proba` are: with `temperature_`, and in [1e-4, 1 - 1e-4].
-            Of the same bits for a dask array, but lazy.
+            Of the same bits for a dask array, as in `predict`, but lazy.
 
         Examples
         --------

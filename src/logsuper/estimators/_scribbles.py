@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt, label
 
-from logsuper._base import FloatArray, IntArray, as_array, check_integer, entry, first_index
+from logsuper._base import (
+    FloatArray,
+    IntArray,
+    as_array,
+    as_numeric,
+    check_integer,
+    entry,
+    first_index,
+)
 
 __all__ = [
     "Labels",
@@ -42,9 +50,7 @@ def read_photograph(image: Any, channel_axis: Any, axes: int | None = None) -> t
     else a last axis of at most four entries of an array of three axes holds channels, and so does
     the last of four.
     """
-    values = as_array(image, "image")
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"image must hold real numbers, got dtype {values.dtype}")
+    values = as_numeric(image, "image")
     if channel_axis == "auto":
         if axes is None:
             axes = 2 if values.ndim == 3 and values.shape[-1] <= 4 else min(values.ndim, 3)

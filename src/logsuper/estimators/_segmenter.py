@@ -109,8 +109,9 @@ class ScribbleSegmenter(Saveable, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Colours: three channels of uint8 or uint16, or of floats in [0, 1], are taken for sRGB and
-    compared in CIE L*a*b*; any other channels are scaled to their 1st and 99th percentile.
+    Colours: three channels of uint8 or uint16, of integers up to 255, or of floats in [0, 1], are
+    taken for sRGB and compared in CIE L*a*b*; any other channels are scaled to their 1st and 99th
+    percentile.
     More than two labels: segment one against the rest for each label.
 
     How it may fail: an object whose colours are all over the background needs more strokes, where

@@ -190,6 +190,8 @@ def _kind(path: FilePath) -> str:
         if is_zarr(Path(path)):
             return "array"
         raise IsADirectoryError(f"{os.fspath(path)}: is a folder; give a file in it")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(f"{os.fspath(path)}: is not a file")  # a pipe would wait for ever
     with open(path, "rb") as file:
         start = file.read(8)
     if not start:
