@@ -1,9 +1,10 @@
 """From how many pixels on trees are worth their time: `python -m benchmarks.trees_by_size`.
 
 Denoisers with the filter alone, with trees beside it, and as they come are fitted to 5 to 60 small
-images of five kinds, without and with clean images, and clean 40 others. With ``--data``, the
-Weizmann horses are among them: only those of the half that trains elsewhere, 60 to learn from and
-40 to look at.
+images of five kinds, without and with clean images, and clean 40 others. Without clean images those
+with trees are also learned by each of the two learners that may stand beside them. With ``--data``,
+the Weizmann horses are among them: only those of the half that trains elsewhere, 60 to learn from
+and 40 to look at.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "without": {"context": "filter"},
     "with": {"context": "trees"},
     "default": {},
+}
+# The learners that stand beside trees without clean images.
+BESIDE: dict[str, dict[str, Any]] = {
+    learner: {"context": "trees", "learner": learner} for learner in ("resample", "moments")
 }
 TEXT = (
     "Denoisers with the filter alone (without), with trees beside it (with) and as they come "
@@ -71,7 +76,8 @@ def run(clean: np.ndarray, rate: float, seed: int, count: int, labelled: bool, w
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ls.ConvergenceWarning)
-        model = ls.MaskDenoiser(**WAYS[way]).fit(noisy[:count], clean[:count] if labelled else None)
+        settings = {**WAYS, **BESIDE}[way]
+        model = ls.MaskDenoiser(**settings).fit(noisy[:count], clean[:count] if labelled else None)
     seconds = time.process_time() - start
     found = score(model.predict_proba(noisy[-TEST:]), clean[-TEST:])
     return {"error": found.error, "loss": found.log_loss, "seconds": seconds}
@@ -81,7 +87,8 @@ def case(
     clean: np.ndarray, rate: float, seed: int, count: int, labelled: bool
 ) -> dict[str, Result]:
     """Return the results of all ways."""
-    return {way: run(clean, rate, seed, count, labelled, way) for way in WAYS}
+    ways = (*WAYS, *(() if labelled else BESIDE))
+    return {way: run(clean, rate, seed, count, labelled, way) for way in ways}
 
 
 def gaps(found: Found, what: str, way: str = "with") -> np.ndarray:
@@ -117,10 +124,24 @@ def tabulate(found: Found, labelled: bool) -> list[Table]:
     head = ["images", "wrong: more with trees, %", "log loss: the same"]
     head += ["wrong: more by default, %", "log loss: the same", "better with trees"]
     head += [f"seconds {way}" for way in WAYS]
-    return [
+    tables = [
         Table(f"Trees beside the filter, {words}", head, lines),
         Table(f"Wrong: more with trees, %, {words}", ["images", *names], each),
     ]
+    return tables if labelled else [*tables, compare_learners(found, names)]
+
+
+def compare_learners(found: Found, names: list[str]) -> Table:
+    """Return what trees bring by each learner beside them, without clean images."""
+    lines = []
+    for count in COUNTS:
+        for name in names:
+            part = {k: r for k, r in found.items() if k[0] == name and k[3:] == (count, False)}
+            cells = [cell(gaps(part, what, way)) for way in BESIDE for what in WHAT]
+            lines.append([str(count), name, *cells])
+    head = ["images", "kind"]
+    head += [f"{way}: {what}, %" for way in BESIDE for what in ("wrong", "log loss")]
+    return Table("More with trees than without, by the learner beside them", head, lines)
 
 
 def main(arguments: list[str] | None = None) -> int:

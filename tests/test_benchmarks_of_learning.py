@@ -279,6 +279,8 @@ def test_trees_are_compared_by_the_number_of_images(monkeypatch, tmp_path):
     ways = {way: {"context": 1, "max_iter": 3} for way in ("without", "with", "default")}
     ways["with"] = {"context": LogisticRegression(C=0.1, max_iter=500), "max_iter": 3}
     monkeypatch.setattr(trees_by_size, "WAYS", ways)
+    beside = {name: {**ways["without"], "learner": name} for name in trees_by_size.BESIDE}
+    monkeypatch.setattr(trees_by_size, "BESIDE", beside)
     monkeypatch.setattr(trees_by_size, "COUNTS", (3, 5))
     monkeypatch.setattr(trees_by_size, "TEST", 3)
     sets = {name: ls.make_silhouettes(8, (20, 20), seed=k) for k, name in enumerate("ab")}
@@ -289,6 +291,7 @@ def test_trees_are_compared_by_the_number_of_images(monkeypatch, tmp_path):
     means = [line for line in page.splitlines() if line.count("|") == 10 and "±" in line]
     # the default is what it is without trees; with trees something else
     assert len(means) == 4 and all(line.count("+0.0 ± 0.0") == 2 for line in means)
+    assert "by the learner beside them" in page and page.count("| a |") == 4
 
 
 def test_errors_of_differences_are_those_of_sets_of_images():

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 import logsuper as ls
 from logsuper._base import load_arrays, save_arrays
-from logsuper.estimators import _blind_spot
+from logsuper.estimators import _blind_spot, _design
 from logsuper.estimators._blind_spot import BlindSpot, train_blind_spot
 from logsuper.estimators._surroundings import count_features, reach, surroundings
 from logsuper.estimators._trees import Trees
@@ -146,9 +146,11 @@ def test_trees_are_learned_saved_and_loaded(horses, tmp_path, monkeypatch):
     noisy, clean = horses
     few = HistGradientBoostingClassifier(max_iter=10, early_stopping=False, random_state=0)
     monkeypatch.setattr(_blind_spot, "trees", lambda seed: few)
+    monkeypatch.setattr(_design, "_MANY", 20)
     beats = []
     denoiser = quick(context="trees", callback=beats.append).fit(noisy[:20])
     assert denoiser.learner_ == "moments" and denoiser.trust_ > 0.3
+    assert quick(context="trees").fit(noisy[:19]).learner_ == "resample"
     assert all(isinstance(model, Trees) for model in denoiser.surroundings_.models)
     assert denoiser.score(noisy[20:], clean[20:]) > 0.95
     assert len(beats) >= 2 and max(record.step for record in beats) > 0

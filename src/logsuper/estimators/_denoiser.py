@@ -61,7 +61,7 @@ class MaskDenoiser(MaskDecoder, Saveable, BaseEstimator):  # type: ignore[misc]
         How to learn: "auto", "logistic", "saa", "exact", "pseudo", "lfield", "max_margin",
         "marginal", "resample", "moments" or "latent". "auto" is "logistic", the paper's maximum
         likelihood, with clean images; without them "resample" where all functions are pairwise
-        ("moments" with a classifier as `context` and 20 images or more, none of them large), else
+        ("moments" with a classifier as `context` and 50 images or more, none of them large), else
         "latent". The last three learn from noisy images alone and ignore clean ones.
     modular : {"auto", "pixel", "shared", "none"}
         The modular term t: one number per pixel, one for all, or none. "auto" is "pixel" for

@@ -26,9 +26,10 @@ __all__ = [
 FILTER = "filter"
 """The context without a classifier, of a radius that suits the images."""
 
-# Minimum number of images for a modular term with one number per pixel, and for moments beside a
-# classifier.
+# Minimum number of images for a modular term with one number per pixel, and for trees by default.
 _ENOUGH = 20
+# For moments beside a classifier.
+_MANY = 50
 # Minimum number of known pixels, or labels, for trees by default.
 _KNOWN = 100_000
 # How far the learned filter may reach by default, in images and in volumes.
@@ -122,7 +123,7 @@ def choose_beside(automatic: bool, learner: Learner, images: Images, windows: bo
     Moments are for many small images. In few or large ones, an error of the rate of the noise moves
     the estimated length of boundaries too much, and couplings come out too weak.
     """
-    many = not windows and len(images) >= _ENOUGH
+    many = not windows and len(images) >= _MANY
     return LEARNERS[learner.beside] if automatic and many and learner.beside else learner
 
 
