@@ -124,6 +124,16 @@ CHOICES: dict[str, Callable[..., tuple[Any, Any]]] = {
     "240 rounds": vary({"max_iter": 240}, {}),
     "15 leaves": vary({"max_leaf_nodes": 15}, {}),
     "63 leaves": vary({"max_leaf_nodes": 63}, {}),
+    "learning rate .05": vary({"learning_rate": 0.05}, {}),
+    "learning rate .2": vary({"learning_rate": 0.2}, {}),
+    "50 pixels per leaf": vary({"min_samples_leaf": 50}, {}),
+    "800 pixels per leaf": vary({"min_samples_leaf": 800}, {}),
+    "a tenth of the features per split": vary({"max_features": 0.1}, {}),
+    "all features per split": vary({"max_features": 1.0}, {}),
+    "a quarter of the pixels": vary({}, {"PIXELS": 1 << 15}),
+    "five folds": vary({}, {"FOLDS": 5}),
+    "pixels hidden in no image": vary({}, {"_HIDDEN": 0.0}),
+    "pixels hidden in all images": vary({}, {"_HIDDEN": 1.0}),
 }
 """What trees are by default, and one thing changed at a time."""
 
