@@ -10,6 +10,7 @@ images, without clean ones and without knowing their noise, unless it says other
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import time
 import warnings
@@ -275,8 +276,10 @@ def main(arguments: list[str] | None = None) -> int:
         for seed in range(options.seeds)
         for held in splits
     ]
+    # processes find the function by the name of its module, which is not __main__
+    work = importlib.import_module("benchmarks.blind_spot").run_all
     results = joblib.Parallel(n_jobs=options.jobs)(
-        joblib.delayed(run_all)(images, rows, *task, options.own) for task in tasks
+        joblib.delayed(work)(images, rows, *task, options.own) for task in tasks
     )
     found: dict[tuple[str, float], list[Result]] = {}
     for (rate, *_), each in zip(tasks, results, strict=True):
