@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from logsuper import learning
-from logsuper._base import FloatArray, as_key, check_choice, count_threads
+from logsuper._base import FloatArray, count_threads
 from logsuper.estimators._calibration import Calibration, bounded_logit
-from logsuper.estimators._common import as_seed, check_count, refuse_weights
+from logsuper.estimators._common import check_count, refuse_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._field_examples import Coupling, gather
 from logsuper.estimators._field_samples import Sample, Samples, match, read_masks, read_samples
@@ -27,7 +26,6 @@ from logsuper.estimators._trees import Trees
 from logsuper.estimators._unary import Unary, make_unary
 from logsuper.estimators._working_size import enlarge, reduce_samples
 from logsuper.learning import Examples
-from logsuper.sampling import NotCoalesced
 
 __all__ = ["CRFDecoder"]
 
@@ -161,30 +159,9 @@ class CRFDecoder(Decoding, Saveable):
         -------
         ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
         """
-        count, most = check_count(n_samples, "n_samples"), check_count(max_iter, "max_iter")
-        check_choice(method, "method", ("perturb", "cftp"))
-        rng = np.random.default_rng(as_key(as_seed(random_state)))
-
-        def find(examples: Examples, theta: FloatArray) -> Any:
-            try:
-                return learning.samples(
-                    examples,
-                    theta,
-                    count,
-                    seed=rng,
-                    n_jobs=self.n_jobs,
-                    max_iter=most,
-                    method=method,
-                )
-            except NotCoalesced as error:
-                error.args = (
-                    f"exact sampling did not end within max_iter = {most}: {error.differing} "
-                    "pixels still differ; raise max_iter and keep random_state (trying others "
-                    "until one succeeds favours easy samples), or take method='perturb'",
-                )
-                raise
-
-        return self._decode(images, find, np.uint8, _enlarge_mask, copies=(count,))
+        where = "where couplings are strong beside the unary term"
+        find = self._sampler(n_samples, random_state, max_iter, method, where)
+        return self._decode(images, find, np.uint8, _enlarge_mask, copies=(n_samples,))
 
     def score(self, images: Any, masks: Any, sample_weight: None = None) -> float:
         """Return the share of labelled pixels that `predict` gets right.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logsuper import learning
-from logsuper._base import FloatArray, check_choice
-from logsuper.estimators._common import check_count
+from logsuper._base import FloatArray, as_key, check_choice
+from logsuper.estimators._common import as_seed, check_count
 from logsuper.learning import LEARNERS, Examples, Parameters
+from logsuper.sampling import NotCoalesced
 
 DOUBT = 1e-4
 """Minimum distance of probabilities from 0 and 1, since the model may be wrong.
@@ -59,6 +60,29 @@ class Decoding:
 
     def _find_means(self, examples: Examples, theta: FloatArray) -> Any:
         return learning.means(examples, theta, **self._inference)
+
+    def _sampler(
+        self, n_samples: Any, random_state: Any, max_iter: Any, method: str, where: str
+    ) -> Callable[[Examples, FloatArray], Any]:
+        """Return what draws masks; `where` says where exact sampling may not end."""
+        count, most = check_count(n_samples, "n_samples"), check_count(max_iter, "max_iter")
+        check_choice(method, "method", ("cftp", "perturb"))
+        rng = np.random.default_rng(as_key(as_seed(random_state)))
+        options: dict[str, Any] = {"n_jobs": self.n_jobs, "max_iter": most, "method": method}
+
+        def find(examples: Examples, theta: FloatArray) -> Any:
+            try:
+                return learning.samples(examples, theta, count, seed=rng, **options)
+            except NotCoalesced as error:
+                error.args = (
+                    f"exact sampling did not end within max_iter = {most}: {error.differing} "
+                    f"pixels still differ, as they do {where}. Raise max_iter and keep "
+                    "random_state (trying others until one succeeds favours easy samples), or take "
+                    "method='perturb'",
+                )
+                raise
+
+        return find
 
     def _find_modes(self, examples: Examples, theta: FloatArray) -> Any:
         return learning.modes(examples, theta, factor=self.decode_factor_, n_jobs=self.n_jobs)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from logsuper import learning
-from logsuper._base import Box, FloatArray, as_key, check_choice, count_threads
+from logsuper._base import Box, FloatArray, count_threads
 from logsuper.channels import Channel
 from logsuper.estimators._blind_spot import BlindSpot
-from logsuper.estimators._common import as_seed, check_count, find_threshold, read_weights
+from logsuper.estimators._common import find_threshold, read_weights
 from logsuper.estimators._decoding import Decoding, keep_doubt, share_right
 from logsuper.estimators._images import Images, read_images, read_labels
 from logsuper.estimators._lazy import (
@@ -31,7 +31,6 @@ from logsuper.estimators._noise import check_observed
 from logsuper.estimators._spread import spread
 from logsuper.learning import Examples
 from logsuper.model import LogSupermodular
-from logsuper.sampling import NotCoalesced
 
 __all__ = ["MaskDecoder"]
 
@@ -197,31 +196,9 @@ class MaskDecoder(Decoding):
         -------
         ndarray of shape (N, n_samples, ...), or list of arrays (n_samples, ...), uint8
         """
-        count, most = check_count(n_samples, "n_samples"), check_count(max_iter, "max_iter")
-        check_choice(method, "method", ("cftp", "perturb"))
-        rng = np.random.default_rng(as_key(as_seed(random_state)))
-
-        def find(examples: Examples, theta: FloatArray) -> Any:
-            try:
-                return learning.samples(
-                    examples,
-                    theta,
-                    count,
-                    seed=rng,
-                    n_jobs=self.n_jobs,
-                    max_iter=most,
-                    method=method,
-                )
-            except NotCoalesced as error:
-                error.args = (
-                    f"exact sampling did not end within max_iter = {most}: {error.differing} "
-                    "pixels still differ, as they do across wide areas without observations. Raise "
-                    "max_iter and keep random_state (trying others until one succeeds favours easy "
-                    "samples), or take method='perturb'",
-                )
-                raise
-
-        return self._decode(self._read(noisy), find, np.uint8, copies=(count,))
+        where = "across wide areas without observations"
+        find = self._sampler(n_samples, random_state, max_iter, method, where)
+        return self._decode(self._read(noisy), find, np.uint8, copies=(n_samples,))
 
     def score(self, noisy: Any, clean: Any = None, sample_weight: Any = None) -> float:
         """Return the share of labelled pixels that `predict` gets right, or a score without labels.
