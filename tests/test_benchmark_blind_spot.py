@@ -35,12 +35,13 @@ def test_a_row_is_fitted_and_measured():
 
 
 def test_choices_change_one_thing_at_a_time(monkeypatch):
-    seen = []
+    seen, names = [], ("LEVELS", "_CERTAIN", "PIXELS", "FOLDS", "_HIDDEN")
 
     def look(**settings):
         def run(*_):
             trees = _blind_spot.trees(0)
-            seen.append((settings, _blind_spot._CERTAIN, _blind_spot.LEVELS, trees.get_params()))
+            constants = [getattr(_blind_spot, name) for name in names]
+            seen.append((settings, trees.get_params(), *constants))
 
         return run
 
@@ -51,7 +52,7 @@ def test_choices_change_one_thing_at_a_time(monkeypatch):
     assert usual[0] == {"context": "trees"}
     assert all(sum(a != b for a, b in zip(usual, one, strict=True)) == 1 for one in others)
     assert len({repr(one) for one in seen}) == len(blind_spot.CHOICES)
-    assert _blind_spot.LEVELS == usual[2]
+    assert _blind_spot.LEVELS == usual[2]  # all is as it was
     # regularisers are multiples of the default ones
     assert seen[2][0]["penalty"]["modular"] == pytest.approx(0.3 * 30 / 50)
 

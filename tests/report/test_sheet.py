@@ -47,12 +47,11 @@ def test_pixels_of_images_are_found_in_the_sheet(shape):
     with Image.open(io.BytesIO(png)) as picture:
         found = np.asarray(picture)
     zoom = max(1, round(220 / max(shape)))
-    box = max(shape) * zoom
-    assert found.shape[1] == 3 * 12 + 2 * box
+    high, wide = (side * zoom for side in shape)
+    assert found.shape[1] == 3 * 12 + 2 * wide
     # titles are not repeated
-    assert found.shape[0] == 3 * 12 + 2 * box + 3 * 26
-    top = 12 + 2 * 26 + (box - shape[0] * zoom) // 2
-    left = 12 + (box - shape[1] * zoom) // 2
+    assert found.shape[0] == 3 * 12 + 2 * high + 3 * 26
+    top, left = 12 + 2 * 26, 12
     tile = found[top : top + shape[0] * zoom : zoom, left : left + shape[1] * zoom : zoom]
     assert np.array_equal(tile[..., 0] == INK[0], image)
 
