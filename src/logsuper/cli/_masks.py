@@ -258,7 +258,7 @@ def check_model_path(path: Path, denoiser: MaskDenoiser | None, force: bool) -> 
         return check_folder(path.parent, hint="--save-model")
     if os.path.isdir(path):
         raise click.ClickException(f"--save-model: {path} is a folder")
-    if not zipfile.is_zipfile(path):
+    if not (os.path.isfile(path) and zipfile.is_zipfile(path)):  # a pipe would wait for ever
         raise click.ClickException(
             f"--save-model: {path} is there already, and is no model; give another name"
         )

@@ -36,16 +36,16 @@ def as_colours(image: NDArray[Any], axes: int) -> FloatArray:
     100. Any other channels are scaled linearly such that their 1st and 99th percentiles are 0 and
     1.
     """
+    if image.ndim > axes and image.shape[-1] == 3:
+        low, high = image.min(), image.max()
+        if image.dtype == np.uint16 or (image.dtype.kind in "iu" and low >= 0 and high <= 255):
+            most = 65535 if image.dtype == np.uint16 else 255
+            return _as_lab(_linear(np.arange(most + 1) / most)[image])
+        if image.dtype.kind == "f" and low >= 0.0 and high <= 1.0:
+            return _as_lab(_linear(image.astype(np.float64)))
     values = np.asarray(image, dtype=np.float64)
     if values.ndim == axes:
         values = values[..., None]
-    if values.shape[-1] == 3:
-        bytes_ = image.dtype.kind in "iu" and values.min() >= 0.0 and values.max() <= 255.0
-        if image.dtype in (np.uint8, np.uint16) or bytes_:
-            most = 65535 if image.dtype == np.uint16 else 255
-            return _as_lab(_linear(np.arange(most + 1) / most)[image])
-        if image.dtype.kind == "f" and values.min() >= 0.0 and values.max() <= 1.0:
-            return _as_lab(_linear(values))
     flat = values.reshape(-1, values.shape[-1])
     # a part is enough for percentiles of many pixels
     low, high = np.percentile(flat[:: max(1, len(flat) // 100_000)], [1.0, 99.0], axis=0)
